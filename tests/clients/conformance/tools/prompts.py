@@ -1,0 +1,69 @@
+"""Prompts that are not a goal's: a plain one, one with arguments, one with a resource, one with an image."""
+
+from typing import Any
+
+from goalport.serve import raw_prompt
+from mcp.server.context import ServerRequestContext
+from mcp_types import (
+    ContentBlock,
+    EmbeddedResource,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ImageContent,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    TextContent,
+    TextResourceContents,
+)
+
+Context = ServerRequestContext[Any, Any]
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+
+
+def from_user(*blocks: ContentBlock | str) -> GetPromptResult:
+    contents = [TextContent(type="text", text=block) if isinstance(block, str) else block for block in blocks]
+    return GetPromptResult(messages=[PromptMessage(role="user", content=content) for content in contents])
+
+
+async def plain(_: Context, __: GetPromptRequestParams) -> GetPromptResult:
+    return from_user("This is a simple prompt for testing.")
+
+
+async def with_arguments(_: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    given = params.arguments or {}
+    return from_user(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'")
+
+
+async def with_resource(_: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    resource = TextResourceContents(
+        uri=(params.arguments or {})["resourceUri"],
+        mime_type="text/plain",
+        text="Embedded resource content for testing.",
+    )
+    return from_user(
+        EmbeddedResource(type="resource", resource=resource), "Please process the embedded resource above."
+    )
+
+
+async def with_image(_: Context, __: GetPromptRequestParams) -> GetPromptResult:
+    image = ImageContent(type="image", data=PIXEL, mime_type="image/png")
+    return from_user(image, "Please analyze the image above.")
+
+
+def prompt(name: str, description: str, **arguments: str) -> Prompt:
+    listed = [PromptArgument(name=key, description=value, required=True) for key, value in arguments.items()]
+    return Prompt(name=name, description=description, arguments=listed)
+
+
+simple = raw_prompt(prompt("test_simple_prompt", "A prompt without arguments"), plain)
+arguments = raw_prompt(
+    prompt("test_prompt_with_arguments", "A prompt with arguments", arg1="First argument", arg2="Second argument"),
+    with_arguments,
+)
+resource = raw_prompt(
+    prompt("test_prompt_with_embedded_resource", "A prompt with a resource", resourceUri="The resource to embed"),
+    with_resource,
+)
+image = raw_prompt(prompt("test_prompt_with_image", "A prompt with an image"), with_image)
