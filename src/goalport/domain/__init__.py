@@ -1,0 +1,60 @@
+"""Reading classes into agents: what users declare, as data, and what it means to the planner. Floor 2."""
+
+from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
+from goalport.domain.export import Export
+from goalport.domain.marks import (
+    ActionMark,
+    GoalMark,
+    GroupRequirement,
+    achieves_goal,
+    action,
+    agent,
+    component,
+    condition,
+    cost,
+    is_marked,
+)
+from goalport.domain.operators import operators_of, plan_goal, related
+from goalport.domain.reader import read_action, read_agent, read_goal
+from goalport.domain.retry import RetryPolicy, transient
+from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, type_name
+from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, parts_of
+
+__all__ = [
+    "FRAMEWORK_FIELDS",
+    "Action",
+    "ActionMark",
+    "Agent",
+    "Condition",
+    "Cost",
+    "Export",
+    "Goal",
+    "GoalMark",
+    "GroupRequirement",
+    "Injected",
+    "Input",
+    "Named",
+    "Outputs",
+    "Parameter",
+    "Provided",
+    "ProvidedInput",
+    "RetryPolicy",
+    "SomeOf",
+    "UserInput",
+    "achieves_goal",
+    "action",
+    "agent",
+    "component",
+    "condition",
+    "cost",
+    "is_marked",
+    "operators_of",
+    "parts_of",
+    "plan_goal",
+    "read_action",
+    "read_agent",
+    "read_goal",
+    "related",
+    "transient",
+    "type_name",
+]

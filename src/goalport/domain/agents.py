@@ -1,0 +1,181 @@
+"""What an agent is once it has been read: actions, goals, conditions and costs, as data.
+
+Nothing here runs or plans; `operators` translates it for the planner and the process calls the functions.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from goalport.blackboard import DEFAULT_BINDING
+from goalport.domain.export import Export
+from goalport.domain.marks import ActionMark, GroupRequirement
+from goalport.domain.signature import Input, Origin, Outputs, Parameter
+from goalport.errors import DeclarationError
+
+__all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A step: what it needs, what it gives, and the function to call."""
+
+    name: str
+    """Unique on the platform: `Class.method`."""
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    outputs: Outputs
+    settings: ActionMark = field(default_factory=ActionMark)
+    owner: object = None
+    """The instance that the function is bound to."""
+    cost: "Cost | None" = None
+    """What computes the cost on each planning; None: it is `settings.cost`."""
+    value: "Cost | None" = None
+    """What computes the value on each planning; None: it is `settings.value`."""
+
+    @property
+    def short_name(self) -> str:
+        """The method's name."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def description(self) -> str:
+        """What the step does, for people and models."""
+        return self.settings.description or inspect.getdoc(self.function) or self.short_name
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The parameters that come from the blackboard."""
+        return tuple(each for each in self.parameters if isinstance(each, Input))
+
+    @property
+    def output_binding(self) -> str:
+        """The name under which the output is bound."""
+        return self.settings.output_binding or DEFAULT_BINDING
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the step promises to change nothing."""
+        return self.settings.read_only
+
+    @property
+    def requirements(self) -> tuple[GroupRequirement, ...]:
+        """The tool groups without which the step cannot run."""
+        return tuple(self.settings.tool_group_requirements)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the step is declared."""
+        return Origin(self.function, type(self.owner) if self.owner is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Something worth reaching: the completion of one action."""
+
+    name: str
+    """The name of the action that reaches it."""
+    description: str
+    output: object = None
+    """The type of what comes out; None when only the deed counts."""
+    output_binding: str = DEFAULT_BINDING
+    value: float = 0.0
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    export: Export = Export()
+
+    @property
+    def action(self) -> str:
+        """The name of the action that reaches the goal."""
+        return self.name
+
+    @property
+    def short_name(self) -> str:
+        """The method's name."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A named question about the state of the world, and the function that answers it."""
+
+    name: str
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    owner: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A figure computed while planning, and the function that computes it."""
+
+    name: str
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    owner: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Actions and goals that are planned together, under one name.
+
+    Read from a class, or built by hand from `Action` and `Goal` objects. Raises `DeclarationError` when names clash
+    or a goal names no action.
+    """
+
+    name: str
+    description: str
+    provider: str = ""
+    version: str = "0.1.0"
+    opaque: bool = False
+    component: bool = False
+    actions: tuple[Action, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    source: str = ""
+    """Where it was declared: module and class."""
+
+    def __post_init__(self) -> None:
+        where = self.source or f"Agent {self.name!r}"
+        self._refuse_twins(where)
+        names = {each.name for each in self.actions}
+        for goal in self.goals:
+            if goal.action not in names:
+                raise DeclarationError(
+                    where,
+                    expected=f"goal {goal.name!r} to be named after the action that reaches it",
+                    came="there is no such action",
+                    fix=f"Actions here: {', '.join(sorted(names)) or 'none'}.",
+                )
+
+    def _refuse_twins(self, where: str) -> None:
+        for kind, named in (("actions", self.actions), ("conditions", self.conditions)):
+            names = [each.name for each in named]
+            for name in names:
+                if names.count(name) > 1:
+                    raise DeclarationError(
+                        where, expected=f"{kind} of different names", came=f"two are called {name!r}", fix="Rename one."
+                    )
+
+    def action(self, name: str) -> Action:
+        """The action of that name, which must be there."""
+        return next(each for each in self.actions if each.name == name)
+
+    def with_components(self, components: Sequence["Agent"]) -> "Agent":
+        """This agent and what the components lend it."""
+        lent = [each for each in components if each.name != self.name]
+        return Agent(
+            self.name,
+            self.description,
+            self.provider,
+            self.version,
+            self.opaque,
+            self.component,
+            self.actions + tuple(action for each in lent for action in each.actions),
+            self.goals,
+            self.conditions + tuple(found for each in lent for found in each.conditions if not self._answers(found.name)),
+            self.source,
+        )
+
+    def _answers(self, condition: str) -> bool:
+        return any(each.name == condition for each in self.conditions)

@@ -1,0 +1,38 @@
+"""How a goal is offered outside: under which name, to whom, from which inputs, with which hints.
+
+A record only; `serve` reads it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Export"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Export:
+    """What `@achieves_goal(export=…)` says of a goal's publication. (User guide, section 3.24.1.)"""
+
+    name: str = ""
+    """The tool's name; by default `<agent>_<method>` in snake case."""
+    remote: bool = False
+    """Offer the goal over MCP."""
+    local: bool = True
+    """Offer the goal to other agents of the same platform."""
+    starting_input_types: Sequence[type] = ()
+    """The types from which the goal can be started, a tool each; by default what its plan needs and no action makes."""
+    title: str = ""
+    """A title for people, shown by hosts instead of the name."""
+    description: str = ""
+    """What the tool does, for the model that may call it; by default the goal's description."""
+    read_only: bool | None = None
+    """A hint for hosts: reaching the goal changes nothing."""
+    destructive: bool | None = None
+    """A hint for hosts: reaching the goal may destroy something."""
+    idempotent: bool | None = None
+    """A hint for hosts: reaching the goal again with the same input changes nothing more."""
+    open_world: bool | None = None
+    """A hint for hosts: reaching the goal touches the world outside."""
+    on_disconnect: Literal["kill", "detach"] = "kill"
+    """Whether the process dies with the request that started it, or goes on without it."""

@@ -1,0 +1,234 @@
+"""The decorators. They only mark, and return what they mark unchanged; the reader does the reading, once, later.
+
+(User guide, section 3.6.)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, overload
+
+from goalport.domain.export import Export
+from goalport.domain.retry import RetryPolicy
+
+__all__ = [
+    "ActionMark",
+    "AgentMark",
+    "ConditionMark",
+    "CostMark",
+    "GoalMark",
+    "GroupRequirement",
+    "achieves_goal",
+    "action",
+    "agent",
+    "component",
+    "condition",
+    "cost",
+    "is_marked",
+    "mark_of",
+    "marks_of",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+M = TypeVar("M")
+_ATTRIBUTE = "__goalport_marks__"
+
+
+class GroupRequirement(Protocol):
+    """A tool group that an action cannot do without, and tools that must be in it."""
+
+    @property
+    def role(self) -> str:
+        """The role that the group plays."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[str]:
+        """The names of tools that must be in it."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentMark:
+    """What `@agent` or `@component` said of a class."""
+
+    name: str
+    description: str
+    provider: str
+    version: str
+    opaque: bool
+    component: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ActionMark:
+    """What `@action` said of a method."""
+
+    description: str = ""
+    pre: Sequence[str] = ()
+    post: Sequence[str] = ()
+    can_rerun: bool = False
+    clear_blackboard: bool = False
+    cost: float = 0.0
+    value: float = 0.0
+    cost_method: str = ""
+    value_method: str = ""
+    tool_groups: Sequence[str] = ()
+    tool_group_requirements: Sequence[GroupRequirement] = ()
+    output_binding: str = ""
+    trigger: type | None = None
+    read_only: bool = False
+    retry: RetryPolicy = RetryPolicy()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoalMark:
+    """What `@achieves_goal` said of a method."""
+
+    description: str
+    value: float
+    tags: Sequence[str]
+    examples: Sequence[str]
+    export: Export
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionMark:
+    """What `@condition` said of a method."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostMark:
+    """What `@cost` said of a method."""
+
+    name: str
+
+
+def agent(
+    *, description: str, name: str = "", provider: str = "", version: str = "0.1.0", opaque: bool = False
+) -> Callable[[C], C]:
+    """Mark a class as an agent: actions and at least one goal, planned together.
+
+    `description` says what the agent is for, to people and to models that choose among agents; `name` defaults to the
+    class's name. An `opaque` agent keeps its actions to itself. The class is read when an instance is deployed.
+    """
+    mark = AgentMark(
+        name=name, description=description, provider=provider, version=version, opaque=opaque, component=False
+    )
+    return lambda cls: _put(cls, mark)
+
+
+@overload
+def component(cls: C, /) -> C: ...
+@overload
+def component(*, name: str = "", description: str = "") -> Callable[[C], C]: ...
+def component(cls: C | None = None, /, *, name: str = "", description: str = "") -> C | Callable[[C], C]:
+    """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own."""
+    mark = AgentMark(
+        name=name, description=description, provider="", version="", opaque=False, component=True
+    )
+    return (lambda marked: _put(marked, mark)) if cls is None else _put(cls, mark)
+
+
+@overload
+def action(function: F, /) -> F: ...
+@overload
+def action(
+    *,
+    description: str = "",
+    pre: Sequence[str] = (),
+    post: Sequence[str] = (),
+    can_rerun: bool = False,
+    clear_blackboard: bool = False,
+    cost: float = 0.0,
+    value: float = 0.0,
+    cost_method: str = "",
+    value_method: str = "",
+    tool_groups: Sequence[str] = (),
+    tool_group_requirements: Sequence[GroupRequirement] = (),
+    output_binding: str = "",
+    trigger: type | None = None,
+    read_only: bool = False,
+    retry: RetryPolicy = ...,
+) -> Callable[[F], F]: ...
+def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+    """Mark a method as a step that the planner may take.
+
+    Parameters of domain types are its preconditions and its return type is its effect. `description`: for people and
+    models. `pre`, `post`: names of conditions that must hold before, and may hold after. `can_rerun`: may run again in
+    the same process. `clear_blackboard`: leave nothing but the output. `cost`, `value`: by convention from 0 to 1, or
+    computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles whose
+    tools the action uses if they are there; `tool_group_requirements`: groups without which it cannot run.
+    `output_binding`: the name of the output. `trigger`: run only when an object of this type came last. `read_only`:
+    changes nothing. `retry`: how often a failure is tried again. (User guide, section 3.6.2.)
+    """
+    mark = ActionMark(**settings)
+    return (lambda marked: _put(marked, mark)) if function is None else _put(function, mark)
+
+
+@overload
+def condition(function: F, /) -> F: ...
+@overload
+def condition(*, name: str = "") -> Callable[[F], F]: ...
+def condition(function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
+    """Mark a method that answers whether a condition holds; `name` defaults to the method's name.
+
+    It is asked only when the answer can change the plan, perhaps often, so it must have no side effects. While an
+    object that it needs is missing, the condition is false. (User guide, section 3.6.3.)
+    """
+    mark = ConditionMark(name)
+    return (lambda marked: _put(marked, mark)) if function is None else _put(function, mark)
+
+
+@overload
+def cost(function: F, /) -> F: ...
+@overload
+def cost(*, name: str = "") -> Callable[[F], F]: ...
+def cost(function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
+    """Mark a method that computes a cost or value while planning; `name` defaults to the method's name.
+
+    All its domain parameters must be optional: they are None while the object is missing. (User guide, section 3.6.2.)
+    """
+    mark = CostMark(name)
+    return (lambda marked: _put(marked, mark)) if function is None else _put(function, mark)
+
+
+def achieves_goal(
+    *,
+    description: str,
+    value: float = 0.0,
+    tags: Sequence[str] = (),
+    examples: Sequence[str] = (),
+    export: Export | None = None,
+) -> Callable[[F], F]:
+    """Mark a method whose completion achieves a goal; alone, it makes the method an action too.
+
+    `description` says what is achieved, for people and for the model that calls the published tool. `value` is what
+    reaching it is worth among several goals. `export` says whether and how it is published. (User guide, 3.6.9.)
+    """
+    mark = GoalMark(description=description, value=value, tags=tags, examples=examples, export=export or Export())
+    return lambda function: _put(function, mark)
+
+
+def marks_of(marked: object) -> Mapping[type, object]:
+    """The marks that stand on one object itself, by their kind."""
+    own = vars(marked) if hasattr(marked, "__dict__") else {}
+    return own.get(_ATTRIBUTE, {})
+
+
+def mark_of(marked: object, kind: type[M]) -> M | None:
+    """The mark of one kind that stands on an object, or None."""
+    mark = marks_of(marked).get(kind)
+    return mark if isinstance(mark, kind) else None
+
+
+def is_marked(cls: type) -> bool:
+    """Whether a class itself, not a base of it, is marked as an agent or a component."""
+    return mark_of(cls, AgentMark) is not None
+
+
+def _put(marked: Any, mark: object) -> Any:
+    setattr(marked, _ATTRIBUTE, {**marks_of(marked), type(mark): mark})
+    return marked

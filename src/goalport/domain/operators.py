@@ -1,0 +1,133 @@
+"""What an agent's actions mean to the planner: which facts they need and which they bring about.
+
+The translation knows types and their hierarchy; the planner below knows only facts. The state of the world is read
+elsewhere. (User guide, sections 3.2 and 3.6; the rules for sub- and supertypes are those of routing by type.)
+"""
+
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain, product
+from typing import Union, get_args, get_origin
+
+from goalport.blackboard import DEFAULT_BINDING
+from goalport.domain.agents import Action, Agent, Goal
+from goalport.plan import Available, Fact, GroupAvailable, HasRun, Holds, LastResult, Operator
+from goalport.plan import Goal as PlanGoal
+
+__all__ = ["operators_of", "plan_goal", "related"]
+
+
+def plan_goal(goal: Goal) -> PlanGoal:
+    """A goal as the planner sees it: its action has run and its output is there."""
+    requires: dict[Fact, bool] = {HasRun(goal.action): True}
+    if goal.output is not None:
+        requires[Available(goal.output, goal.output_binding)] = True
+    return PlanGoal(goal.name, requires, goal.value)
+
+
+def operators_of(agent: Agent) -> tuple[Operator, ...]:
+    """The planner's operators for all actions of an agent: one for each exit of each action."""
+    facts = tuple(_mentioned(agent))
+    return tuple(chain.from_iterable(_operators(action, facts) for action in agent.actions))
+
+
+@lru_cache(maxsize=65536)
+def related(given: object, wanted: object) -> bool:
+    """Whether an object declared as `given` is, or may turn out to be, a `wanted`."""
+    for options in (_options(given), _options(wanted)):
+        if len(options) > 1:
+            return any(related(*pair) for pair in product(_options(given), _options(wanted)))
+    given_class, wanted_class = get_origin(given) or given, get_origin(wanted) or wanted
+    if not isinstance(given_class, type) or not isinstance(wanted_class, type):
+        return given == wanted
+    if not _kin(given_class, wanted_class):
+        return False
+    pairs = list(zip(get_args(given), get_args(wanted), strict=False))
+    return all(related(*pair) for pair in pairs)
+
+
+def _kin(given: type, wanted: type) -> bool:
+    return issubclass(given, wanted) or issubclass(wanted, given)
+
+
+def _options(kind: object) -> tuple[object, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _mentioned(agent: Agent) -> Iterator[Fact]:
+    """Every fact that some action or goal of the agent may need or forbid, each once."""
+    found: dict[Fact, None] = {}
+    for action in agent.actions:
+        found |= dict.fromkeys(_needs(action)) | dict.fromkeys(_outputs(action)) | {HasRun(action.name): None}
+        found |= {Holds(name): None for name in action.settings.post}
+    for goal in agent.goals:
+        found |= dict.fromkeys(plan_goal(goal).requires)
+    return iter(found)
+
+
+def _needs(action: Action) -> dict[Fact, bool]:
+    needs: dict[Fact, bool] = {Available(each.type, each.binding): True for each in action.inputs if each.required}
+    needs |= {Holds(name): True for name in action.settings.pre}
+    needs |= {GroupAvailable(requirement.role): True for requirement in action.requirements}
+    if action.settings.trigger is not None:
+        needs[LastResult(action.settings.trigger)] = True
+    return needs
+
+
+def _outputs(action: Action) -> Iterator[Available]:
+    return (Available(kind, action.output_binding) for exit_ in action.outputs.exits for kind in exit_)
+
+
+def _operators(action: Action, facts: Sequence[Fact]) -> Iterator[Operator]:
+    exits = action.outputs.exits or ((),)
+    for exit_ in exits:
+        suffix = f" → {' & '.join(map(_label, exit_))}" if len(exits) > 1 else ""
+        yield Operator(
+            action.name + suffix,
+            action.name,
+            _guards(action, exit_) | _needs(action),
+            _effects(action, exit_, facts),
+            action.settings.cost,
+            action.settings.value,
+        )
+
+
+def _label(kind: object) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def _guards(action: Action, exit_: Iterable[object]) -> dict[Fact, bool]:
+    """What keeps an action from running in vain: it has not run, and what it makes is not there."""
+    if action.settings.can_rerun:
+        return {}
+    guards: dict[Fact, bool] = {HasRun(action.name): False}
+    if not action.settings.clear_blackboard:
+        guards |= {Available(kind, action.output_binding): False for kind in exit_ if not _transforms(action, kind)}
+    return guards
+
+
+def _transforms(action: Action, output: object) -> bool:
+    """Whether an action makes a new version of something it takes, so that the old one is no reason not to run."""
+    return any(each.type == output or _subtype(each.type, output) for each in action.inputs if each.required)
+
+
+def _subtype(kind: object, of: object) -> bool:
+    return isinstance(kind, type) and isinstance(of, type) and get_origin(kind) is None and issubclass(kind, of)
+
+
+def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> dict[Fact, bool]:
+    cleared = action.settings.clear_blackboard
+    effects: dict[Fact, bool] = {fact: False for fact in facts if cleared and not isinstance(fact, GroupAvailable)}
+    effects |= {fact: any(related(kind, fact.type) for kind in exit_) for fact in facts if isinstance(fact, LastResult)}
+    effects |= dict.fromkeys(_supplied(action, exit_, facts), True)
+    effects |= {Holds(name): True for name in action.settings.post}
+    effects[HasRun(action.name)] = not cleared
+    return effects
+
+
+def _supplied(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:
+    bindings = {DEFAULT_BINDING, action.output_binding}
+    for fact in facts:
+        if isinstance(fact, Available) and fact.binding in bindings and any(related(kind, fact.type) for kind in exit_):
+            yield fact

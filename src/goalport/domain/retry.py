@@ -1,0 +1,64 @@
+"""How often a failing action is tried again, and for which failures.
+
+Pure decisions: nothing here waits or runs.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+
+from goalport.errors import BadInput, NonRetryable, Retryable
+
+__all__ = ["RetryPolicy", "transient"]
+
+_TRANSPORTS = (("httpx2", "TransportError"), ("httpx", "TransportError"))
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Attempts and the waits between them; the default is for failures that pass by themselves."""
+
+    attempts: int = 3
+    """How often a transient failure is tried in all; 1 means never again."""
+    first_delay: float = 0.2
+    """Seconds before the second attempt."""
+    factor: float = 5.0
+    """By what each further wait is longer than the one before."""
+    max_delay: float = 60.0
+    """The longest wait, in seconds."""
+    every_error: bool = False
+    """Try again after any failure, not only after a transient one."""
+
+    def delays(self) -> Iterator[float]:
+        """The waits before the second attempt, the third, and so on; as many as there are attempts left."""
+        delay = self.first_delay
+        for _ in repeat(None, self.attempts - 1):
+            yield min(delay, self.max_delay)
+            delay *= self.factor
+
+    def retries(self, error: Exception) -> bool:
+        """Whether this failure may be tried again."""
+        if isinstance(error, (BadInput, NonRetryable)):
+            return False
+        return self.every_error or transient(error)
+
+
+def transient(error: BaseException) -> bool:
+    """Whether a failure may pass by itself: `Retryable`, time-outs, and what transports raise, also as a cause."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, NonRetryable):
+            return False
+        if isinstance(seen, (Retryable, TimeoutError, ConnectionError, *_transport_errors())):
+            return True
+        seen = seen.__cause__
+    return False
+
+
+def _transport_errors() -> Iterator[type[BaseException]]:
+    # Only a library that is loaded can have raised; importing one here would cost every start.
+    for module, name in _TRANSPORTS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type) and issubclass(kind, BaseException):
+            yield kind

@@ -1,0 +1,271 @@
+"""What a method's signature says: which parameters are inputs, which are services, and what comes out.
+
+Reads annotations only; it neither calls the method nor knows who will. The set of service types is handed in, because
+they live on higher floors.
+"""
+
+import inspect
+import sys
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from goalport.blackboard import DEFAULT_BINDING, matcher
+from goalport.domain.values import Named, Provided, SomeOf
+from goalport.errors import DeclarationError
+
+__all__ = ["Injected", "Input", "Origin", "Outputs", "Parameter", "ProvidedInput", "read_outputs", "read_parameters"]
+
+_UNUSABLE = (Any, object, inspect.Parameter.empty)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a declaration stands, for messages."""
+
+    function: Callable[..., object]
+    owner: type | None = None
+
+    def __str__(self) -> str:
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        name = f"{self.owner.__name__}.{self.function.__name__}" if self.owner else self.function.__qualname__
+        return f"{self.function.__module__}: {name}" + (f" ({_short(code.co_filename)}:{code.co_firstlineno})" if code else "")
+
+    def error(self, *, expected: str, came: str, fix: str) -> DeclarationError:
+        """A mistake at this place."""
+        return DeclarationError(str(self), expected=expected, came=came, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A parameter that is filled from the blackboard; a required one is a precondition."""
+
+    name: str
+    type: object
+    binding: str = DEFAULT_BINDING
+    required: bool = True
+    default: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A parameter that is filled with a service of the framework."""
+
+    name: str
+    type: type
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedInput:
+    """A parameter that is filled with the enclosing object or a service of the platform."""
+
+    name: str
+    type: type
+    required: bool = True
+
+
+Parameter = Input | Injected | ProvidedInput
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a method may give: one exit for each member of a union, each exit with the types that it puts on the board."""
+
+    exits: tuple[tuple[object, ...], ...]
+    type: object = None
+    """The declared type without None; None when nothing comes out."""
+    may_decline: bool = False
+
+
+def read_parameters(origin: Origin, services: frozenset[type]) -> tuple[Parameter, ...]:
+    """The parameters of a bound method or function, in order."""
+    hints = _hints(origin)
+    signature = inspect.signature(origin.function)
+    parameters = tuple(_read_parameter(origin, each, hints, services) for each in signature.parameters.values())
+    _refuse_ambiguous(origin, parameters)
+    return parameters
+
+
+def read_outputs(origin: Origin) -> Outputs:
+    """What the return annotation promises."""
+    hints = _hints(origin)
+    if "return" not in hints:
+        raise origin.error(
+            expected="a return annotation, which tells the planner what the method gives",
+            came="there is none",
+            fix="Add one: a type of your own, `T | None`, a union, or None.",
+        )
+    declared = _without_awaitable(hints["return"])
+    members = _members(declared)
+    found = [member for member in members if member is not types.NoneType]
+    for member in found:
+        _check_type(origin, member, "as return type")
+    may_decline = bool(found) and len(found) < len(members)
+    return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline)
+
+
+def _read_parameter(
+    origin: Origin, parameter: inspect.Parameter, hints: Mapping[str, object], services: frozenset[type]
+) -> Parameter:
+    name = parameter.name
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise origin.error(
+            expected="parameters that are named one by one", came=f"there is {parameter}", fix="Name each input."
+        )
+    if name not in hints:
+        raise origin.error(
+            expected=f"a type for the parameter {name!r}", came="there is none", fix=f"Write `{name}: SomeType`."
+        )
+    kind, markers = _unwrap(hints[name])
+    members = [member for member in _members(kind) if member is not types.NoneType]
+    optional = len(members) < len(_members(kind)) or parameter.default is not parameter.empty
+    if any(marker is Provided or isinstance(marker, Provided) for marker in markers):
+        return ProvidedInput(name, _single_class(origin, name, members), required=not optional)
+    if len(members) == 1 and members[0] in services:
+        return Injected(name, cast("type", members[0]))
+    return _read_input(origin, parameter, members, markers, optional=optional)
+
+
+def _read_input(
+    origin: Origin, parameter: inspect.Parameter, members: list[object], markers: tuple[object, ...], *, optional: bool
+) -> Input:
+    name = parameter.name
+    if len(members) != 1:
+        raise origin.error(
+            expected=f"one type for the parameter {name!r}",
+            came=f"it is a union of {len(members)}",
+            fix="Give the alternatives a common base class, or write an action for each.",
+        )
+    _check_type(origin, members[0], f"for the parameter {name!r}")
+    named = next((marker for marker in markers if isinstance(marker, Named) or marker is Named), None)
+    binding = DEFAULT_BINDING if named is None else (getattr(named, "name", "") if isinstance(named, Named) else "") or name
+    default = None if parameter.default is parameter.empty else parameter.default
+    return Input(name, members[0], binding, required=not optional, default=default)
+
+
+def _refuse_ambiguous(origin: Origin, parameters: tuple[Parameter, ...]) -> None:
+    seen: dict[object, Input] = {}
+    for each in parameters:
+        if not isinstance(each, Input):
+            continue
+        twin = seen.setdefault((each.type, each.binding), each)
+        clash = twin if twin is not each else seen.get((each.type, DEFAULT_BINDING))
+        if clash is not None and clash is not each:
+            raise origin.error(
+                expected="to know which object goes to which parameter",
+                came=f"{clash.name!r} and {each.name!r} are both {type_name(each.type)}",
+                fix='Mark both with a name: `Annotated[T, Named("first")]`, `Annotated[T, Named("second")]`.',
+            )
+        if each.binding == DEFAULT_BINDING and (other := _same_type(seen, each)):
+            raise origin.error(
+                expected="to know which object goes to which parameter",
+                came=f"{other.name!r} and {each.name!r} are both {type_name(each.type)} and only one is named",
+                fix='Mark both with `Annotated[T, Named("…")]`.',
+            )
+
+
+def _same_type(seen: Mapping[object, Input], each: Input) -> Input | None:
+    return next((other for other in seen.values() if other.type == each.type and other is not each), None)
+
+
+def type_name(kind: object) -> str:
+    """A type as people write it."""
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return kind.__name__
+    if get_origin(kind) is not None:
+        arguments = get_args(kind)
+        if get_origin(kind) in (Union, types.UnionType):
+            return " | ".join(map(type_name, arguments))
+        return f"{type_name(get_origin(kind))}[{', '.join(map(type_name, arguments))}]"
+    return getattr(kind, "__name__", str(kind))
+
+
+def _hints(origin: Origin) -> dict[str, object]:
+    function = inspect.unwrap(origin.function)
+    try:
+        return get_type_hints(function, localns=_names_around(origin), include_extras=True)
+    except NameError as error:
+        raise origin.error(
+            expected="every annotation to name something that can be looked up in its module or enclosing classes",
+            came=f"{error.name!r} is not there",
+            fix="Define or import it at module level, not inside a function and not under TYPE_CHECKING.",
+        ) from error
+
+
+def _names_around(origin: Origin) -> dict[str, object]:
+    """The names of the classes around a method, the innermost last."""
+    found: dict[str, object] = {}
+    place: object = sys.modules.get(origin.function.__module__)
+    for part in origin.function.__qualname__.split(".")[:-1]:
+        place = getattr(place, part, None)
+        found |= dict(vars(place)) if isinstance(place, type) else {}
+    return found | (dict(vars(origin.owner)) | {origin.owner.__name__: origin.owner} if origin.owner else {})
+
+
+def _unwrap(hint: object) -> tuple[object, tuple[object, ...]]:
+    """An annotation without `Annotated`, and the markers that stood in it, also inside `… | None`."""
+    if get_origin(hint) is Annotated:
+        inner, *markers = get_args(hint)
+        return inner, tuple(markers)
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [_unwrap(part) for part in get_args(hint)]
+        return _joined([part for part, _ in parts]), tuple(marker for _, markers in parts for marker in markers)
+    return hint, ()
+
+
+def _members(kind: object) -> tuple[object, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _joined(members: list[object]) -> object:
+    if not members:
+        return None
+    return members[0] if len(members) == 1 else Union[tuple(members)]  # noqa: UP007 - built at run time
+
+
+def _without_awaitable(kind: object) -> object:
+    origin = get_origin(kind)
+    if isinstance(origin, type) and hasattr(origin, "__await__"):
+        return get_args(kind)[-1]
+    return types.NoneType if kind is None else _unwrap(kind)[0]
+
+
+def _exit_of(member: object) -> tuple[object, ...]:
+    if not (isinstance(member, type) and issubclass(member, SomeOf)):
+        return (member,)
+    hints = get_type_hints(member, include_extras=False)
+    return tuple(part for hint in hints.values() for part in _members(hint) if part is not types.NoneType)
+
+
+def _check_type(origin: Origin, kind: object, where: str) -> None:
+    if kind in _UNUSABLE or get_origin(kind) is Literal:
+        raise origin.error(
+            expected=f"a type of your own {where}",
+            came=f"it is {type_name(kind)}, which any object would match" if kind in _UNUSABLE else f"it is {kind}",
+            fix="Define a class for it: the planner tells objects apart by their types.",
+        )
+    try:
+        matcher(kind)(None)
+    except TypeError as error:
+        raise origin.error(
+            expected=f"a type {where} that objects can be tested against",
+            came=str(error),
+            fix="Use a class, a @runtime_checkable protocol, or a collection such as list[T].",
+        ) from error
+
+
+def _single_class(origin: Origin, name: str, members: list[object]) -> type:
+    if len(members) == 1 and isinstance(members[0], type):
+        return members[0]
+    raise origin.error(
+        expected=f"a class for the provided parameter {name!r}",
+        came=f"it is {' | '.join(map(type_name, members))}",
+        fix="Annotate it with the class of the service: `Annotated[Service, Provided]`.",
+    )
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename

@@ -1,0 +1,129 @@
+"""Every error of goalport, in one tree.
+
+    GoalportError
+    ├── BadInput              the caller's mistake: shown to the client as it is, never retried, never planned around
+    ├── DeclarationError      an agent, component or tool that cannot be read
+    ├── DeploymentError       things that are each fine and clash together
+    ├── SettingsError         a setting that cannot be used
+    ├── WorkspaceError        a folder that is no workspace
+    ├── UnknownName           no agent, goal, process or tool of that name
+    ├── ToolError             a tool failed; its text is written for a model
+    ├── Retryable             an action failed and may succeed when tried again
+    ├── NonRetryable          an action failed and trying again is pointless
+    └── ProcessEnded          a process that was asked for a result ended without one
+        ├── ProcessStuck
+        ├── ProcessFailed
+        ├── ProcessTerminated
+        └── ProcessKilled
+
+A message says what was expected, what came and what to do next; it is built here, from fields. Floor 0.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "BadInput",
+    "DeclarationError",
+    "DeploymentError",
+    "GoalportError",
+    "NonRetryable",
+    "ProcessEnded",
+    "ProcessFailed",
+    "ProcessKilled",
+    "ProcessStuck",
+    "ProcessTerminated",
+    "Retryable",
+    "SettingsError",
+    "ToolError",
+    "UnknownName",
+    "WorkspaceError",
+]
+
+
+class GoalportError(Exception):
+    """The root of the tree: what goalport itself raises."""
+
+
+class BadInput(GoalportError):
+    """The caller's mistake. The message goes to the client word for word, so it must not hold a secret."""
+
+
+class DeclarationError(GoalportError):
+    """A class or function that cannot be read: where, what was expected, what came, and the fix."""
+
+    def __init__(self, where: str, *, expected: str, came: str, fix: str) -> None:
+        self.where = where
+        self.expected = expected
+        self.came = came
+        self.fix = fix
+        super().__init__(f"{where}: expected {expected}, but {came}. {fix}")
+
+
+class DeploymentError(GoalportError):
+    """Two declarations that are each fine but cannot be served together."""
+
+
+class SettingsError(GoalportError):
+    """A setting that is unknown or has a value that cannot be used."""
+
+
+class WorkspaceError(GoalportError):
+    """A folder that cannot be served as a workspace."""
+
+
+class UnknownName(GoalportError):
+    """A name that nothing bears; the message lists the nearest names, or all when there are few."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = tuple(sorted(known))
+        super().__init__(f"Unknown {kind} {name!r}. {_offer(kind, name, self.known)}")
+
+
+class ToolError(GoalportError):
+    """A tool failed in a way that a model can read and act on."""
+
+
+class Retryable(GoalportError):
+    """Raised by an action to say: this may succeed when tried again."""
+
+
+class NonRetryable(GoalportError):
+    """Raised by an action to say: trying again is pointless, find another way."""
+
+
+class ProcessEnded(GoalportError):
+    """A process that was asked for a result ended without one."""
+
+    def __init__(self, process_id: str, reason: str) -> None:
+        self.process_id = process_id
+        self.reason = reason
+        super().__init__(f"{reason} (process {process_id})")
+
+
+class ProcessStuck(ProcessEnded):
+    """No action can bring the goal nearer; new objects may."""
+
+
+class ProcessFailed(ProcessEnded):
+    """Actions failed and no other way was left."""
+
+
+class ProcessTerminated(ProcessEnded):
+    """A budget, a deadline or the program ended the process early."""
+
+
+class ProcessKilled(ProcessEnded):
+    """Somebody ended the process from outside."""
+
+
+def _offer(kind: str, name: str, known: tuple[str, ...]) -> str:
+    if not known:
+        return f"There is no {kind} at all."
+    near = get_close_matches(name, known, n=3)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    shown = ", ".join(known[:20])
+    return f"Known: {shown}{', …' if len(known) > 20 else ''}."

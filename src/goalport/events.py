@@ -1,0 +1,151 @@
+"""What happens while agents are deployed and processes run, as frozen records, and who may listen.
+
+Events tell; they never ask. A listener is called in the order of the events, on the event loop, and must not block.
+Floor 0.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+from goalport.caller import Caller
+
+__all__ = [
+    "ActionFinished",
+    "ActionRetried",
+    "ActionStarted",
+    "AgentDeployed",
+    "AgentUndeployed",
+    "Event",
+    "EventListener",
+    "GoalAchieved",
+    "ObjectBound",
+    "PlanFormulated",
+    "ProcessCreated",
+    "ProcessFinished",
+    "ProgressUpdated",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    process_id: str = ""
+    """The process it happened in; empty for what concerns the platform."""
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDeployed(_Record):
+    """An agent or component joined the platform."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUndeployed(_Record):
+    """An agent or component left the platform; its running processes go on."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCreated(_Record):
+    """A process exists and has not started yet."""
+
+    agent: str
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFormulated(_Record):
+    """The way to the goal, as seen now; formulated anew after each action."""
+
+    goal: str
+    steps: tuple[str, ...]
+    """The names of the actions still to run, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionStarted(_Record):
+    """An action is about to run."""
+
+    action: str
+    number: int
+    """1 for the first action of the process."""
+    planned: int
+    """How many actions the process will have run if the plan holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRetried(_Record):
+    """An attempt failed and the action will be tried again."""
+
+    action: str
+    attempt: int
+    delay_seconds: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFinished(_Record):
+    """An action ended; `declined` means that it answered None."""
+
+    action: str
+    number: int
+    planned: int
+    status: Literal["succeeded", "declined", "failed"]
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectBound(_Record):
+    """An object was put on the blackboard."""
+
+    name: str
+    type_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressUpdated(_Record):
+    """An action tells how far it is, in words."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoalAchieved(_Record):
+    """The goal holds."""
+
+    goal: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFinished(_Record):
+    """The process came to an end or cannot go on by itself."""
+
+    status: str
+    reason: str
+
+
+Event = (
+    AgentDeployed
+    | AgentUndeployed
+    | ProcessCreated
+    | PlanFormulated
+    | ActionStarted
+    | ActionRetried
+    | ActionFinished
+    | ObjectBound
+    | ProgressUpdated
+    | GoalAchieved
+    | ProcessFinished
+)
+
+
+class EventListener(Protocol):
+    """Whoever wants to know. An exception from a listener is logged and harms no process."""
+
+    def on_event(self, event: Event, /) -> None:
+        """Take note of one event; called on the event loop, so it must return quickly."""
+        ...
