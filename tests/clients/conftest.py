@@ -1,0 +1,63 @@
+"""The environments of the clients, and the servers that they call."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, serving
+
+
+def needs(client: str, lock: Path, copy: Path) -> None:
+    """The copy of its lock file that an environment keeps says what it was built from."""
+    if copy.is_file() and copy.read_bytes() == lock.read_bytes():
+        return
+    message = f"{client} is not there, or older than its lock file: run `make clients`"
+    if os.environ.get("GOALPORT_CLIENTS") == "required":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def python_environment(name: str) -> Path:
+    folder = CLIENTS / ".venvs" / name
+    needs(name, CLIENTS / f"{name}.lock", folder / ".prepared")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """The Node that runs the clients, not the machine's own."""
+    needs("Node with its clients", CLIENTS / "node" / "package-lock.json", NODE_PACKAGES / ".prepared")
+    return str(NODE_PACKAGES / "node" / "bin" / "node")
+
+
+@pytest.fixture(scope="session")
+def fastmcp_python() -> str:
+    return str(python_environment("fastmcp") / "python")
+
+
+@pytest.fixture(scope="session")
+def mcpo() -> str:
+    return str(python_environment("mcpo") / "mcpo")
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The small workspace whose goal is to shout."""
+    with serving(CLIENTS / "workspace", tmp_path_factory.mktemp("served")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def conformance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The workspace that has what the official suite asks for."""
+    with serving(CLIENTS / "conformance", tmp_path_factory.mktemp("conformance")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The repository's own workspace."""
+    with serving(ROOT, tmp_path_factory.mktemp("shipped")) as server:
+        yield server

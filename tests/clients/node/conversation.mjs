@@ -1,0 +1,42 @@
+// What every TypeScript client says to the server, whichever SDK it is made of: one JSON report on stdout.
+
+async function refusal(promise) {
+  try {
+    return { result: await promise };
+  } catch (error) {
+    return { code: error.code, message: error.message };
+  }
+}
+
+async function names(list, of) {
+  return (await list)[of].map((item) => item.name ?? item.uri);
+}
+
+export async function converse(client, call) {
+  const tools = (await client.listTools()).tools;
+  const progress = [];
+  const goal = await call({ name: "shout", arguments: { text: "good morning", times: 2 } }, (step) => progress.push(step));
+  const prompt = await client.getPrompt({ name: "Saying_shout", arguments: { text: "good morning" } });
+  const resource = await client.readResource({ uri: "goalport://goals" });
+  return {
+    server: client.getServerVersion().name,
+    tools: Object.fromEntries(tools.map((tool) => [tool.name, tool])),
+    banner: await call({ name: "helloBanner", arguments: {} }),
+    goal,
+    progress,
+    bad: await call({ name: "shout", arguments: { text: "hello", times: "often" } }),
+    unknown: await refusal(call({ name: "whisper", arguments: {} })),
+    prompts: await names(client.listPrompts(), "prompts"),
+    prompt: prompt.messages[0].content.text,
+    resources: await names(client.listResources(), "resources"),
+    resource: resource.contents[0].text,
+  };
+}
+
+// arguments: [transport, era, address-or-command, ...arguments of the command]
+export async function main(connected, call) {
+  const [transport, era, ...target] = process.argv.slice(2);
+  const client = await connected(transport, era, target);
+  console.log(JSON.stringify(await converse(client, (request, onprogress) => call(client, request, onprogress))));
+  await client.close();
+}

@@ -1,0 +1,50 @@
+"""The conversation as the official Python client has it, over whatever transport it is given. No test is in here."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from mcp import Client, MCPError
+from mcp_types import CallToolResult, TextContent, TextResourceContents
+from pydantic import BaseModel
+
+
+def wire(value: BaseModel) -> dict[str, Any]:
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+async def converse(client: Client) -> dict[str, Any]:
+    """The report that `conversation.check` reads."""
+    progress: list[dict[str, Any]] = []
+
+    async def note(amount: float, total: float | None, message: str | None) -> None:
+        progress.append({"progress": amount, "total": total, "message": message})
+
+    info = client.server_info
+    return {
+        "server": info.name if info else None,
+        "tools": {tool.name: wire(tool) for tool in (await client.list_tools()).tools},
+        "banner": wire(await client.call_tool("helloBanner")),
+        "goal": wire(await client.call_tool("shout", {"text": "good morning", "times": 2}, progress_callback=note)),
+        "progress": progress,
+        "bad": wire(await client.call_tool("shout", {"text": "hello", "times": "often"})),
+        "unknown": await refusal(client.call_tool("whisper")),
+        **await offers(client),
+    }
+
+
+async def offers(client: Client) -> dict[str, Any]:
+    message = (await client.get_prompt("Saying_shout", {"text": "good morning"})).messages[0]
+    content = (await client.read_resource("goalport://goals")).contents[0]
+    return {
+        "prompts": [prompt.name for prompt in (await client.list_prompts()).prompts],
+        "prompt": message.content.text if isinstance(message.content, TextContent) else "",
+        "resources": [str(resource.uri) for resource in (await client.list_resources()).resources],
+        "resource": content.text if isinstance(content, TextResourceContents) else "",
+    }
+
+
+async def refusal(call: Awaitable[CallToolResult]) -> dict[str, Any]:
+    try:
+        return {"result": wire(await call)}
+    except MCPError as error:
+        return {"code": error.code, "message": error.message}

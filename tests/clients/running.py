@@ -1,0 +1,97 @@
+"""Starts goalport's servers and other people's clients as processes, and ends them. No test is in here."""
+
+import os
+import queue
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+CLIENTS = Path(__file__).parent
+ROOT = CLIENTS.parents[1]
+NODE_PACKAGES = CLIENTS / "node" / "node_modules"
+GOALPORT = str(Path(sys.executable).with_name("goalport"))
+READY = re.compile(r"goalport ready on (?P<address>http://127\.0\.0\.1:\d+)/mcp")
+
+
+def environment(scratch: Path, **more: str) -> dict[str, str]:
+    """This process's environment with a home and a data folder that nobody else uses."""
+    places = {"HOME": str(scratch), "GOALPORT_DATA_DIR": str(scratch / "data")}
+    return {**os.environ, **places, "NO_COLOR": "1", **more}
+
+
+def run(command: Sequence[str], scratch: Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a client to its end, whatever its exit code says."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, env=environment(scratch), cwd=scratch, check=False
+    )
+
+
+@contextmanager
+def started(
+    command: Sequence[str], ready: re.Pattern[str], env: Mapping[str, str], seconds: float = 60
+) -> Iterator[re.Match[str]]:
+    """A process that serves until the block ends; entered when it says on stderr that it is ready."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stderr is not None
+        lines: queue.Queue[str] = queue.Queue()
+        reader = Thread(target=_copy, args=(process.stderr, lines))
+        reader.start()
+        try:
+            yield _first_match(ready, lines, seconds)
+        finally:
+            process.terminate()
+            _end(process)
+            reader.join()
+
+
+def _copy(stream: IO[str], lines: "queue.Queue[str]") -> None:
+    # Read to the end: a full pipe would stop the process that writes into it.
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
+def _first_match(pattern: re.Pattern[str], lines: "queue.Queue[str]", seconds: float) -> re.Match[str]:
+    seen: list[str] = []
+    while line := lines.get(timeout=seconds):
+        seen.append(line)
+        if match := pattern.search(line):
+            return match
+    raise AssertionError(
+        f"Expected a line like {pattern.pattern!r} on stderr; the process ended and said:\n{''.join(seen)}"
+    )
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+@dataclass(frozen=True)
+class Served:
+    """A workspace that is being served over HTTP, and may be started over stdio besides."""
+
+    workspace: Path
+    address: str
+
+    def target(self, transport: str) -> list[str]:
+        """What a client is told: an address, or the command to start."""
+        if transport == "stdio":
+            return [GOALPORT, "serve", "--workspace", str(self.workspace), "--transport", "stdio"]
+        return [f"{self.address}/{'sse' if transport == 'sse' else 'mcp'}"]
+
+
+@contextmanager
+def serving(workspace: Path, scratch: Path) -> Iterator[Served]:
+    command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", "0"]
+    with started(command, READY, environment(scratch)) as ready:
+        yield Served(workspace, ready["address"])

@@ -1,0 +1,33 @@
+"""The official conformance suite against a workspace written with goalport's public API."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.clients.running import NODE_PACKAGES, Served, run
+
+SUITE = str(NODE_PACKAGES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")
+
+
+def complaints(results: Path) -> list[str]:
+    """What the suite wrote down as failed, or as against the specification's advice."""
+    checks = [
+        (path.parent.name, check) for path in results.rglob("checks.json") for check in json.loads(path.read_text())
+    ]
+    return [
+        f"{scenario}: {check['id']}: {check.get('errorMessage')}"
+        for scenario, check in checks
+        if check["status"] in {"FAILURE", "WARNING"}
+    ]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_every_scenario_that_a_revision_requires_passes(
+    node: str, conformance: Served, tmp_path: Path, revision: str
+) -> None:
+    results = tmp_path / "results"
+    url = conformance.target("http")[0]
+    command = [node, SUITE, "server", "--url", url, "--requirements", revision, "--output-dir", str(results)]
+    suite = run(command, tmp_path, seconds=240)
+    assert suite.returncode == 0, "\n".join([*complaints(results), suite.stdout[-4000:], suite.stderr[-2000:]])

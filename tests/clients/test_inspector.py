@@ -1,0 +1,100 @@
+"""The MCP Inspector's command line: its own lint of what is published, and what people try by hand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.conversation import check_goal, text_of
+from tests.clients.running import NODE_PACKAGES, ROOT, Served, run
+
+INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
+WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("legacy", "modern")]
+ERAS = ["legacy", "modern"]
+Inspect = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def inspect(node: str, tmp_path: Path) -> Inspect:
+    """Ask a server one thing; what is returned is the Inspector's JSON and its exit code."""
+
+    def ask(served: Served, transport: str, era: str, *arguments: str) -> dict[str, Any]:
+        target = served.target(transport)
+        if transport == "stdio":
+            where = [*target, "--transport", "stdio", "-e", f"GOALPORT_DATA_DIR={tmp_path / 'data'}"]
+        else:
+            where = ["--server-url", target[0], "--transport", transport]
+        options = ["--protocol-era", era, "--format", "json", "--quiet", *arguments]
+        done = run([node, INSPECTOR, "--cli", *where, *options], tmp_path)
+        said = done.stdout or done.stderr
+        return {"exit": done.returncode, "stderr": done.stderr, **json.loads(said)}
+
+    return ask
+
+
+@pytest.mark.parametrize(("transport", "era"), WAYS)
+def test_the_inspector_finds_nothing_unportable_in_the_tools(
+    inspect: Inspect, served: Served, transport: str, era: str
+) -> None:
+    listed = inspect(served, transport, era, "--method", "tools/list", "--strict")
+    assert listed["exit"] == 0, listed["stderr"]
+    assert {"shout", "count_letters", "helloBanner"} <= {tool["name"] for tool in listed["result"]["tools"]}
+
+
+@pytest.mark.parametrize(("transport", "era"), WAYS)
+def test_the_inspector_reaches_a_goal(inspect: Inspect, served: Served, transport: str, era: str) -> None:
+    arguments = json.dumps({"text": "good morning", "times": 2})
+    called = inspect(
+        served, transport, era, "--method", "tools/call", "--tool-name", "shout", "--tool-args-json", arguments
+    )
+    assert called["exit"] == 0
+    check_goal(called["result"])
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_shows_what_is_wrong_with_an_argument(inspect: Inspect, served: Served, era: str) -> None:
+    arguments = json.dumps({"text": "hello", "times": "often"})
+    called = inspect(
+        served, "http", era, "--method", "tools/call", "--tool-name", "shout", "--tool-args-json", arguments
+    )
+    assert called["result"]["isError"]
+    assert "times" in text_of(called["result"])
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_says_that_a_tool_is_unknown(inspect: Inspect, served: Served, era: str) -> None:
+    called = inspect(served, "http", era, "--method", "tools/call", "--tool-name", "whisper")
+    assert called["exit"] != 0
+    assert "whisper" in called["error"]["message"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_gets_the_prompt_of_a_goal(inspect: Inspect, served: Served, era: str) -> None:
+    got = inspect(
+        served, "http", era, "--method", "prompts/get", "--prompt-name", "Saying_shout", "--prompt-args", "text=hello"
+    )
+    assert "hello" in got["result"]["messages"][0]["content"]["text"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_reads_a_resource(inspect: Inspect, served: Served, era: str) -> None:
+    read = inspect(served, "http", era, "--method", "resources/read", "--uri", "goalport://goals")
+    assert "shout" in read["result"]["contents"][0]["text"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_gets_a_report_about_this_repository(inspect: Inspect, shipped: Served, era: str) -> None:
+    called = inspect(
+        shipped, "http", era, "--method", "tools/call", "--tool-name", "report_repository",
+        "--tool-args-json", json.dumps({"path": str(ROOT)}),
+    )  # fmt: skip
+    assert not called["result"].get("isError"), text_of(called["result"])
+    assert called["result"]["structuredContent"]
+
+
+def test_the_inspector_finds_nothing_unportable_in_what_is_shipped(inspect: Inspect, shipped: Served) -> None:
+    listed = inspect(shipped, "http", "modern", "--method", "tools/list", "--strict")
+    assert listed["exit"] == 0, listed["stderr"]
+    assert "report_repository" in {tool["name"] for tool in listed["result"]["tools"]}

@@ -1,0 +1,24 @@
+"""mcp-remote, the bridge for hosts that can only start local servers: driven by the official Python client."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from tests.clients.conversation import check
+from tests.clients.python_client import converse
+from tests.clients.running import NODE_PACKAGES, Served, environment
+
+BRIDGE = str(NODE_PACKAGES / "mcp-remote" / "dist" / "proxy.js")
+
+
+@pytest.mark.parametrize(("transport", "mode"), [("http", "legacy"), ("http", "2026-07-28"), ("sse", "legacy")])
+async def test_the_conversation_passes_through_mcp_remote(
+    node: str, served: Served, tmp_path: Path, transport: str, mode: str
+) -> None:
+    arguments = [BRIDGE, served.target(transport)[0], "--allow-http", "--transport", f"{transport}-only"]
+    bridge = StdioServerParameters(command=node, args=arguments, env=environment(tmp_path))
+    with anyio.fail_after(60):
+        async with Client(bridge, mode=mode) as client:
+            check(await converse(client))

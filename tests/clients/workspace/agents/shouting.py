@@ -1,0 +1,57 @@
+"""A goal of three steps that needs no model: what the client tests call."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from goalport import Export, achieves_goal, action, agent
+
+
+class Saying(BaseModel):
+    """What somebody says."""
+
+    text: str = Field(description="The words to shout")
+    times: int = Field(default=1, ge=1, le=5, description="How often to shout them")
+    mood: Literal["glad", "angry"] = Field(default="glad", description="How it should sound")
+
+
+class Words(BaseModel):
+    """A saying, cut into words."""
+
+    items: list[str]
+    ending: str
+
+
+class LoudWords(BaseModel):
+    """The words, loud."""
+
+    items: list[str]
+    ending: str
+
+
+class Shout(BaseModel):
+    """What is heard."""
+
+    content: str
+    words: int
+
+
+@agent(description="Shouts what one says")
+class Shouter:
+    """Cuts a saying into words, raises them, and puts them together again."""
+
+    @action
+    async def listen(self, saying: Saying) -> Words:
+        return Words(items=saying.text.split() * saying.times, ending="!" if saying.mood == "glad" else "!!")
+
+    @action
+    async def raise_voice(self, words: Words) -> LoudWords:
+        return LoudWords(items=[word.upper() for word in words.items], ending=words.ending)
+
+    @achieves_goal(
+        description="Shout a saying",
+        export=Export(remote=True, name="shout", starting_input_types=[Saying], read_only=True),
+    )
+    @action
+    async def shout(self, words: LoudWords) -> Shout:
+        return Shout(content=" ".join(words.items) + words.ending, words=len(words.items))
