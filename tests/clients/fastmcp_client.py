@@ -1,37 +1,41 @@
-# pyright: basic, reportMissingImports=false
 # It runs in FastMCP's own environment, which goalport's type checker does not see.
-"""The conversation as FastMCP's client has it. Arguments: transport, then address, or command and its arguments."""
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
+"""The conversation as FastMCP's client has it. Arguments: transport, mode, then address or command."""
 
 import asyncio
 import json
 import os
 import sys
+from collections.abc import Awaitable
+from typing import Any
 
 from fastmcp import Client
-from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
+from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
 from mcp import MCPError
+from pydantic import BaseModel
 
 
-def wire(value):
+def wire(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-async def refusal(call):
+async def refusal(call: Awaitable[BaseModel]) -> dict[str, Any]:
     try:
         return {"result": wire(await call)}
     except MCPError as error:
-        return {"code": error.error.code, "message": error.error.message}
+        return {"code": error.code, "message": error.message}
 
 
-async def converse(client):
-    progress = []
+async def converse(client: Client[Any]) -> dict[str, Any]:
+    progress: list[dict[str, Any]] = []
 
-    async def note(amount, total, message):
+    async def note(amount: float, total: float | None, message: str | None) -> None:
         progress.append({"progress": amount, "total": total, "message": message})
 
     saying = {"text": "good morning", "times": 2}
     return {
-        "server": client.initialize_result.server_info.name,
+        "server": client.server_info.name,
         "tools": {tool.name: wire(tool) for tool in await client.list_tools()},
         "banner": wire(await client.call_tool_mcp("helloBanner", {})),
         "goal": wire(await client.call_tool_mcp("shout", saying, progress_handler=note)),
@@ -45,15 +49,15 @@ async def converse(client):
     }
 
 
-def transport(kind, target):
+def transport(kind: str, target: list[str]) -> ClientTransport:
     if kind == "stdio":
         return StdioTransport(target[0], target[1:], env=dict(os.environ))
     return (SSETransport if kind == "sse" else StreamableHttpTransport)(target[0])
 
 
-async def main(kind, *target):
-    async with Client(transport(kind, list(target))) as client:
-        print(json.dumps(await converse(client)))
+async def main(kind: str, mode: str, *target: str) -> None:
+    async with Client(transport(kind, list(target)), mode=mode) as client:
+        sys.stdout.write(json.dumps(await converse(client)))
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -5,7 +5,7 @@ import queue
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ def run(command: Sequence[str], scratch: Path, seconds: float = 60) -> subproces
 @contextmanager
 def started(
     command: Sequence[str], ready: re.Pattern[str], env: Mapping[str, str], seconds: float = 60
-) -> Iterator[re.Match[str]]:
+) -> Generator[re.Match[str]]:
     """A process that serves until the block ends; entered when it says on stderr that it is ready."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stderr is not None
@@ -91,7 +91,7 @@ class Served:
 
 
 @contextmanager
-def serving(workspace: Path, scratch: Path) -> Iterator[Served]:
+def serving(workspace: Path, scratch: Path) -> Generator[Served]:
     command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", "0"]
     with started(command, READY, environment(scratch)) as ready:
         yield Served(workspace, ready["address"])
