@@ -28,10 +28,10 @@ async def refusal(call: Awaitable[BaseModel]) -> dict[str, Any]:
 
 
 async def converse(client: Client[Any]) -> dict[str, Any]:
-    progress: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
 
-    async def note(amount: float, total: float | None, message: str | None) -> None:
-        progress.append({"progress": amount, "total": total, "message": message})
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        steps.append({"progress": progress, "total": total, "message": message})
 
     saying = {"text": "good morning", "times": 2}
     return {
@@ -39,7 +39,7 @@ async def converse(client: Client[Any]) -> dict[str, Any]:
         "tools": {tool.name: wire(tool) for tool in await client.list_tools()},
         "banner": wire(await client.call_tool_mcp("helloBanner", {})),
         "goal": wire(await client.call_tool_mcp("shout", saying, progress_handler=note)),
-        "progress": progress,
+        "progress": steps,
         "bad": wire(await client.call_tool_mcp("shout", {"text": "hello", "times": "often"})),
         "unknown": await refusal(client.call_tool_mcp("whisper", {})),
         "prompts": [prompt.name for prompt in await client.list_prompts()],

@@ -14,10 +14,10 @@ def wire(value: BaseModel) -> dict[str, Any]:
 
 async def converse(client: Client) -> dict[str, Any]:
     """The report that `conversation.check` reads."""
-    progress: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
 
-    async def note(amount: float, total: float | None, message: str | None) -> None:
-        progress.append({"progress": amount, "total": total, "message": message})
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        steps.append({"progress": progress, "total": total, "message": message})
 
     info = client.server_info
     return {
@@ -25,7 +25,7 @@ async def converse(client: Client) -> dict[str, Any]:
         "tools": {tool.name: wire(tool) for tool in (await client.list_tools()).tools},
         "banner": wire(await client.call_tool("helloBanner")),
         "goal": wire(await client.call_tool("shout", {"text": "good morning", "times": 2}, progress_callback=note)),
-        "progress": progress,
+        "progress": steps,
         "bad": wire(await client.call_tool("shout", {"text": "hello", "times": "often"})),
         "unknown": await refusal(client.call_tool("whisper")),
         **await offers(client),

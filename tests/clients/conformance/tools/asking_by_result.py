@@ -7,7 +7,6 @@ handlers see it as they gave it. A goal that waits cannot say these exact questi
 from collections.abc import Mapping
 from typing import Any
 
-from goalport.serve import raw_prompt, raw_tool
 from mcp.server.context import ServerRequestContext
 from mcp_types import (
     CallToolRequestParams,
@@ -32,6 +31,8 @@ from mcp_types import (
     TextContent,
     Tool,
 )
+
+from goalport.serve import raw_prompt, raw_tool
 
 Context = ServerRequestContext[Any, Any]
 Answer = CallToolResult | InputRequiredResult
@@ -128,8 +129,7 @@ async def prompt_with_context(_: Context, params: GetPromptRequestParams) -> Get
 
 
 def tool(name: str, description: str) -> Tool:
-    schema = {"type": "object", "properties": {}}
-    return Tool(name=f"test_input_required_result_{name}", description=description, input_schema=schema)
+    return Tool(name=f"test_input_required_result_{name}", description=description, input_schema={"type": "object"})
 
 
 elicitation = raw_tool(tool("elicitation", "Asks the user"), ask_name)

@@ -6,7 +6,6 @@ A goal reports progress, not log messages, so these are raw.
 from typing import Any
 
 import anyio
-from goalport.serve import changed, raw_tool
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -17,6 +16,8 @@ from mcp_types import (
     TextContent,
     Tool,
 )
+
+from goalport.serve import changed, raw_tool
 
 Context = ServerRequestContext[Any, Any]
 
@@ -46,7 +47,7 @@ async def log_if_wanted(ctx: Context, _: CallToolRequestParams) -> CallToolResul
 
 async def need_sampling(ctx: Context, _: CallToolRequestParams) -> CallToolResult:
     if (ctx.session.client_capabilities or ClientCapabilities()).sampling is None:
-        data = {"requiredCapabilities": {"sampling": {}}}
+        data: dict[str, Any] = {"requiredCapabilities": {"sampling": {}}}
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "This tool needs a client that can sample", data)
     return said("The client can sample")
 
@@ -68,7 +69,7 @@ async def change_prompts(ctx: Context, _: CallToolRequestParams) -> CallToolResu
 
 
 def tool(name: str, description: str) -> Tool:
-    return Tool(name=name, description=description, input_schema={"type": "object", "properties": {}})
+    return Tool(name=name, description=description, input_schema={"type": "object"})
 
 
 logging = raw_tool(tool("test_tool_with_logging", "Sends three log messages"), log_three_times)
