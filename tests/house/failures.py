@@ -1,0 +1,62 @@
+"""Rules about failing: where everything may be caught, and what a test may not do to pass."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.tree import SHIPPED, SourceFile, imported, sources
+
+BROAD = frozenset({"Exception", "BaseException"})
+EDGES = {
+    "src/goalport/process/": (
+        None,
+        "a user's action or listener may raise anything, and the process must end or go on",
+    ),
+    "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
+    "src/goalport/serve/": (1, "a bug in one request must become an answer, and leave the others alone"),
+    "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),
+}
+"""The only places that may catch everything: how often (None: it is their work), and why it is right there."""
+
+
+def only_the_edges_catch_everything(root: Path) -> Iterator[str]:
+    caught: dict[str, list[str]] = {}
+    for file in sources(root, *SHIPPED, "benchmarks"):
+        edge = next((each for each in EDGES if file.path.as_posix().startswith(each)), "")
+        caught.setdefault(edge, []).extend(file.at(node.lineno) for node in _broad_catches(file))
+    for edge, places in caught.items():
+        allowed = EDGES[edge][0] if edge else 0
+        for place in places[allowed:] if allowed is not None else ():
+            yield f"{place}: catches everything; name the exception (allowed here: {allowed}, tests/house/failures.py)"
+
+
+def _broad_catches(file: SourceFile) -> Iterator[ast.ExceptHandler | ast.Call]:
+    for node in file.nodes:
+        match node:
+            case ast.ExceptHandler(type=None):
+                yield node
+            case ast.ExceptHandler(type=ast.expr() as kind) if _is_broad(kind):
+                yield node
+            case ast.Call(func=function, args=args) if ast.unparse(function).endswith("suppress"):
+                if any(map(_is_broad, args)):
+                    yield node
+            case _:
+                pass
+
+
+def _is_broad(kind: ast.expr) -> bool:
+    names = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return any(ast.unparse(name).rpartition(".")[2] in BROAD for name in names)
+
+
+def tests_take_no_short_cuts(root: Path) -> Iterator[str]:
+    """A mock tests itself, an expected failure fails nobody, and a sleep is too short on a slow day."""
+    for file in sources(root, "tests"):
+        for each in imported(file):
+            if each.name.split(".")[:2] == ["unittest", "mock"] or each.name.partition(".")[0] == "mock":
+                yield f"{file.at(each.line)}: a mock; use the real thing, or a scripted model"
+        for node in file.nodes:
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in {"pytest.mark.xfail", "pytest.xfail"}:
+                yield f"{file.at(node.lineno)}: an expected failure; mend it, or test what it does do"
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep":
+                yield f"{file.at(node.lineno)}: a sleep; wait for the event itself, within a bound"

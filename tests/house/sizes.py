@@ -1,0 +1,71 @@
+"""Rules about size: a file, a function, a signature and a class that a reader can hold.
+
+Lines are counted from the first to the last, docstrings and comments among them: a reader meets those too.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.tree import WRITTEN, Function, SourceFile, sources
+
+MODULE_LINES, TEST_LINES = 400, 500
+FUNCTION_LINES, PARAMETERS = 40, 7
+CLASS_LINES, METHODS = 250, 15
+DECORATORS = frozenset({"achieves_goal", "action", "agent", "component", "condition", "cost", "state", "tool"})
+
+
+def files_are_short(root: Path) -> Iterator[str]:
+    for file in sources(root, *WRITTEN):
+        limit = TEST_LINES if file.path.parts[0] == "tests" else MODULE_LINES
+        lines = len(file.text.splitlines())
+        if lines > limit:
+            yield f"{file.path.as_posix()}: {lines} lines, at most {limit}; it holds more than one noun"
+
+
+def functions_are_short(root: Path) -> Iterator[str]:
+    for file in sources(root, *WRITTEN):
+        for function in file.functions:
+            if (lines := _lines(function)) > FUNCTION_LINES:
+                yield f"{file.at(function.lineno)}: {function.name} has {lines} lines, at most {FUNCTION_LINES}"
+
+
+def signatures_are_short(root: Path) -> Iterator[str]:
+    """Keyword-only parameters of decorators and `with_*` methods are settings, not arguments, and do not count."""
+    for file in sources(root, *WRITTEN):
+        methods = {id(method) for owner in file.classes for method in owner.body}
+        for function in file.functions:
+            count = _parameters(function, is_method=id(function) in methods)
+            if count > PARAMETERS:
+                yield (
+                    f"{file.at(function.lineno)}: {function.name} takes {count} parameters, at most {PARAMETERS}; "
+                    "a frozen dataclass is missing"
+                )
+
+
+def _parameters(function: Function, *, is_method: bool) -> int:
+    arguments = function.args
+    counted = [*arguments.posonlyargs, *arguments.args]
+    if is_method and not any("staticmethod" in ast.unparse(each) for each in function.decorator_list):
+        counted = counted[1:]
+    if not (function.name in DECORATORS or function.name.startswith("with_")):
+        counted += arguments.kwonlyargs
+    return len(counted) + bool(arguments.vararg) + bool(arguments.kwarg)
+
+
+def classes_are_small(root: Path) -> Iterator[str]:
+    for file in sources(root, *WRITTEN):
+        for owner in file.classes:
+            yield from _too_large(file, owner)
+
+
+def _too_large(file: SourceFile, owner: ast.ClassDef) -> Iterator[str]:
+    if _lines(owner) > CLASS_LINES:
+        yield f"{file.at(owner.lineno)}: class {owner.name} has {_lines(owner)} lines, at most {CLASS_LINES}"
+    methods = {member.name for member in owner.body if isinstance(member, Function)}
+    if len(methods) > METHODS:
+        yield f"{file.at(owner.lineno)}: class {owner.name} has {len(methods)} methods, at most {METHODS}"
+
+
+def _lines(node: Function | ast.ClassDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
