@@ -10,7 +10,7 @@ BROAD = frozenset({"Exception", "BaseException"})
 EDGES = {
     "src/goalport/process/": (
         None,
-        "a user's action or listener may raise anything, and the process must end or go on",
+        "actions and listeners of users raise anything, and the process must end or go on",
     ),
     "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
     "src/goalport/serve/": (1, "a bug in one request must become an answer, and leave the others alone"),
