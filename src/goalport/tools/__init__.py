@@ -1,0 +1,53 @@
+"""Tools: what a model may call, made of functions and objects, filtered, renamed, grouped and exported.
+
+The room knows nothing of agents, models or servers. Above it, `ai` offers tools to models, `upstream` makes tools of
+other servers' tools, and `serve` publishes exports; below it are only the errors.
+"""
+
+from goalport.tools.definition import Tool
+from goalport.tools.exports import McpToolExport
+from goalport.tools.groups import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver
+from goalport.tools.marks import ToolMark, mark_of, tool
+from goalport.tools.naming import (
+    Naming,
+    composed,
+    identity,
+    lower,
+    prefixed,
+    reference_prefix,
+    renamed,
+    snake,
+    suffixed,
+    upper,
+)
+from goalport.tools.objects import ToolObject, tools_of
+from goalport.tools.problems import argument_problems, listed
+from goalport.tools.results import ContentBlock, ToolResult
+
+__all__ = [
+    "ContentBlock",
+    "McpToolExport",
+    "Naming",
+    "Permission",
+    "Tool",
+    "ToolGroup",
+    "ToolGroupRequirement",
+    "ToolGroupResolver",
+    "ToolMark",
+    "ToolObject",
+    "ToolResult",
+    "argument_problems",
+    "composed",
+    "identity",
+    "listed",
+    "lower",
+    "mark_of",
+    "prefixed",
+    "reference_prefix",
+    "renamed",
+    "snake",
+    "suffixed",
+    "tool",
+    "tools_of",
+    "upper",
+]

@@ -1,0 +1,70 @@
+"""The decorator `@tool`. It only marks: the function comes back unchanged, and is read when its tool is asked for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, overload
+
+__all__ = ["ToolMark", "mark_of", "tool"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ATTRIBUTE = "__goalport_tool__"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolMark:
+    """What `@tool` said of a function."""
+
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    return_direct: bool = False
+    export: bool = False
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    title: str = "",
+    description: str = "",
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    return_direct: bool = False,
+    export: bool = False,
+) -> Callable[[F], F]: ...
+def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+    """Mark a function or method as a tool that a model may call; its signature is the schema.
+
+    `name` defaults to the function's and `description` to its docstring; `title` is for people. `read_only`,
+    `destructive`, `idempotent` and `open_world` are hints for the host that asks its user before a call.
+    `return_direct`: the result goes to the user and not back to the model. `export`: a function at the top level of a
+    module in `tools/` is published over MCP.
+    """
+    mark = ToolMark(**settings)
+    return partial(_put, mark) if function is None else _put(mark, function)
+
+
+def mark_of(function: object) -> ToolMark | None:
+    """The mark on a function, also on one inside a staticmethod, classmethod or bound method."""
+    for marked in (function, getattr(function, "__func__", None)):
+        mark = getattr(marked, _ATTRIBUTE, None)
+        if isinstance(mark, ToolMark):
+            return mark
+    return None
+
+
+def _put(mark: ToolMark, function: Any) -> Any:
+    is_function = callable(function) or hasattr(function, "__func__")
+    if not is_function or isinstance(function, type):
+        raise TypeError(f"@tool marks functions and methods, but came to {function!r}. Mark the function itself.")
+    setattr(function, _ATTRIBUTE, mark)
+    return function

@@ -1,0 +1,106 @@
+"""Objects whose `@tool` methods are tools, with a naming and a filter: a tool object.
+
+Makes tools of objects; who offers them to a model or over the wire is not its business.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from goalport.errors import DeclarationError
+from goalport.tools.definition import Tool
+from goalport.tools.naming import Naming, composed, identity, prefixed
+
+__all__ = ["ToolObject", "distinct", "duplicate_names", "everything", "tools_of"]
+
+
+def everything(_: str) -> bool:
+    """The filter that keeps all."""
+    return True
+
+
+@dataclass(frozen=True, init=False)
+class ToolObject:
+    """Tools of one or more objects: `ToolObject(Calculator(), naming=prefixed("calc_"), filter=lambda name: …)`.
+
+    An object is anything with `@tool` methods, a function, or a tool. The filter sees the tools' own names; those that
+    it keeps are renamed by the naming.
+    """
+
+    objects: tuple[object, ...]
+    naming: Naming
+    filter: Callable[[str], bool]
+
+    def __init__(
+        self,
+        *objects: object,
+        naming: Naming = identity,
+        filter: Callable[[str], bool] = everything,  # noqa: A002 - the word that users know it by
+    ) -> None:
+        for each in objects:
+            _refuse_collection(each)
+        object.__setattr__(self, "objects", objects)
+        object.__setattr__(self, "naming", naming)
+        object.__setattr__(self, "filter", filter)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in the order in which they are written; of two with one name the first."""
+        return distinct(self._renamed())
+
+    def duplicates(self) -> tuple[str, ...]:
+        """Names that more than one tool would have: a report for the author, who probably wants another naming."""
+        return duplicate_names(self._renamed())
+
+    def with_prefix(self, prefix: str) -> "ToolObject":
+        """A copy whose tools' names all begin with `prefix`, in front of what the naming makes of them."""
+        return ToolObject(*self.objects, naming=composed(self.naming, prefixed(prefix)), filter=self.filter)
+
+    def _renamed(self) -> tuple[Tool, ...]:
+        kept = (each for each in tools_of(*self.objects) if self.filter(each.name))
+        return tuple(each.with_name(self.naming(each.name)) for each in kept)
+
+
+def tools_of(*objects: object) -> tuple[Tool, ...]:
+    """The tools of objects with `@tool` methods, of functions, tool objects and tools, in order."""
+    return tuple(found for each in objects for found in _tools_of_one(each))
+
+
+def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Each name once: of tools with one name, the first."""
+    found: dict[str, Tool] = {}
+    for each in tools:
+        found.setdefault(each.name, each)
+    return tuple(found.values())
+
+
+def duplicate_names(tools: Iterable[Tool]) -> tuple[str, ...]:
+    """The names that more than one tool bears."""
+    names = [each.name for each in tools]
+    return tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+
+
+def _tools_of_one(value: object) -> tuple[Tool, ...]:
+    if isinstance(value, Tool):
+        return (value,)
+    if isinstance(value, ToolObject):
+        return value.tools()
+    if inspect.isroutine(value) or isinstance(value, functools.partial):
+        return (Tool.of(cast("Callable[..., Any]", value)),)
+    _refuse_collection(value)
+    return Tool.from_instance(value)
+
+
+def _refuse_collection(value: object) -> None:
+    """Refuse a list of objects where an object is meant; an object that can be iterated and has tools is fine."""
+    if isinstance(value, type | Tool | ToolObject) or not hasattr(type(value), "__iter__"):
+        return
+    if Tool.safely_from_instance(value):
+        return
+    raise DeclarationError(
+        "ToolObject",
+        expected="objects with @tool methods, one by one",
+        came=f"there is a {type(value).__name__} of them",
+        fix="Unpack it: `ToolObject(*objects)`.",
+    )

@@ -1,0 +1,111 @@
+"""What a function returns, as a schema where it is an object, and as a result.
+
+A return type with fields (pydantic model, dataclass, TypedDict) is published as the output schema, and what comes is
+checked against it; anything else is text.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, cast
+
+from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+from typing_extensions import is_typeddict
+
+from goalport.errors import DeclarationError, ToolError
+from goalport.tools.arguments import UNREADABLE
+from goalport.tools.places import place_of, type_hints
+from goalport.tools.problems import argument_problems
+from goalport.tools.results import ToolResult
+from goalport.tools.schemas import PlainSchema
+
+__all__ = ["Output", "read_output"]
+
+_PASS_THROUGH = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, ToolResult)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The declared return type; `schema` is None unless it is an object type."""
+
+    adapter: TypeAdapter[Any] | None = None
+    schema: Mapping[str, object] | None = None
+
+    def result(self, value: object) -> ToolResult:
+        """What the function returned, as a result; ToolError when it is not what was declared."""
+        if self.adapter is None or isinstance(value, ToolResult):
+            return ToolResult.of(value)
+        try:
+            kept = self.adapter.validate_python(value)
+            plain = self.adapter.dump_python(kept, mode="json", by_alias=True, warnings="error")
+            text = self.adapter.dump_json(kept, by_alias=True).decode()
+        except ValidationError as error:
+            raise _not_as_declared("; ".join(argument_problems(error, value, ()))) from error
+        except PydanticSerializationError as error:
+            raise _not_as_declared(" ".join(str(error).split())) from error
+        return ToolResult(text=text, artifact=kept, structured=plain)
+
+
+def read_output(function: Callable[..., object]) -> Output:
+    """Read the return annotation of a function; there need not be one."""
+    declared: Any = type_hints(function).get("return")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise _unusable(function, "it is a generator", "Return a list instead of yielding.")
+    if not _is_object(declared):
+        _check(function, declared)
+        return Output()
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(declared)
+        schema = adapter.json_schema(mode="serialization", schema_generator=PlainSchema)
+    except UNREADABLE as error:
+        raise _unusable(
+            function, str(error).partition("\n")[0], "Give its fields types that JSON can express."
+        ) from error
+    rooted = _rooted(schema)
+    return Output(adapter, rooted) if rooted.get("type") == "object" else Output()
+
+
+def _not_as_declared(problems: str) -> ToolError:
+    return ToolError(f"The tool has a fault: what it returned is not of its declared type ({problems}).")
+
+
+def _is_object(declared: object) -> bool:
+    kind: Any = getattr(declared, "__origin__", declared)
+    if not inspect.isclass(kind) or issubclass(kind, _PASS_THROUGH):
+        return False
+    return issubclass(kind, BaseModel) or is_dataclass(kind) or is_typeddict(kind)
+
+
+def _rooted(schema: dict[str, Any]) -> dict[str, object]:
+    """A schema with the object at its root: pydantic gives a type that contains itself as a mere reference."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return schema
+    definitions = cast("dict[str, dict[str, object]]", schema["$defs"])
+    return {**definitions[reference.rpartition("/")[2]], "$defs": definitions}
+
+
+def _check(function: Callable[..., object], declared: object) -> None:
+    if declared is None or _is_awaitable(declared):
+        return
+    try:
+        TypeAdapter(cast("Any", declared))
+    except UNREADABLE as error:
+        raise _unusable(
+            function,
+            f"it is {declared!r}, which has no JSON ({str(error).partition('. ')[0]})",
+            "Return text, JSON-like data, a pydantic model or dataclass, content blocks, or ToolResult.of_artifact(…).",
+        ) from error
+
+
+def _is_awaitable(declared: object) -> bool:
+    kind = getattr(declared, "__origin__", declared)
+    return isinstance(kind, type) and hasattr(kind, "__await__")
+
+
+def _unusable(function: Callable[..., object], came: str, fix: str) -> DeclarationError:
+    return DeclarationError(
+        place_of(function), expected="a return type that can be given to a model", came=came, fix=fix
+    )

@@ -1,0 +1,101 @@
+"""What is wrong with arguments, one line per field, in words that a model can act on.
+
+Turns what pydantic and JSON Schema report into those lines. It decides nothing: whoever validates asks it for words.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from reprlib import Repr
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+__all__ = ["argument_problems", "listed", "schema_problems"]
+
+_SHOWN = Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
+_MESSAGE_LIMIT = 300
+
+
+def listed(problems: Iterable[str]) -> str:
+    """The message to answer with."""
+    return "The arguments need correcting:\n" + "\n".join(f"- {problem}" for problem in problems)
+
+
+def argument_problems(error: ValidationError, arguments: object, known: Collection[str]) -> tuple[str, ...]:
+    """One line per field that pydantic refused; `known` are the names that the top level may have."""
+    lines: dict[str, list[str]] = {}
+    for each in error.errors(include_url=False, include_context=False):
+        path = _path(each["loc"], arguments, missing=each["type"] == "missing")
+        reason = _reason(each["type"], path, each["msg"], each["input"], known)
+        reasons = lines.setdefault(path, [])
+        if reason not in reasons:
+            reasons.append(reason)
+    return tuple(f"{f'{path}: ' if path else ''}{'; or '.join(reasons)}" for path, reasons in lines.items())
+
+
+def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object]) -> tuple[str, ...]:
+    """One line per place where arguments break a JSON Schema."""
+    from jsonschema import Draft202012Validator
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    # An empty registry: a schema of somebody else's must not make us fetch what it refers to.
+    validator: Any = Draft202012Validator(dict(schema), registry=EMPTY_REGISTRY)
+    found = sorted(validator.iter_errors(dict(arguments)), key=lambda each: list(map(str, each.absolute_path)))
+    return tuple(_line(_spelled(each.absolute_path), each.message) for each in found)
+
+
+def _line(path: str, message: str) -> str:
+    cut = message if len(message) <= _MESSAGE_LIMIT else f"{message[:_MESSAGE_LIMIT]}…"
+    return f"{path}: {cut}" if path else cut
+
+
+def _reason(kind: str, path: str, message: str, came: object, known: Collection[str]) -> str:
+    match kind:
+        case "missing":
+            return "required, but missing"
+        case "extra_forbidden":
+            return f"unknown.{_offer(path, known)}"
+        case _:
+            words = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            return f"{words.replace('Input should', 'should', 1)}; came {_SHOWN.repr(came)}"
+
+
+def _offer(name: str, known: Collection[str]) -> str:
+    if "." in name or "[" in name:
+        return ""
+    if near := get_close_matches(name, known, n=1):
+        return f" Did you mean {near[0]!r}?"
+    return f" Known: {', '.join(known)}." if known else " There are no arguments."
+
+
+def _path(location: Sequence[int | str], arguments: object, *, missing: bool) -> str:
+    """Where in the arguments a problem is.
+
+    Pydantic's locations also name the members of unions and the validators on the way, which no caller ever wrote; what
+    cannot be found in the arguments themselves is such a name, except for the field that is missing.
+    """
+    steps: list[int | str] = []
+    place = arguments
+    for number, step in enumerate(location, start=1):
+        inside = _inside(place, step)
+        if inside is not None:
+            place = inside[0]
+            steps.append(step)
+        elif missing and number == len(location):
+            steps.append(step)
+    return _spelled(steps)
+
+
+def _inside(place: object, step: int | str) -> tuple[object] | None:
+    if isinstance(place, Mapping):
+        mapping = cast("Mapping[object, object]", place)
+        return (mapping[step],) if step in mapping else None
+    if isinstance(place, list | tuple) and isinstance(step, int):
+        items = cast("Sequence[object]", place)
+        return (items[step],) if step < len(items) else None
+    return None
+
+
+def _spelled(steps: Iterable[int | str]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
