@@ -8,7 +8,7 @@ above reads facts off it. Floor 1. (User guide, sections 3.2.3 and 3.2.4.)
 import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, overload
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, overload
 
 __all__ = ["DEFAULT_BINDING", "Blackboard", "matcher"]
 
@@ -40,7 +40,9 @@ class Blackboard:
     def bind(self, name: str, value: object) -> None:
         """Add an object and let `name` stand for it from now on."""
         if value is None:
-            raise ValueError(f"Expected an object to bind as {name!r}, but got None. Hide or replace the old object instead.")
+            raise ValueError(
+                f"Expected an object to bind as {name!r}, but got None. Hide or replace the old object instead."
+            )
         self._hidden.discard(id(value))
         self._entries.append(value)
         self._names[name] = value
@@ -51,7 +53,7 @@ class Blackboard:
     def __setitem__(self, name: str, value: object) -> None:
         self.bind(name, value)
 
-    def __iadd__(self, value: object) -> "Blackboard":
+    def __iadd__(self, value: object) -> Self:
         self.add(value)
         return self
 
@@ -100,7 +102,7 @@ class Blackboard:
         """Note that the last action gave nothing, so that no trigger fires again for what came before it."""
         self._last_result = None
 
-    def set_condition(self, name: str, value: bool) -> None:
+    def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
         """State that a named condition holds or does not."""
         self._conditions[name] = value
 
@@ -159,13 +161,19 @@ def matcher(kind: object) -> Matcher:
 def _generic_matcher(origin: type, arguments: tuple[object, ...]) -> Matcher:
     if issubclass(origin, Mapping):
         key, item = (matcher(argument) for argument in arguments)
-        return lambda value: isinstance(value, origin) and all(key(k) and item(v) for k, v in cast("Any", value).items())
+        return lambda value: (
+            isinstance(value, origin) and all(key(k) and item(v) for k, v in cast("Any", value).items())
+        )
     if issubclass(origin, tuple) and arguments[-1] is not Ellipsis:
         each = [matcher(argument) for argument in arguments]
-        return lambda value: isinstance(value, origin) and len(cast("Any", value)) == len(each) and all(
-            test(element) for test, element in zip(each, cast("Any", value), strict=True)
+        return lambda value: (
+            isinstance(value, origin)
+            and len(cast("Any", value)) == len(each)
+            and all(test(element) for test, element in zip(each, cast("Any", value), strict=True))
         )
     if not issubclass(origin, (list, set, frozenset, tuple)) and not hasattr(origin, "__iter__"):
         return lambda value: isinstance(value, origin)
     element = matcher(arguments[0])
-    return lambda value: isinstance(value, origin) and not isinstance(value, str) and all(map(element, cast("Any", value)))
+    return lambda value: (
+        isinstance(value, origin) and not isinstance(value, str) and all(map(element, cast("Any", value)))
+    )

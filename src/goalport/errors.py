@@ -40,6 +40,8 @@ __all__ = [
     "WorkspaceError",
 ]
 
+_SHOWN = 20
+
 
 class GoalportError(Exception):
     """The root of the tree: what goalport itself raises."""
@@ -125,5 +127,5 @@ def _offer(kind: str, name: str, known: tuple[str, ...]) -> str:
     near = get_close_matches(name, known, n=3)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    shown = ", ".join(known[:20])
-    return f"Known: {shown}{', …' if len(known) > 20 else ''}."
+    shown = ", ".join(known[:_SHOWN])
+    return f"Known: {shown}{', …' if len(known) > _SHOWN else ''}."

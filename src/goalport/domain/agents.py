@@ -82,7 +82,7 @@ class Goal:
     value: float = 0.0
     tags: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    export: Export = Export()
+    export: Export = field(default_factory=Export)
 
     @property
     def action(self) -> str:
@@ -173,7 +173,8 @@ class Agent:
             self.component,
             self.actions + tuple(action for each in lent for action in each.actions),
             self.goals,
-            self.conditions + tuple(found for each in lent for found in each.conditions if not self._answers(found.name)),
+            self.conditions
+            + tuple(found for each in lent for found in each.conditions if not self._answers(found.name)),
             self.source,
         )
 

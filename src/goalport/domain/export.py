@@ -12,7 +12,7 @@ __all__ = ["Export"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Export:
-    """What `@achieves_goal(export=…)` says of a goal's publication. (User guide, section 3.24.1.)"""
+    """What `@achieves_goal(export=…)` says of a goal's publication (user guide, section 3.24.1)."""
 
     name: str = ""
     """The tool's name; by default `<agent>_<method>` in snake case."""

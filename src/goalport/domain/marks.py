@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar, overload
 
 from goalport.domain.export import Export
@@ -78,7 +79,7 @@ class ActionMark:
     output_binding: str = ""
     trigger: type | None = None
     read_only: bool = False
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +118,7 @@ def agent(
     mark = AgentMark(
         name=name, description=description, provider=provider, version=version, opaque=opaque, component=False
     )
-    return lambda cls: _put(cls, mark)
+    return partial(_put, mark)
 
 
 @overload
@@ -126,10 +127,8 @@ def component(cls: C, /) -> C: ...
 def component(*, name: str = "", description: str = "") -> Callable[[C], C]: ...
 def component(cls: C | None = None, /, *, name: str = "", description: str = "") -> C | Callable[[C], C]:
     """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own."""
-    mark = AgentMark(
-        name=name, description=description, provider="", version="", opaque=False, component=True
-    )
-    return (lambda marked: _put(marked, mark)) if cls is None else _put(cls, mark)
+    mark = AgentMark(name=name, description=description, provider="", version="", opaque=False, component=True)
+    return partial(_put, mark) if cls is None else _put(mark, cls)
 
 
 @overload
@@ -165,7 +164,7 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     changes nothing. `retry`: how often a failure is tried again. (User guide, section 3.6.2.)
     """
     mark = ActionMark(**settings)
-    return (lambda marked: _put(marked, mark)) if function is None else _put(function, mark)
+    return partial(_put, mark) if function is None else _put(mark, function)
 
 
 @overload
@@ -179,7 +178,7 @@ def condition(function: Callable[..., Any] | None = None, /, *, name: str = "") 
     object that it needs is missing, the condition is false. (User guide, section 3.6.3.)
     """
     mark = ConditionMark(name)
-    return (lambda marked: _put(marked, mark)) if function is None else _put(function, mark)
+    return partial(_put, mark) if function is None else _put(mark, function)
 
 
 @overload
@@ -192,7 +191,7 @@ def cost(function: Callable[..., Any] | None = None, /, *, name: str = "") -> An
     All its domain parameters must be optional: they are None while the object is missing. (User guide, section 3.6.2.)
     """
     mark = CostMark(name)
-    return (lambda marked: _put(marked, mark)) if function is None else _put(function, mark)
+    return partial(_put, mark) if function is None else _put(mark, function)
 
 
 def achieves_goal(
@@ -209,7 +208,7 @@ def achieves_goal(
     reaching it is worth among several goals. `export` says whether and how it is published. (User guide, 3.6.9.)
     """
     mark = GoalMark(description=description, value=value, tags=tags, examples=examples, export=export or Export())
-    return lambda function: _put(function, mark)
+    return partial(_put, mark)
 
 
 def marks_of(marked: object) -> Mapping[type, object]:
@@ -229,6 +228,6 @@ def is_marked(cls: type) -> bool:
     return mark_of(cls, AgentMark) is not None
 
 
-def _put(marked: Any, mark: object) -> Any:
+def _put(mark: object, marked: Any) -> Any:
     setattr(marked, _ATTRIBUTE, {**marks_of(marked), type(mark): mark})
     return marked

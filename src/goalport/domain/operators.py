@@ -69,7 +69,7 @@ def _mentioned(agent: Agent) -> Iterator[Fact]:
 def _needs(action: Action) -> dict[Fact, bool]:
     needs: dict[Fact, bool] = {Available(each.type, each.binding): True for each in action.inputs if each.required}
     needs |= {Holds(name): True for name in action.settings.pre}
-    needs |= {GroupAvailable(requirement.role): True for requirement in action.requirements}
+    needs |= {GroupAvailable(each.role, tuple(each.tools)): True for each in action.requirements}
     if action.settings.trigger is not None:
         needs[LastResult(action.settings.trigger)] = True
     return needs

@@ -40,13 +40,19 @@ def read_agent(declared: object, services: frozenset[type] = frozenset()) -> Age
 
 
 def read_action(
-    function: Callable[..., object], *, name: str = "", services: frozenset[type] = frozenset(), mark: ActionMark | None = None
+    function: Callable[..., object],
+    *,
+    name: str = "",
+    services: frozenset[type] = frozenset(),
+    mark: ActionMark | None = None,
 ) -> Action:
     """The action that a plain function is, for agents built by hand."""
     origin = Origin(function)
     settings = mark or mark_of(function, ActionMark) or ActionMark()
     action_name = name or getattr(function, "__name__", "action")
-    return _checked(origin, Action(action_name, function, read_parameters(origin, services), read_outputs(origin), settings))
+    return _checked(
+        origin, Action(action_name, function, read_parameters(origin, services), read_outputs(origin), settings)
+    )
 
 
 def read_goal(action: Action, mark: GoalMark) -> Goal:
@@ -82,7 +88,9 @@ class _Reading:
     def agent(self) -> Agent:
         mark = self._mark
         if not mark.component and not mark.description.strip():
-            raise self._mistake("a description of the agent", "it is empty", "Say what it is for: people and models read it.")
+            raise self._mistake(
+                "a description of the agent", "it is empty", "Say what it is for: people and models read it."
+            )
         methods = list(_marked_methods(self._cls))
         costs = {each.name: each for name, marks in methods if (each := self._cost(name, marks))}
         actions = tuple(each for name, marks in methods if (each := self._action(name, marks, costs)))
@@ -90,7 +98,9 @@ class _Reading:
         goals = tuple(read_goal(by_method[name], found) for name, marks in methods if (found := _get(marks, GoalMark)))
         if not goals and not mark.component:
             raise self._mistake(
-                "at least one goal", "no method achieves one", 'Put @achieves_goal(description="…") on the last step, or use @component.'
+                "at least one goal",
+                "no method achieves one",
+                'Put @achieves_goal(description="…") on the last step, or use @component.',
             )
         conditions = tuple(each for name, marks in methods if (each := self._condition(name, marks)))
         return Agent(
@@ -183,7 +193,9 @@ def _checked(origin: Origin, action: Action) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
         if not math.isfinite(figure) or (what == "cost" and figure < 0):
             raise origin.error(
-                expected=f"a finite {what}, from 0 up", came=f"it is {figure!r}", fix="By convention it lies between 0 and 1."
+                expected=f"a finite {what}, from 0 up",
+                came=f"it is {figure!r}",
+                fix="By convention it lies between 0 and 1.",
             )
     for text in ("pre", "post", "tool_groups"):
         if isinstance(getattr(action.settings, text), str):
@@ -209,7 +221,7 @@ def _refuse_required(origin: Origin, parameters: tuple[Parameter, ...]) -> None:
     for each in parameters:
         if isinstance(each, Input) and each.required:
             raise origin.error(
-                expected="every domain parameter of a @cost method to be optional, since it is asked before the object is there",
+                expected="every domain parameter of a @cost method to be optional: it is asked before the object is there",
                 came=f"{each.name!r} is required",
                 fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
             )

@@ -31,7 +31,9 @@ class Origin:
     def __str__(self) -> str:
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         name = f"{self.owner.__name__}.{self.function.__name__}" if self.owner else self.function.__qualname__
-        return f"{self.function.__module__}: {name}" + (f" ({_short(code.co_filename)}:{code.co_firstlineno})" if code else "")
+        return f"{self.function.__module__}: {name}" + (
+            f" ({_short(code.co_filename)}:{code.co_firstlineno})" if code else ""
+        )
 
     def error(self, *, expected: str, came: str, fix: str) -> DeclarationError:
         """A mistake at this place."""
@@ -71,7 +73,7 @@ Parameter = Input | Injected | ProvidedInput
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a method may give: one exit for each member of a union, each exit with the types that it puts on the board."""
+    """What a method may give: an exit for each member of a union, with the types that it puts on the blackboard."""
 
     exits: tuple[tuple[object, ...], ...]
     type: object = None
@@ -140,7 +142,9 @@ def _read_input(
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
     named = next((marker for marker in markers if isinstance(marker, Named) or marker is Named), None)
-    binding = DEFAULT_BINDING if named is None else (getattr(named, "name", "") if isinstance(named, Named) else "") or name
+    binding = (
+        DEFAULT_BINDING if named is None else (getattr(named, "name", "") if isinstance(named, Named) else "") or name
+    )
     default = None if parameter.default is parameter.empty else parameter.default
     return Input(name, members[0], binding, required=not optional, default=default)
 

@@ -1,0 +1,7 @@
+"""The composition root: agents, services, groups and processes put together. Floor 7."""
+
+from goalport.platform.agent_platform import AgentPlatform
+from goalport.platform.deployments import Deployments
+from goalport.platform.invocation import AgentInvocation, Invoked
+
+__all__ = ["AgentInvocation", "AgentPlatform", "Deployments", "Invoked"]

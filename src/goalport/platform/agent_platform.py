@@ -1,0 +1,159 @@
+"""The platform: the one object that knows agents, services, groups and processes, and puts them together.
+
+Doors above (MCP, the command line, programs) call it; it calls down. A process runs in a task of the platform, detached
+from whoever started it. (User guide, sections 3.15 and 3.16.)
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Self
+
+from goalport.caller import ANONYMOUS, Caller
+from goalport.domain import Agent, Goal
+from goalport.errors import GoalportError
+from goalport.events import AgentDeployed, AgentUndeployed, EventListener
+from goalport.plan import Explanation
+from goalport.platform.deployments import Deployments
+from goalport.platform.foresight import foresee, starting_types
+from goalport.platform.processes import Inputs, Processes
+from goalport.process import AgentProcess, AgentProcessRepository, InMemoryProcessRepository, ProcessOptions
+from goalport.settings import Settings
+from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.workspace import Workspace
+
+__all__ = ["AgentPlatform"]
+
+
+class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
+    """Agents that are deployed, and the processes that run them.
+
+    `agents`: instances, classes or `Agent` objects. `tool_groups`: what roles are played by. `services`: what
+    `Provided` parameters are filled with. `listeners`: told of every event. `options`: for processes started without
+    their own. `repository`: where processes are found again. `max_threads`: how many `def` functions run at once.
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[object] = (),
+        *,
+        tool_groups: Iterable[ToolGroup] = (),
+        services: Iterable[object] = (),
+        listeners: Iterable[EventListener] = (),
+        options: ProcessOptions | None = None,
+        repository: AgentProcessRepository | None = None,
+        max_threads: int = 40,
+    ) -> None:
+        self.groups = ToolGroupResolver(tool_groups)
+        self.problems: tuple[str, ...] = ()
+        """What could not be deployed of a workspace, a sentence each."""
+        self._options = options or ProcessOptions()
+        self._services = (*services, self)
+        self._processes = Processes(repository or InMemoryProcessRepository(), max_threads, self.service)
+        self._processes.listeners.extend(listeners)
+        self.agents = Deployments(type(self), self.service)
+        """What is deployed: agents and goals by name."""
+        for each in agents:
+            self.deploy(each)
+
+    @classmethod
+    def from_workspace(
+        cls, workspace: Workspace, settings: Settings, *, listeners: Iterable[EventListener] = ()
+    ) -> Self:
+        """A platform that serves what a workspace holds; what cannot be deployed is in `problems`."""
+        platform = cls(services=[settings], listeners=listeners, max_threads=settings.max_threads)
+        platform.load(workspace)
+        return platform
+
+    def load(self, workspace: Workspace) -> None:
+        """Serve what a workspace holds now, in place of what was served; what runs keeps what it began with."""
+        fresh, problems = Deployments(type(self), self.service), list[str]()
+        for declared in workspace.agents():
+            try:
+                fresh.add(declared)
+            except GoalportError as error:
+                problems.append(str(error))
+        self.groups = ToolGroupResolver(workspace.values(ToolGroup))
+        self.agents, self.problems = fresh, tuple(problems)
+
+    def deploy(self, agent: object) -> Agent:
+        """Read an agent or component and serve it from now on. Raises `DeclarationError` or `DeploymentError`."""
+        deployed = self.agents.add(agent)
+        self._processes.tell(AgentDeployed(deployed.name))
+        return deployed
+
+    def undeploy(self, name: str) -> None:
+        """Serve an agent no more; its running processes go on. Raises `UnknownName`."""
+        self._processes.tell(AgentUndeployed(self.agents.remove(name).name))
+
+    def service(self, kind: type) -> object | None:
+        """The service of that type that `Provided` parameters are filled with, or None."""
+        return next((each for each in self._services if isinstance(each, kind)), None)
+
+    def start(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        bindings: Mapping[str, object] | None = None,
+        goals: Sequence[str] | None = None,
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess:
+        """Start a process in a task of its own and return it at once.
+
+        `inputs` are put on its blackboard, `bindings` under their names. `goals` are the names of the agent's goals
+        that count; by default all. Needs a running event loop. Raises `UnknownName`.
+        """
+        scope = self.agents.scope(agent)
+        begin = Inputs(inputs, bindings or {}, goals, caller)
+        return self._processes.start(scope, begin, options or self._options, self.groups)
+
+    async def run(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        bindings: Mapping[str, object] | None = None,
+        goals: Sequence[str] | None = None,
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess:
+        """Run a process to its end; its `outcome` says how it ended. Cancelling this kills the process."""
+        process = self.start(agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller)
+        try:
+            await process.wait()
+        except asyncio.CancelledError:
+            process.kill("Whoever started it was cancelled.")
+            raise
+        return process
+
+    def process(self, process_id: str) -> AgentProcess:
+        """The process of that id. Raises `UnknownName`."""
+        return self._processes.find(process_id)
+
+    @property
+    def processes(self) -> tuple[AgentProcess, ...]:
+        """The processes that are still remembered, oldest first."""
+        return self._processes.all()
+
+    def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
+        """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
+        agent, found = self.agents.goal(goal)
+        return foresee(self.agents.scope(agent), found, given, self.groups)
+
+    def starting_types(self, goal: str | Goal) -> tuple[type, ...]:
+        """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""
+        agent, found = self.agents.goal(goal)
+        return starting_types(self.agents.scope(agent), found, self.groups)
+
+    def subscribe(self, listener: EventListener) -> Callable[[], None]:
+        """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
+        listeners = self._processes.listeners
+        listeners.append(listener)
+        return lambda: listeners.remove(listener) if listener in listeners else None
+
+    async def aclose(self) -> None:
+        """Kill what runs and wait until it has ended."""
+        await self._processes.close()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

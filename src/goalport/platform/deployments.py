@@ -1,0 +1,124 @@
+"""Which agents are deployed: their names, their compiled scopes, and finding agents and goals by name.
+
+Deploying is the only time at which a class is read. Nothing runs here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from goalport.domain import Agent, Goal, ProvidedInput, read_agent
+from goalport.errors import DeploymentError, UnknownName
+from goalport.process import SERVICE_TYPES, Scope
+
+__all__ = ["Deployments"]
+
+
+class Deployments:
+    """Agents and components by name, in the order in which they came."""
+
+    def __init__(self, platform: type, service: Callable[[type], object | None]) -> None:
+        self._injected = SERVICE_TYPES | {platform}
+        self._service = service
+        self._agents: dict[str, Agent] = {}
+        self._scopes: dict[str, Scope] = {}
+
+    def __iter__(self) -> Iterator[Agent]:
+        return (each for each in self._agents.values() if not each.component)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def components(self) -> tuple[Agent, ...]:
+        """What every agent may borrow actions from."""
+        return tuple(each for each in self._agents.values() if each.component)
+
+    def add(self, declared: object) -> Agent:
+        """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then keeps nothing."""
+        agent = read_agent(declared, self._injected)
+        twin = self._agents.get(agent.name)
+        if twin is not None:
+            raise DeploymentError(
+                f"Expected agents of different names, but {agent.source or 'an agent'} and {twin.source or 'another'} are both"
+                f' called {agent.name!r}. Name one of them: @agent(name="…").'
+            )
+        self._refuse_missing_services(agent)
+        self._agents[agent.name] = agent
+        self._scopes.clear()
+        return agent
+
+    def remove(self, name: str) -> Agent:
+        """Forget an agent; its running processes go on."""
+        agent = self.named(name)
+        del self._agents[agent.name]
+        self._scopes.clear()
+        return agent
+
+    def named(self, name: str) -> Agent:
+        """The agent or component of that name. Raises `UnknownName`."""
+        if name not in self._agents:
+            raise UnknownName("agent", name, self._agents)
+        return self._agents[name]
+
+    @property
+    def goals(self) -> tuple[tuple[Agent, Goal], ...]:
+        """Every goal with its agent, in order."""
+        return tuple((agent, goal) for agent in self for goal in agent.goals)
+
+    def goal(self, name: str | Goal) -> tuple[Agent, Goal]:
+        """A goal with its agent: by its full name, its published name, or its method's name where only one has it.
+
+        Raises `UnknownName`, or `DeploymentError` when several goals bear the name.
+        """
+        if isinstance(name, Goal):
+            return next(pair for pair in self.goals if pair[1] == name)
+        for names in (_full, _published, _short):
+            found = [pair for pair in self.goals if names(pair[1]) == name]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise DeploymentError(
+                    f"The goal name {name!r} may mean {' or '.join(goal.name for _, goal in found)}. Use the full name."
+                )
+        raise UnknownName("goal", name, [_published(goal) or goal.name for _, goal in self.goals])
+
+    def scope(self, agent: str | Agent) -> Scope:
+        """What is planned for an agent: its own actions and the components'. Built once. Raises `UnknownName`."""
+        agent = self.named(agent) if isinstance(agent, str) else agent
+        known = self._scopes.get(agent.name)
+        if known is None or self._agents.get(agent.name) is not agent:
+            known = Scope(agent, () if agent.opaque else self.components)
+            if self._agents.get(agent.name) is agent:
+                self._scopes[agent.name] = known
+        return known
+
+    def _refuse_missing_services(self, agent: Agent) -> None:
+        for where, kind in _provided(agent):
+            if self._service(kind) is None:
+                raise DeploymentError(
+                    f"{where} wants a provided {kind.__name__}, but the platform has no such service."
+                    f" Give one: AgentPlatform(services=[…])."
+                )
+
+
+def _provided(agent: Agent) -> Iterator[tuple[str, type]]:
+    for each in agent.actions:
+        wanted: Iterable[object] = each.parameters
+        for parameter in wanted:
+            if (
+                isinstance(parameter, ProvidedInput)
+                and parameter.required
+                and not isinstance(each.owner, parameter.type)
+            ):
+                yield str(each.origin), parameter.type
+
+
+def _full(goal: Goal) -> str:
+    return goal.name
+
+
+def _published(goal: Goal) -> str:
+    return goal.export.name
+
+
+def _short(goal: Goal) -> str:
+    return goal.short_name

@@ -1,0 +1,46 @@
+"""Questions about plans that nobody has started yet: whether a goal can be reached, from what, and why not.
+
+Pure: conditions count as open, nothing is asked and nothing runs.
+"""
+
+from collections.abc import Sequence
+
+from goalport.domain import Goal, related
+from goalport.plan import Available, Explanation, Fact, LastResult, Problem, WorldState, explain
+from goalport.process import Scope
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["foresee", "starting_types"]
+
+
+def foresee(scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver) -> Explanation:
+    """How the goal would be reached from objects of the given types, or why it would not."""
+    facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
+    facts |= {each for each in scope.groups if groups.unmet(each) is None}
+    start = WorldState(facts, scope.questions, frozenset())
+    return explain(Problem(scope.system, start, (scope.plan_goals[goal.name],)))
+
+
+def starting_types(scope: Scope, goal: Goal, groups: ToolGroupResolver) -> tuple[type, ...]:
+    """The types from which a goal can be started: those declared, else those that its plan needs and no action makes."""
+    if goal.export.starting_input_types:
+        return tuple(goal.export.starting_input_types)
+    made = {fact for operator in scope.system.operators for fact, value in operator.effects.items() if value}
+    leaves = [fact for fact in scope.facts if isinstance(fact, Available) and fact not in made]
+    found = foresee(scope, goal, [fact.type for fact in leaves], groups)
+    if found.plan is None:
+        return ()
+    needed = {fact for step in found.plan.steps for fact, value in step.requires.items() if value}
+    return tuple(dict.fromkeys(fact.type for fact in leaves if fact in needed and isinstance(fact.type, type)))
+
+
+def _given_by(fact: Fact, given: Sequence[object]) -> bool:
+    if not isinstance(fact, (Available, LastResult)):
+        return False
+    return any(_surely(kind, fact.type) for kind in given)
+
+
+def _surely(given: object, wanted: object) -> bool:
+    if isinstance(given, type) and isinstance(wanted, type):
+        return given is wanted or (related(given, wanted) and issubclass(given, wanted))
+    return given == wanted

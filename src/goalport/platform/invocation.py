@@ -1,0 +1,112 @@
+"""Asking for a result by its type: the short way from inputs to a typed answer (user guide, section 3.16.2)."""
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from goalport.caller import ANONYMOUS, Caller
+from goalport.domain import Agent, Goal, type_name
+from goalport.errors import GoalportError
+from goalport.platform.agent_platform import AgentPlatform
+from goalport.process import AgentProcess, ProcessOptions
+
+__all__ = ["AgentInvocation", "Invoked"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Invoked(Generic[T]):
+    """A run that goes on in the background."""
+
+    process: AgentProcess
+    kind: type[T]
+
+    async def result(self) -> T:
+        """The result, as soon as it is there. Raises `ProcessEnded` by its kind; cancelling it leaves the run going."""
+        await self.process.wait()
+        return self.process.result_of_type(self.kind)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.result().__await__()
+
+    def cancel(self) -> None:
+        """Kill the run."""
+        self.process.kill("The invocation was cancelled.")
+
+
+@dataclass(frozen=True)
+class AgentInvocation(Generic[T]):
+    """`AgentInvocation.on(platform).returning(Writeup).invoke(person)`: the first agent, by name, with such a goal."""
+
+    platform: AgentPlatform
+    kind: type[T]
+    options: ProcessOptions | None = None
+    caller: Caller = ANONYMOUS
+
+    @staticmethod
+    def on(platform: AgentPlatform) -> "AgentInvocation[object]":
+        """Invoke agents of this platform."""
+        return AgentInvocation(platform, object)
+
+    def returning(self, kind: type[R]) -> "AgentInvocation[R]":
+        """Ask for a result of this type."""
+        return AgentInvocation(self.platform, kind, self.options, self.caller)
+
+    def with_options(self, options: ProcessOptions) -> "AgentInvocation[T]":
+        """Run with these options."""
+        return replace(self, options=options)
+
+    def with_caller(self, caller: Caller) -> "AgentInvocation[T]":
+        """Run on behalf of this caller."""
+        return replace(self, caller=caller)
+
+    async def invoke(self, *inputs: object, **named: object) -> T:
+        """Run to the end and return the result; `named` inputs are bound under their names.
+
+        Raises `ProcessStuck`, `ProcessFailed`, `ProcessTerminated` or `ProcessKilled` when there is none, and
+        `GoalportError` when no agent has a goal of the type.
+        """
+        agent, goals = self._chosen()
+        names = [goal.name for goal in goals]
+        process = await self.platform.run(
+            agent, *inputs, bindings=named, goals=names, options=self.options, caller=self.caller
+        )
+        return process.result_of_type(self.kind)
+
+    def invoke_async(self, *inputs: object, **named: object) -> Invoked[T]:
+        """Start and return at once; await the handle, or look at its process. Needs a running event loop."""
+        agent, goals = self._chosen()
+        names = [goal.name for goal in goals]
+        process = self.platform.start(
+            agent, *inputs, bindings=named, goals=names, options=self.options, caller=self.caller
+        )
+        return Invoked(process, self.kind)
+
+    def invoke_sync(self, *inputs: object, **named: object) -> T:
+        """`invoke` for programs without an event loop. Raises `GoalportError` where one is running."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.invoke(*inputs, **named))
+        raise GoalportError(
+            "invoke_sync was called while an event loop is running here. Write `await invocation.invoke(…)`."
+        )
+
+    def _chosen(self) -> tuple[Agent, list[Goal]]:
+        for agent in sorted(self.platform.agents, key=lambda each: each.name):
+            goals = [goal for goal in agent.goals if _gives(goal, self.kind)]
+            if goals:
+                return agent, goals
+        offered = ", ".join(dict.fromkeys(type_name(goal.output) for _, goal in self.platform.agents.goals))
+        raise GoalportError(
+            f"No agent has a goal that gives {type_name(self.kind)}. Goals here give: {offered or 'nothing'}."
+        )
+
+
+def _gives(goal: Goal, kind: type) -> bool:
+    if isinstance(goal.output, type) and isinstance(kind, type):
+        return issubclass(goal.output, kind)
+    return goal.output == kind

@@ -1,0 +1,107 @@
+"""The processes of a platform: each in a task of its own, found again by id, told of, and ended together."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from weakref import WeakKeyDictionary
+
+from anyio import CapacityLimiter
+
+from goalport.caller import ANONYMOUS, Caller
+from goalport.domain import SomeOf, parts_of
+from goalport.errors import UnknownName
+from goalport.events import Event, EventListener, ProcessCreated
+from goalport.process import AgentProcess, AgentProcessRepository, ProcessOptions, Scope, Surroundings, drive, new_id
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["Inputs", "Processes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a process begins with, and what counts as its end."""
+
+    objects: Sequence[object] = ()
+    bindings: Mapping[str, object] = field(default_factory=dict[str, object])
+    goals: Sequence[str] | None = None
+    caller: Caller = ANONYMOUS
+
+
+class Processes:
+    """Every process that this platform runs or still remembers."""
+
+    def __init__(
+        self, repository: AgentProcessRepository, max_threads: int, service: Callable[[type], object | None]
+    ) -> None:
+        self._repository = repository
+        self._max_threads = max_threads
+        self._service = service
+        self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.listeners: list[EventListener] = []
+
+    def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
+        """A process that runs from now on in a task of the running event loop."""
+        loop = asyncio.get_running_loop()
+        surroundings = Surroundings(self._limiter(loop), groups, self._service)
+        process = AgentProcess(new_id(), scope, options, inputs.caller, surroundings)
+        process.goals = _chosen(scope, inputs.goals)
+        for listener in self.listeners:
+            process.subscribe(listener)
+        process.emit(ProcessCreated(scope.agent.name, inputs.caller, process_id=process.id))
+        _put(process, inputs)
+        self._repository.save(process)
+        task = loop.create_task(drive(process), name=process.id)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, process))
+        return process
+
+    def find(self, process_id: str) -> AgentProcess:
+        """The process of that id. Raises `UnknownName`."""
+        found = self._repository.find(process_id)
+        if found is None:
+            raise UnknownName("process", process_id, (each.id for each in self.all()))
+        return found
+
+    def all(self) -> tuple[AgentProcess, ...]:
+        """The processes that are still remembered, oldest first."""
+        return self._repository.all()
+
+    def tell(self, event: Event) -> None:
+        """Tell those who listen to the whole platform."""
+        for listener in tuple(self.listeners):
+            listener.on_event(event)
+
+    async def close(self) -> None:
+        """Kill what runs and wait until it has ended."""
+        for process in self.all():
+            process.kill("The platform was closed.")
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _limiter(self, loop: asyncio.AbstractEventLoop) -> CapacityLimiter:
+        # A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
+        if loop not in self._limiters:
+            self._limiters[loop] = CapacityLimiter(self._max_threads)
+        return self._limiters[loop]
+
+    def _ended(self, process: AgentProcess, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._repository.save(process)
+
+
+def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
+    if goals is None:
+        return tuple(scope.goals)
+    for name in goals:
+        if name not in scope.goals:
+            raise UnknownName("goal", name, scope.goals)
+    return tuple(goals)
+
+
+def _put(process: AgentProcess, inputs: Inputs) -> None:
+    for value in inputs.objects:
+        for part in parts_of(value).values() if isinstance(value, SomeOf) else (value,):
+            process.blackboard.add(part)
+    for name, value in inputs.bindings.items():
+        process.blackboard.bind(name, value)

@@ -1,0 +1,35 @@
+"""Running an agent: the tick, one action at a time, budgets and ends. Floor 5."""
+
+from goalport.process.agent_process import ActionInvocation, AgentProcess, Surroundings
+from goalport.process.arguments import SERVICE_TYPES
+from goalport.process.context import ActionContext, OperationContext
+from goalport.process.names import new_id
+from goalport.process.options import Budget, ProcessOptions, Usage
+from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated
+from goalport.process.repository import AgentProcessRepository, InMemoryProcessRepository
+from goalport.process.scope import Scope
+from goalport.process.tick import drive
+
+__all__ = [
+    "SERVICE_TYPES",
+    "ActionContext",
+    "ActionInvocation",
+    "AgentProcess",
+    "AgentProcessRepository",
+    "Budget",
+    "Completed",
+    "Failed",
+    "InMemoryProcessRepository",
+    "Killed",
+    "OperationContext",
+    "Outcome",
+    "ProcessOptions",
+    "ProcessStatus",
+    "Scope",
+    "Stuck",
+    "Surroundings",
+    "Terminated",
+    "Usage",
+    "drive",
+    "new_id",
+]

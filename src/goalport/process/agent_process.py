@@ -1,0 +1,230 @@
+"""One run of an agent: what it knows, what it has done, how it stands.
+
+A process is data plus the news of its changes. It plans and invokes nothing itself: `tick` drives it. Whoever watches
+it, watches from outside: a watcher that goes away leaves the process as it is.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from logging import getLogger
+from typing import TypeVar
+
+import anyio
+from anyio import CapacityLimiter
+
+from goalport.blackboard import Blackboard, matcher
+from goalport.caller import Caller
+from goalport.domain import Agent, Goal
+from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated
+from goalport.events import Event, EventListener, ObjectBound, ProcessFinished
+from goalport.process.options import ProcessOptions, Usage
+from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated
+from goalport.process.scope import Scope
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["ActionInvocation", "AgentProcess", "Surroundings"]
+
+T = TypeVar("T")
+_log = getLogger(__name__)
+_current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionInvocation:
+    """One action that ran, as the history keeps it."""
+
+    action: str
+    started_at: datetime
+    seconds: float
+    status: str
+    """succeeded, declined or failed."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the platform lends to its processes."""
+
+    limiter: CapacityLimiter
+    """How many `def` functions may run in worker threads at once."""
+    groups: ToolGroupResolver
+    service: Callable[[type], object | None]
+    """The platform's service of a type, or None."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a process has done and is about to do; `tick` writes it."""
+
+    has_run: set[str] = field(default_factory=set[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    """Actions that failed for good, and how."""
+    results: dict[str, object] = field(default_factory=dict[str, object])
+    """What each action returned last."""
+    history: list[ActionInvocation] = field(default_factory=list[ActionInvocation])
+    plan: tuple[str, ...] = ()
+    goal: Goal | None = None
+
+
+class AgentProcess:
+    """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
+
+    def __init__(
+        self, process_id: str, scope: Scope, options: ProcessOptions, caller: Caller, surroundings: Surroundings
+    ) -> None:
+        self.id = process_id
+        self.parent_id: str | None = None
+        self.scope = scope
+        self.options = options
+        self.caller = caller
+        self.surroundings = surroundings
+        self.goals: tuple[str, ...] = tuple(scope.goals)
+        self.blackboard = (options.blackboard or Blackboard()).spawn(self._bound)
+        self.progress = Progress()
+        self.usage = Usage()
+        self.status = ProcessStatus.NOT_STARTED
+        self.outcome: Outcome | None = None
+        self.created_at = datetime.now(UTC)
+        self.finished_at: datetime | None = None
+        self.end_requested: Outcome | None = None
+        self._cancel_scope = anyio.CancelScope()
+        self._settled = anyio.Event()
+        self._listeners: list[EventListener] = list(options.listeners)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.get_ident()
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that runs."""
+        return self.scope.agent
+
+    @property
+    def goal(self) -> Goal | None:
+        """The goal that is being pursued."""
+        return self.progress.goal
+
+    @property
+    def history(self) -> tuple[ActionInvocation, ...]:
+        """The actions that ran, in order."""
+        return tuple(self.progress.history)
+
+    @property
+    def plan(self) -> tuple[str, ...]:
+        """The names of the actions still to run, as planned last."""
+        return self.progress.plan
+
+    @staticmethod
+    def current() -> "AgentProcess | None":
+        """The process on whose behalf the calling code runs: inside actions, conditions and tools."""
+        return _current.get()
+
+    async def wait(self) -> Outcome:
+        """How the process ended, as soon as it has. Cancelling the wait leaves the process as it is."""
+        await self._settled.wait()
+        assert self.outcome is not None
+        return self.outcome
+
+    def kill(self, reason: str = "It was killed.") -> None:
+        """End the process now: the running action is cancelled. Of no effect on a process that has ended."""
+        if self.outcome is None:
+            self.end_requested = Killed(reason)
+            self._cancel_scope.cancel()
+
+    def terminate(self, reason: str = "It was terminated.") -> None:
+        """End the process after the action that is running now."""
+        if self.outcome is None and self.end_requested is None:
+            self.end_requested = Terminated(reason)
+
+    def subscribe(self, listener: EventListener) -> Callable[[], None]:
+        """Tell a listener of every event from now on; call what is returned to stop that."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def emit(self, event: Event) -> None:
+        """Tell the listeners; from a worker thread too, in order."""
+        if not self._listeners:
+            return
+        if self._loop is not None and threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._tell, event)
+        else:
+            self._tell(event)
+
+    def result_of_type(self, kind: type[T]) -> T:
+        """The goal's output, which must be of that type, or the newest object of the type, once completed.
+
+        Raises `ProcessEnded`, by its kind, when the process has not reached its goal.
+        """
+        if not isinstance(self.outcome, Completed):
+            raise _error_for(self.id, self.outcome)
+        if matcher(kind)(self.outcome.value):
+            return self.outcome.value  # type: ignore[return-value]
+        found = self.blackboard.last(kind)
+        if found is None:
+            raise ProcessEnded(self.id, f"The goal was reached, but there is no {kind.__name__}.")
+        return found
+
+    def last(self, kind: type[T]) -> T | None:
+        """The newest visible object of a type."""
+        return self.blackboard.last(kind)
+
+    def spend(self, usage: Usage) -> None:
+        """Add to what the process has cost; the budget is checked before the next action."""
+        self.usage += usage
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The time in which the process is driven; killing it or its deadline ends the block early, without an error."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self.status = ProcessStatus.RUNNING
+        token = _current.set(self)
+        try:
+            with self._cancel_scope:
+                if self.options.deadline is not None:
+                    self._cancel_scope.deadline = anyio.current_time() + self.options.deadline
+                yield
+        finally:
+            _current.reset(token)
+
+    def settle(self, outcome: Outcome) -> None:
+        """Note how the process ended, and tell whoever waits."""
+        self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
+        self.progress.plan = ()
+        self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
+        self._settled.set()
+
+    def _bound(self, name: str, value: object) -> None:
+        if self._listeners:
+            self.emit(ObjectBound(name, type(value).__name__, process_id=self.id))
+
+    def _tell(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener.on_event(event)
+            except Exception:
+                _log.exception("A listener failed on %r; the process goes on.", event)
+
+
+def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:
+    match outcome:
+        case None:
+            return ProcessEnded(process_id, "The process has not ended yet.")
+        case Stuck(reason):
+            return ProcessStuck(process_id, reason)
+        case Failed(reason):
+            return ProcessFailed(process_id, reason)
+        case Terminated(reason):
+            return ProcessTerminated(process_id, reason)
+        case Killed(reason):
+            return ProcessKilled(process_id, reason)
+        case Completed():
+            return ProcessEnded(process_id, "The goal was reached, but its output is of another type.")

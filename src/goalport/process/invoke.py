@@ -1,0 +1,111 @@
+"""Running one action of a process: arguments, attempts and waits, and what its result does to the blackboard."""
+
+import time
+from datetime import UTC, datetime
+from logging import getLogger
+from typing import Literal
+
+import anyio
+
+from goalport.domain import Action, SomeOf, parts_of
+from goalport.errors import BadInput
+from goalport.events import ActionFinished, ActionRetried, ActionStarted
+from goalport.process.agent_process import ActionInvocation, AgentProcess
+from goalport.process.arguments import call, fill
+from goalport.process.context import ActionContext
+from goalport.tools import Tool
+
+__all__ = ["invoke"]
+
+_log = getLogger(__name__)
+
+
+async def invoke(process: AgentProcess, action: Action) -> None:
+    """Run an action and note what came of it; one that fails for good is left out of later plans.
+
+    Raises `BadInput` as it is: a mistake of the caller is not planned around.
+    """
+    number, planned = len(process.history) + 1, len(process.history) + len(process.plan)
+    process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
+    started_at, start = datetime.now(UTC), time.perf_counter()
+    error: Exception | None = None
+    try:
+        result = await _attempt(process, action)
+    except Exception as failure:
+        error, result = failure, None
+    seconds = time.perf_counter() - start
+    status: Literal["succeeded", "declined", "failed"] = (
+        "failed" if error else "declined" if _declined(action, result) else "succeeded"
+    )
+    words = None if error is None else in_words(error)
+    process.progress.history.append(ActionInvocation(action.name, started_at, seconds, status, words))
+    if error is None:
+        _take(process, action, result)
+    else:
+        process.progress.left_out[action.name] = words or ""
+        _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=error)
+    process.emit(ActionFinished(action.name, number, planned, status, seconds, words, process_id=process.id))
+    if isinstance(error, BadInput):
+        raise error
+
+
+def in_words(error: BaseException) -> str:
+    """A failure in one line, without a traceback and of bounded length."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:500]
+
+
+async def _attempt(process: AgentProcess, action: Action) -> object:
+    policy = action.settings.retry
+    for attempt, delay in enumerate(policy.delays(), start=1):
+        try:
+            return await _once(process, action)
+        except Exception as error:
+            if not policy.retries(error):
+                raise
+            process.emit(ActionRetried(action.name, attempt, delay, in_words(error), process_id=process.id))
+            await anyio.sleep(delay)
+    return await _once(process, action)
+
+
+async def _once(process: AgentProcess, action: Action) -> object:
+    context = ActionContext(process, _tools(process, action))
+    return await call(action.function, fill(action.parameters, action.owner, context), context)
+
+
+def _tools(process: AgentProcess, action: Action) -> list[Tool]:
+    roles = dict.fromkeys([*action.settings.tool_groups, *(each.role for each in action.requirements)])
+    found: list[Tool] = []
+    for role in roles:
+        group = process.surroundings.groups.find(role)
+        if group is None:
+            _log.warning(
+                "%s names the tool group %r, which does not exist: it runs without those tools.", action.name, role
+            )
+        else:
+            found.extend(group.tools)
+    return found
+
+
+def _declined(action: Action, result: object) -> bool:
+    return result is None and bool(action.outputs.exits)
+
+
+def _take(process: AgentProcess, action: Action, result: object) -> None:
+    progress, blackboard = process.progress, process.blackboard
+    progress.has_run.add(action.name)
+    progress.results[action.name] = result
+    if action.settings.clear_blackboard and result is not None:
+        blackboard.clear()
+        progress.has_run.clear()
+    for condition in action.settings.post:
+        if condition not in process.scope.conditions and result is not None:
+            blackboard.set_condition(condition, True)
+    if result is None:
+        blackboard.nothing_came()
+    elif isinstance(result, SomeOf):
+        for part in parts_of(result).values():
+            blackboard.bind(action.output_binding, part)
+    else:
+        blackboard.bind(action.output_binding, result)

@@ -1,0 +1,21 @@
+"""Ids of processes: easy to say and to tell apart, and too long to guess."""
+
+import secrets
+
+__all__ = ["new_id"]
+
+_ADJECTIVES = """
+amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
+honest humble keen kind lively lucid merry mild neat nimble noble plain proud quick quiet rapid ready silver smart
+snug solid sound spry steady still sunny swift tidy true vivid warm wise witty young zesty
+"""
+_NOUNS = """
+badger beaver bison crane curlew deer dove eagle egret falcon ferret finch fox gannet goose hare hawk heron horse
+ibis jackdaw kestrel kite lark linnet lynx magpie marten merlin mole moose newt osprey otter owl panda pelican
+pigeon plover puffin rabbit raven robin salmon seal shrew sparrow stork swan swift tern thrush toad trout vole wren
+"""
+
+
+def new_id() -> str:
+    """An id such as `quiet-otter-4f1c9a02d7be`: two words to speak of and 48 random bits."""
+    return f"{secrets.choice(_ADJECTIVES.split())}-{secrets.choice(_NOUNS.split())}-{secrets.token_hex(6)}"

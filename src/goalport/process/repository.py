@@ -1,0 +1,52 @@
+"""Where processes are found again by their ids.
+
+The store in memory keeps the newest of those that have ended and all that have not.
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+from goalport.process.agent_process import AgentProcess
+
+__all__ = ["AgentProcessRepository", "InMemoryProcessRepository"]
+
+
+class AgentProcessRepository(Protocol):
+    """What the platform needs of a store of processes."""
+
+    def save(self, process: AgentProcess) -> None:
+        """Keep a process, or note that it has changed."""
+        ...
+
+    def find(self, process_id: str) -> AgentProcess | None:
+        """The process of that id, or None."""
+        ...
+
+    def all(self) -> tuple[AgentProcess, ...]:
+        """Every process that is kept, oldest first."""
+        ...
+
+
+class InMemoryProcessRepository:
+    """Processes of this program, up to a number; one that has not ended is never dropped."""
+
+    def __init__(self, window: int = 1000) -> None:
+        self._window = window
+        self._processes: OrderedDict[str, AgentProcess] = OrderedDict()
+
+    def save(self, process: AgentProcess) -> None:
+        """Keep a process; beyond the window, the oldest that has ended makes room."""
+        self._processes[process.id] = process
+        while len(self._processes) > self._window:
+            ended = next((each.id for each in self._processes.values() if each.status.ended), None)
+            if ended is None:
+                return
+            del self._processes[ended]
+
+    def find(self, process_id: str) -> AgentProcess | None:
+        """The process of that id, or None when it is unknown or was dropped."""
+        return self._processes.get(process_id)
+
+    def all(self) -> tuple[AgentProcess, ...]:
+        """Every process that is kept, oldest first."""
+        return tuple(self._processes.values())

@@ -1,0 +1,85 @@
+"""What is planned together: an agent, what components lend it, and the goals that count, ready for the planner.
+
+Built once for an agent and shared by all its processes. It holds no state of any process.
+"""
+
+from collections.abc import Iterable
+from typing import get_origin
+
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, matcher
+from goalport.domain import Action, Agent, Condition, Goal, operators_of, plan_goal
+from goalport.plan import Available, Fact, GroupAvailable, Holds, LastResult, PlanningSystem
+from goalport.plan import Goal as PlanGoal
+
+__all__ = ["Scope"]
+
+
+class Scope:
+    """An agent with the components' actions, compiled: operators, facts and how to see them on a blackboard."""
+
+    def __init__(self, agent: Agent, components: Iterable[Agent] = ()) -> None:
+        self.agent = agent.with_components(tuple(components))
+        self.actions: dict[str, Action] = {each.name: each for each in self.agent.actions}
+        self.conditions: dict[str, Condition] = {each.name: each for each in self.agent.conditions}
+        self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
+        self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
+        self.system = PlanningSystem(operators_of(self.agent))
+        self.facts = self._wanted()
+        self._by_value = tuple((each, matcher(each.type)) for each in self.facts if _by_value(each))
+        self._by_class = tuple((each, matcher(each.type)) for each in self.facts if _by_class(each))
+        self._named = tuple(
+            each for each in self.facts if isinstance(each, Available) and each.binding != DEFAULT_BINDING
+        )
+        self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
+        self._seen: dict[type, frozenset[Fact]] = {}
+        self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
+        self.questions = frozenset(
+            each for each in self.facts if isinstance(each, Holds) and each.condition in self.conditions
+        )
+        self._flags = tuple(each for each in self.facts if isinstance(each, Holds) and each not in self.questions)
+
+    def facts_on(self, blackboard: Blackboard) -> set[Fact]:
+        """The facts that objects and stated conditions on a blackboard make true."""
+        found: set[Fact] = set()
+        objects = blackboard.objects
+        for value in objects:
+            found |= self._facts_of_class(value)
+        found.update(fact for fact, matches in self._by_value if any(map(matches, objects)))
+        found.update(each for each in self._named if blackboard.get(each.binding, _kind(each)) is not None)
+        last = blackboard.last_result
+        found.update(each for each in self._triggers if last is not None and matcher(each.type)(last))
+        found.update(each for each in self._flags if blackboard.conditions.get(each.condition, False))
+        return found
+
+    def _wanted(self) -> tuple[Fact, ...]:
+        operators = self.system.operators
+        needs = [each.requires for each in operators] + [each.requires for each in self.plan_goals.values()]
+        return tuple(dict.fromkeys(fact for requires in needs for fact in requires))
+
+    def _facts_of_class(self, value: object) -> frozenset[Fact]:
+        cls = type(value)
+        found = self._seen.get(cls)
+        if found is None:
+            found = self._seen[cls] = frozenset(fact for fact, matches in self._by_class if matches(value))
+        return found
+
+
+def _is_plain(kind: object) -> bool:
+    """Whether the class of a value alone decides: not for collections by element, nor for structural protocols."""
+    return isinstance(kind, type) and get_origin(kind) is None and not getattr(kind, "_is_protocol", False)
+
+
+def _unnamed(fact: Fact) -> bool:
+    return isinstance(fact, Available) and fact.binding == DEFAULT_BINDING
+
+
+def _by_class(fact: Fact) -> bool:
+    return isinstance(fact, Available) and _unnamed(fact) and _is_plain(fact.type)
+
+
+def _by_value(fact: Fact) -> bool:
+    return isinstance(fact, Available) and _unnamed(fact) and not _is_plain(fact.type)
+
+
+def _kind(fact: Available) -> type:
+    return fact.type  # type: ignore[return-value]

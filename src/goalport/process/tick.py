@@ -1,0 +1,162 @@
+"""The loop of a process: see how things are, plan, run the first action of the plan, and begin again.
+
+Observing and planning are pure; the only things awaited are the user's functions. (User guide, section 3.2.2.)
+"""
+
+import math
+from collections.abc import Mapping
+from logging import getLogger
+
+from goalport.domain import Action, Condition, Cost
+from goalport.errors import BadInput
+from goalport.events import GoalAchieved, PlanFormulated
+from goalport.plan import (
+    Fact,
+    HasRun,
+    Holds,
+    NoPlan,
+    Plan,
+    Problem,
+    Undecided,
+    WorldState,
+    explain,
+    plan,
+)
+from goalport.process.agent_process import AgentProcess
+from goalport.process.arguments import call, fill, missing
+from goalport.process.context import ActionContext
+from goalport.process.invoke import in_words, invoke
+from goalport.process.outcome import Completed, Failed, Outcome, Stuck, Terminated
+
+__all__ = ["drive"]
+
+_log = getLogger(__name__)
+
+
+async def drive(process: AgentProcess) -> None:
+    """Run a process to its end, whatever that is; the outcome is on the process."""
+    outcome: Outcome | None = None
+    try:
+        with process.running():
+            outcome = await _to_the_end(process)
+    except BadInput as mistake:
+        outcome = Failed(str(mistake), caller_mistake=True)
+    except Exception as bug:
+        _log.exception("Process %s could not go on.", process.id)
+        outcome = Failed(f"The process could not go on: {in_words(bug)}")
+    finally:
+        process.settle(outcome or process.end_requested or _late(process))
+
+
+async def _to_the_end(process: AgentProcess) -> Outcome:
+    outcome: Outcome | None = None
+    while outcome is None:
+        outcome = await tick(process)
+    return outcome
+
+
+async def tick(process: AgentProcess) -> Outcome | None:
+    """One step: plan and run one action. The outcome when the process has come to an end, else None."""
+    if process.end_requested is not None:
+        return process.end_requested
+    found, problem = await _formulate(process)
+    if isinstance(found, NoPlan):
+        return _no_way(process, problem)
+    process.progress.goal = process.scope.goals[found.goal.name]
+    process.progress.plan = tuple(step.action for step in found.steps)
+    if not found.steps:
+        return _reached(process)
+    if overrun := process.options.budget.overrun(len(process.history), process.usage):
+        return Terminated(overrun)
+    process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
+    await invoke(process, process.scope.actions[process.plan[0]])
+    return None
+
+
+async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem]:
+    """The plan from here; conditions are asked one by one, and only those that can change the plan."""
+    costs, values = await _figures(process)
+    answers: dict[Fact, bool | None] = {}
+    while True:
+        problem = Problem(
+            process.scope.system,
+            observe(process, answers),
+            tuple(process.scope.plan_goals[name] for name in process.goals),
+            excluded=frozenset(process.progress.left_out),
+            costs=costs,
+            values=values,
+        )
+        found = plan(problem)
+        if not isinstance(found, Undecided):
+            return found, problem
+        assert isinstance(found.fact, Holds)
+        answers[found.fact] = await _ask(process, process.scope.conditions[found.fact.condition])
+
+
+def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:
+    """The facts as they are now; conditions that nobody has asked yet are unknown."""
+    scope = process.scope
+    true = scope.facts_on(process.blackboard)
+    true.update(HasRun(name) for name in process.progress.has_run)
+    true.update(group for group in scope.groups if process.surroundings.groups.unmet(group) is None)
+    true.update(fact for fact, answer in answers.items() if answer)
+    return WorldState(
+        frozenset(true),
+        scope.questions - answers.keys(),
+        frozenset(fact for fact, answer in answers.items() if answer is None),
+    )
+
+
+async def _ask(process: AgentProcess, condition: Condition) -> bool:
+    if missing(condition.parameters, process.blackboard):
+        return False
+    context = ActionContext(process)
+    try:
+        return bool(await call(condition.function, fill(condition.parameters, condition.owner, context), context))
+    except Exception as error:
+        _log.warning("Condition %s could not be answered and counts as false: %s", condition.name, in_words(error))
+        return False
+
+
+async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
+    """The costs and values that are computed anew on each planning."""
+    costs: dict[str, float] = {}
+    values: dict[str, float] = {}
+    for action in process.scope.actions.values():
+        if action.cost is not None:
+            costs[action.name] = max(await _figure(process, action, action.cost, action.settings.cost), 0.0)
+        if action.value is not None:
+            values[action.name] = await _figure(process, action, action.value, action.settings.value)
+    return costs, values
+
+
+async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: float) -> float:
+    context = ActionContext(process)
+    try:
+        figure = await call(cost.function, fill(cost.parameters, cost.owner, context), context)
+    except Exception as error:
+        _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
+        return otherwise
+    if isinstance(figure, (int, float)) and math.isfinite(figure):
+        return float(figure)
+    _log.warning("Cost %s of %s gave %r, not a finite number.", cost.name, action.name, figure)
+    return otherwise
+
+
+def _reached(process: AgentProcess) -> Outcome:
+    goal = process.progress.goal
+    assert goal is not None
+    process.emit(GoalAchieved(goal.name, process_id=process.id))
+    return Completed(process.progress.results.get(goal.action))
+
+
+def _no_way(process: AgentProcess, problem: Problem) -> Outcome:
+    tried = tuple(f"{name} failed: {error}" for name, error in process.progress.left_out.items())
+    if tried:
+        return Failed(f"{'. '.join(tried)}. No other way to the goal is left.", tried)
+    return Stuck(explain(problem).summary())
+
+
+def _late(process: AgentProcess) -> Outcome:
+    seconds = process.options.deadline
+    return Terminated("The program stopped." if seconds is None else f"The deadline of {seconds:g} s has passed.")
