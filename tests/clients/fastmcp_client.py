@@ -1,7 +1,7 @@
 # It runs in FastMCP's own environment, which goalport's type checker does not see.
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
-"""The conversation as FastMCP's client has it. Arguments: transport, mode, then address or command."""
+"""The conversation as FastMCP's client has it. Arguments: transport, era, then address or command."""
 
 import asyncio
 import json
@@ -36,6 +36,7 @@ async def converse(client: Client[Any]) -> dict[str, Any]:
     saying = {"text": "good morning", "times": 2}
     return {
         "server": client.server_info.name,
+        "revision": client.protocol_version,
         "tools": {tool.name: wire(tool) for tool in await client.list_tools()},
         "banner": wire(await client.call_tool_mcp("helloBanner", {})),
         "goal": wire(await client.call_tool_mcp("shout", saying, progress_handler=note)),
@@ -55,7 +56,8 @@ def transport(kind: str, target: list[str]) -> ClientTransport:
     return (SSETransport if kind == "sse" else StreamableHttpTransport)(target[0])
 
 
-async def main(kind: str, mode: str, *target: str) -> None:
+async def main(kind: str, era: str, *target: str) -> None:
+    mode = "legacy" if era == "legacy" else "auto"
     async with Client(transport(kind, list(target)), mode=mode) as client:
         sys.stdout.write(json.dumps(await converse(client)))
 

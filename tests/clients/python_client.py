@@ -1,19 +1,27 @@
 """The conversation as the official Python client has it, over whatever transport it is given. No test is in here."""
 
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, Literal
 
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 from pydantic import BaseModel
+
+MODES: Mapping[str, Literal["legacy", "auto"]] = {"legacy": "legacy", "modern": "auto"}
+"""How the client is told which era to speak; the newest one is found by asking the server."""
 
 
 def wire(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-async def converse(client: Client) -> dict[str, Any]:
+async def report_of(client: Client) -> dict[str, Any]:
     """The report that `conversation.check` reads."""
+    async with client:
+        return await converse(client)
+
+
+async def converse(client: Client) -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -22,6 +30,7 @@ async def converse(client: Client) -> dict[str, Any]:
     info = client.server_info
     return {
         "server": info.name if info else None,
+        "revision": client.protocol_version,
         "tools": {tool.name: wire(tool) for tool in (await client.list_tools()).tools},
         "banner": wire(await client.call_tool("helloBanner")),
         "goal": wire(await client.call_tool("shout", {"text": "good morning", "times": 2}, progress_callback=note)),

@@ -10,12 +10,12 @@ from tests.clients.running import CLIENTS, Served, run
 
 
 @pytest.mark.parametrize(
-    ("transport", "mode"), [("http", "legacy"), ("http", "auto"), ("sse", "auto"), ("stdio", "auto")]
+    ("transport", "era"), [("http", "legacy"), ("http", "modern"), ("sse", "legacy"), ("stdio", "modern")]
 )
 def test_the_client_of_fastmcp_has_the_whole_conversation(
-    fastmcp_python: str, served: Served, tmp_path: Path, transport: str, mode: str
+    fastmcp_python: str, served: Served, tmp_path: Path, transport: str, era: str
 ) -> None:
     script = str(CLIENTS / "fastmcp_client.py")
-    client = run([fastmcp_python, script, transport, mode, *served.target(transport)], tmp_path)
+    client = run([fastmcp_python, script, transport, era, *served.target(transport)], tmp_path)
     assert client.returncode == 0, client.stderr
-    check(json.loads(client.stdout))
+    check(json.loads(client.stdout), era)

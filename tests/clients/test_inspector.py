@@ -16,16 +16,25 @@ ERAS = ["legacy", "modern"]
 Inspect = Callable[..., dict[str, Any]]
 
 
+def configuration(served: Served, scratch: Path) -> Path:
+    """One file for all: on the command line, the server's options would be taken for the Inspector's own."""
+    command, *arguments = served.target("stdio")
+    servers = {
+        "http": {"type": "http", "url": served.target("http")[0]},
+        "sse": {"type": "sse", "url": served.target("sse")[0]},
+        "stdio": {"command": command, "args": arguments, "env": {"GOALPORT_DATA_DIR": str(scratch / "data")}},
+    }
+    file = scratch / "inspector.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    return file
+
+
 @pytest.fixture
 def inspect(node: str, tmp_path: Path) -> Inspect:
     """Ask a server one thing; what is returned is the Inspector's JSON and its exit code."""
 
     def ask(served: Served, transport: str, era: str, *arguments: str) -> dict[str, Any]:
-        target = served.target(transport)
-        if transport == "stdio":
-            where = [*target, "--transport", "stdio", "-e", f"GOALPORT_DATA_DIR={tmp_path / 'data'}"]
-        else:
-            where = ["--server-url", target[0], "--transport", transport]
+        where = ["--config", str(configuration(served, tmp_path)), "--server", transport]
         options = ["--protocol-era", era, "--format", "json", "--quiet", *arguments]
         done = run([node, INSPECTOR, "--cli", *where, *options], tmp_path)
         said = done.stdout or done.stderr

@@ -7,18 +7,18 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.clients.conversation import check
-from tests.clients.python_client import converse
+from tests.clients.python_client import MODES, report_of
 from tests.clients.running import NODE_PACKAGES, Served, environment
 
 BRIDGE = str(NODE_PACKAGES / "mcp-remote" / "dist" / "proxy.js")
 
 
-@pytest.mark.parametrize(("transport", "mode"), [("http", "legacy"), ("http", "2026-07-28"), ("sse", "legacy")])
+@pytest.mark.parametrize(("transport", "era"), [("http", "legacy"), ("http", "modern"), ("sse", "legacy")])
 async def test_the_conversation_passes_through_mcp_remote(
-    node: str, served: Served, tmp_path: Path, transport: str, mode: str
+    node: str, served: Served, tmp_path: Path, transport: str, era: str
 ) -> None:
     arguments = [BRIDGE, served.target(transport)[0], "--allow-http", "--transport", f"{transport}-only"]
     bridge = StdioServerParameters(command=node, args=arguments, env=environment(tmp_path))
     with anyio.fail_after(60):
-        async with Client(bridge, mode=mode) as client:
-            check(await converse(client))
+        report = await report_of(Client(bridge, mode=MODES[era]))
+    check(report, era)

@@ -9,7 +9,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 
 from tests.clients.conversation import check
-from tests.clients.python_client import converse
+from tests.clients.python_client import MODES, report_of
 from tests.clients.running import Served, environment
 
 
@@ -21,10 +21,10 @@ def server(served: Served, transport: str, scratch: Path) -> Any:
 
 
 @pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_the_python_client_has_the_whole_conversation(
-    served: Served, tmp_path: Path, transport: str, mode: str
+    served: Served, tmp_path: Path, transport: str, era: str
 ) -> None:
     with anyio.fail_after(60):
-        async with Client(server(served, transport, tmp_path), mode=mode) as client:
-            check(await converse(client))
+        report = await report_of(Client(server(served, transport, tmp_path), mode=MODES[era]))
+    check(report, era)

@@ -17,4 +17,4 @@ def test_a_typescript_client_has_the_whole_conversation(
     script = str(CLIENTS / "node" / f"client_{sdk}.mjs")
     client = run([node, script, transport, era, *served.target(transport)], tmp_path)
     assert client.returncode == 0, client.stderr
-    check(json.loads(client.stdout))
+    check(json.loads(client.stdout), era)

@@ -9,7 +9,7 @@ async function refusal(promise) {
 }
 
 async function names(list, of) {
-  return (await list)[of].map((item) => item.name ?? item.uri);
+  return (await list)[of].map((item) => item.uri ?? item.name);
 }
 
 export async function converse(client, call) {
@@ -20,6 +20,7 @@ export async function converse(client, call) {
   const resource = await client.readResource({ uri: "goalport://goals" });
   return {
     server: client.getServerVersion().name,
+    revision: client.getNegotiatedProtocolVersion?.(), // only the 2.x client tells
     tools: Object.fromEntries(tools.map((tool) => [tool.name, tool])),
     banner: await call({ name: "helloBanner", arguments: {} }),
     goal,

@@ -6,7 +6,6 @@ exact messages and schemas, so the tools are raw ones. Their 2026-07-28 twins ar
 
 from typing import Any
 
-from goalport.serve import raw_tool
 from mcp.server.context import ServerRequestContext
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
@@ -19,6 +18,8 @@ from mcp_types import (
     TextContent,
     Tool,
 )
+
+from goalport.serve import raw_tool
 
 Context = ServerRequestContext[Any, Any]
 

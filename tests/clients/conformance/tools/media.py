@@ -1,9 +1,9 @@
 """Exported tools that return content blocks: audio, an embedded resource, and several at once."""
 
-from goalport.tools import prefixed
 from mcp_types import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
 from goalport import McpToolExport, ToolObject, tool
+from goalport.tools import prefixed
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 SILENCE = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA=="

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from goalport.serve import raw_prompt
 from mcp.server.context import ServerRequestContext
 from mcp_types import (
     ContentBlock,
@@ -16,6 +15,8 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
+
+from goalport.serve import raw_prompt
 
 Context = ServerRequestContext[Any, Any]
 

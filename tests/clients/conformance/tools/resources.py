@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from goalport.serve import raw_resource, raw_template
 from mcp.server.context import ServerRequestContext
 from mcp_types import (
     BlobResourceContents,
@@ -13,6 +12,8 @@ from mcp_types import (
     ResourceTemplate,
     TextResourceContents,
 )
+
+from goalport.serve import raw_resource, raw_template
 
 Context = ServerRequestContext[Any, Any]
 

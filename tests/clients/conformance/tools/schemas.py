@@ -5,9 +5,10 @@ Goalport writes portable schemas from types; these are what a type does not say,
 
 from typing import Any
 
-from goalport.serve import raw_tool
 from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolRequestParams, CallToolResult, TextContent, Tool
+
+from goalport.serve import raw_tool
 
 
 async def echo(_: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:

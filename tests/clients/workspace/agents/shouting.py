@@ -2,9 +2,13 @@
 
 from typing import Literal
 
+import anyio
 from pydantic import BaseModel, Field
 
 from goalport import Export, achieves_goal, action, agent
+
+A_MOMENT = 0.05
+"""Each step takes one, so that a client sees its progress before the result."""
 
 
 class Saying(BaseModel):
@@ -42,10 +46,12 @@ class Shouter:
 
     @action
     async def listen(self, saying: Saying) -> Words:
+        await anyio.sleep(A_MOMENT)
         return Words(items=saying.text.split() * saying.times, ending="!" if saying.mood == "glad" else "!!")
 
     @action
     async def raise_voice(self, words: Words) -> LoudWords:
+        await anyio.sleep(A_MOMENT)
         return LoudWords(items=[word.upper() for word in words.items], ending=words.ending)
 
     @achieves_goal(
@@ -54,4 +60,5 @@ class Shouter:
     )
     @action
     async def shout(self, words: LoudWords) -> Shout:
+        await anyio.sleep(A_MOMENT)
         return Shout(content=" ".join(words.items) + words.ending, words=len(words.items))
