@@ -1,0 +1,162 @@
+"""`goalport connect`: tells a client about this server, by printing its configuration or by writing it.
+
+It never writes without showing the difference and being told to. Below the program; settings are below it.
+"""
+
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from cyclopts import Parameter
+
+from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
+from goalport.cli.merging import Change, Unmergeable, merged
+from goalport.cli.folder import WorkspaceFolder, workspace_root
+from goalport.cli.terminal import say, show, show_difference
+from goalport.errors import BadInput, UnknownName
+from goalport.settings import Settings, load_settings
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Way:
+    """How a client reaches the server, and where that is written."""
+
+    transport: Transport | None = None
+    "http: a server that runs; stdio: the client starts one. Default: what the client is best at."
+    url: str | None = None
+    "Where the server runs, for instance https://agents.example.com/mcp. Default: host and port of the settings."
+    name: str | None = None
+    "The server's name in the client. Default: the name in the settings."
+    scope: Scope | None = None
+    "user: for all projects; project: for this workspace alone."
+
+
+@dataclass(frozen=True)
+class Connection:
+    """One client's entry for this server, and the file where it goes."""
+
+    client: Client
+    name: str
+    entry: Entry
+    path: Path
+
+    @property
+    def snippet(self) -> str:
+        return json.dumps({self.client.section: {self.name: self.entry}}, indent=2, ensure_ascii=False)
+
+    @property
+    def then(self) -> str:
+        return self.client.then.format(path=self.path)
+
+
+def connect(
+    client: Annotated[str | None, Parameter(help=f"One of {', '.join(CLIENTS)}. Without it: a list of them.")] = None,
+    *,
+    way: Way = Way(),
+    write: Annotated[bool, Parameter(negative="", help="Write it, after showing what changes.")] = False,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask before writing.")] = False,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Print a client's configuration for this server and where it goes, or write it."""
+    root = workspace_root(workspace)
+    machine = Machine(sys.platform, Path.home(), os.environ, root)
+    if client is None:
+        return _list(machine)
+    connection = _connection(_known(client), way, machine, load_settings(root))
+    return _write(connection, asked=yes) if write else _print(connection)
+
+
+def _list(machine: Machine) -> int:
+    show(
+        [
+            {"client": client.name, "for": client.title, "file": str(path(machine)), "scope": scope}
+            for client in CLIENTS.values()
+            for scope, path in client.files.items()
+        ],
+        "text",
+        none="",
+    )
+    return 0
+
+
+def _known(name: str) -> Client:
+    if name not in CLIENTS:
+        raise UnknownName("client", name, CLIENTS)
+    return CLIENTS[name]
+
+
+def _connection(client: Client, way: Way, machine: Machine, settings: Settings) -> Connection:
+    scope = way.scope or client.usual_scope
+    if scope not in client.files:
+        raise BadInput(f"{client.title} is connected per {client.usual_scope}; leave out --scope {scope}.")
+    target = _target(client, way, machine, settings)
+    return Connection(
+        client, way.name or settings.name, client.entry(target, machine), client.files[scope](machine).absolute()
+    )
+
+
+def _target(client: Client, way: Way, machine: Machine, settings: Settings) -> Target:
+    transport = way.transport or ("http" if way.url else client.transports[0])
+    if transport == "http":
+        return Address(_checked(way.url) if way.url else _local_url(settings))
+    if way.url:
+        raise BadInput("--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out.")
+    return Subprocess((*_program(), "serve", "--workspace", str(machine.workspace), "--transport", "stdio"))
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise BadInput(f"--url was expected to look like http://127.0.0.1:8080/mcp, not {url!r}.")
+    return url if parts.path.strip("/") else f"{url.rstrip('/')}/mcp"
+
+
+def _local_url(settings: Settings) -> str:
+    # A server that listens everywhere is reached on loopback from its own machine.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/mcp"
+
+
+def _program() -> tuple[str, ...]:
+    """Clients start a server with a path of their own, so the whole path of this very goalport is given."""
+    beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
+    found = str(beside) if beside.exists() else shutil.which("goalport")
+    return (found,) if found else (sys.executable, "-m", "goalport.cli")
+
+
+def _print(connection: Connection) -> int:
+    print(connection.snippet)
+    say(f"\nIt goes into {connection.path}\n  goalport connect {connection.client.name} --write puts it there.")
+    say(connection.then)
+    return 0
+
+
+def _write(connection: Connection, *, asked: bool) -> int:
+    try:
+        change = merged(connection.path, connection.client.section, connection.name, connection.entry)
+    except Unmergeable:
+        print(connection.snippet)
+        raise
+    if change.is_nothing:
+        say(f"{connection.path} says so already; nothing to do.")
+        return 0
+    show_difference(change.difference())
+    if not (asked or _agreed(change)):
+        say("Nothing was written.")
+        return 1
+    kept = change.apply()
+    say(f"Wrote {connection.path}" + (f"; the old file is {kept}" if kept else "") + f"\n{connection.then}")
+    return 0
+
+
+def _agreed(change: Change) -> bool:
+    if not sys.stdin.isatty():
+        raise BadInput(f"Nobody is there to be asked; add --yes to write {change.path}.")
+    say(f"Write {change.path}? [y/N] ")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,0 +1,181 @@
+"""The program: its commands, and what an error looks like to the person who typed one of them.
+
+It names the commands by import path, so that `goalport --help` loads none of them. What went wrong is one line on standard
+error with what to do next; a traceback appears with `--debug` only.
+"""
+
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from cyclopts import App, CycloptsError, Group, UnknownCommandError
+
+from goalport import __version__
+from goalport.errors import BadInput, GoalportError, UnknownName
+
+DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+"""The exit codes: it is done, it went wrong, it was asked for wrongly, it was stopped with Ctrl-C."""
+
+EXAMPLES = """\
+Examples:
+  goalport new my-agents          make a workspace that serves at once
+  goalport serve                  serve the workspace in the current folder
+  goalport run --goal greet --input '{"content": "Ada"}'
+  goalport connect cursor         show how a client is told about the server
+
+Every command explains itself: goalport COMMAND --help.
+With --debug an error comes with its traceback."""
+
+START = Group("Start", sort_key=1)
+LOOK = Group("Look", sort_key=2)
+SERVE = Group("Serve", sort_key=3)
+OPTIONS = Group("Options", sort_key=4)
+
+app = App(
+    name="goalport",
+    help="Plan and run typed agents, and publish their goals as MCP tools.",
+    help_epilogue=EXAMPLES,
+    # Markdown would cost every command a quarter of a second for its parser.
+    help_format="plaintext",
+    version=__version__,
+    suppress_keyboard_interrupt=False,
+)
+for flag in ("--help", "--version"):
+    app[flag].group = OPTIONS
+
+
+def _command(name: str, target: str, help_line: str, group: Group, *examples: str) -> None:
+    shown = "\n".join(("Examples:", *(f"  {example}" for example in examples)))
+    app.command(f"goalport.cli.{target}", name=name, help=help_line, group=group, help_epilogue=shown)
+
+
+_command(
+    "new",
+    "new:new",
+    "Make a workspace that serves at once.",
+    START,
+    "goalport new my-agents",
+    "cd my-agents && goalport serve",
+)
+_command(
+    "check",
+    "check:check",
+    "Read the workspace and say what is wrong with it.",
+    LOOK,
+    "goalport check",
+    "goalport check --workspace my-agents --format json",
+)
+_command(
+    "agents",
+    "listings:agents",
+    "List the agents.",
+    LOOK,
+    "goalport agents",
+    "goalport agents --format json",
+)
+_command(
+    "goals",
+    "listings:goals",
+    "List the goals, and under which name each is published.",
+    LOOK,
+    "goalport goals",
+    "goalport goals --agent StarNewsFinder",
+)
+_command(
+    "actions",
+    "listings:actions",
+    "List the actions: what each needs, and what it makes.",
+    LOOK,
+    "goalport actions",
+    "goalport actions --agent StarNewsFinder --format json",
+)
+_command(
+    "plan",
+    "planning:plan",
+    "Explain which actions reach a goal, or why none do.",
+    LOOK,
+    "goalport plan find_star_news",
+    "goalport plan find_star_news --given UserInput --given StarPerson",
+)
+_command(
+    "run",
+    "running:run",
+    "Run a goal here, without a server.",
+    START,
+    """goalport run --goal greet --input '{"content": "Ada"}'""",
+    "goalport run --goal greet --input @person.json --json",
+    "echo '{}' | goalport run --goal report_repository --input @-",
+)
+_command(
+    "serve",
+    "serving:serve",
+    "Serve the workspace to MCP clients.",
+    SERVE,
+    "goalport serve",
+    "goalport serve --port 9000 --reload",
+    "goalport serve --host 0.0.0.0 --allowed-host agents.example.com --stateless",
+    "goalport serve --transport stdio",
+)
+_command(
+    "connect",
+    "connect:connect",
+    "Print a client's configuration for this server, or write it.",
+    SERVE,
+    "goalport connect",
+    "goalport connect cursor",
+    "goalport connect claude-desktop --write",
+    "goalport connect vscode --transport http --url https://agents.example.com/mcp",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command that the arguments ask for, and leave with its exit code."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_outcome([token for token in tokens if token != "--debug"], debug="--debug" in tokens))
+
+
+def _outcome(tokens: list[str], *, debug: bool) -> int:
+    try:
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as mistake:
+        return _say(_misuse(mistake), MISUSED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
+    except Exception as error:
+        if debug:
+            raise
+        return _say(_failure(error), MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
+    return code if isinstance(code, int) else DONE
+
+
+def _misuse(mistake: CycloptsError) -> str:
+    tried = " ".join(("goalport", *(mistake.command_chain or ())))
+    if isinstance(mistake, UnknownCommandError) and mistake.unused_tokens:
+        # Its own message would import every command to look for hidden ones.
+        return f"there is no command {mistake.unused_tokens[0]!r}. {_nearest(mistake.unused_tokens[0])}"
+    return f"{mistake} See {tried} --help."
+
+
+def _nearest(name: str) -> str:
+    commands = [command for command in app if not command.startswith("-")]
+    near = get_close_matches(name, commands, n=1)
+    return f"Did you mean {near[0]}?" if near else f"The commands: {', '.join(commands)}."
+
+
+def _failure(error: Exception) -> str:
+    if isinstance(error, GoalportError):
+        return str(error)
+    return f"{type(error).__name__}: {error}. This is not an error that goalport expects; --debug shows where it is from."
+
+
+def _say(message: str, code: int) -> int:
+    print("error:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _reader_left() -> int:
+    # Python would complain once more when it flushes at exit: what reads standard output is gone.
+    sys.stdout = None  # type: ignore[assignment]
+    return DONE

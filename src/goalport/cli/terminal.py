@@ -1,0 +1,84 @@
+"""What a person or a program reads from a command: tables, JSON, Markdown and diffs.
+
+On a terminal it is drawn with rich; in a pipe it is plain text, one record a line. It knows no agent and no goal. Below the
+commands of this room, above nothing of goalport.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+from rich.text import Text
+
+Record = Mapping[str, object]
+"""One line of a list: a value per column, the same columns in each record."""
+
+Format = Annotated[Literal["text", "json"], Parameter(help="text for people, json for programs.")]
+
+
+def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
+    """Print records as a table or as JSON; `none` says what an empty table means."""
+    if chosen == "json":
+        print(json.dumps(records, indent=2, ensure_ascii=False))
+    elif not records:
+        say(none)
+    elif sys.stdout.isatty():
+        Console().print(_table(records))
+    else:
+        _print_plain(records)
+
+
+def show_markdown(text: str) -> None:
+    """Print Markdown: drawn on a terminal, as it is in a pipe."""
+    if sys.stdout.isatty():
+        Console().print(Markdown(text))
+    else:
+        print(text)
+
+
+def show_difference(lines: Iterable[str]) -> None:
+    """Print a unified diff on standard error, in its usual colours."""
+    console = Console(stderr=True)
+    for line in lines:
+        console.print(Text(line.rstrip("\n"), _colour(line)), soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A remark for the person at the terminal: on standard error, out of the way of what is piped."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _table(records: Sequence[Record]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in records[0]:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for record in records:
+        table.add_row(*(Text(_cell(value)) for value in record.values()))
+    return table
+
+
+def _print_plain(records: Sequence[Record]) -> None:
+    print("\t".join(records[0]))
+    for record in records:
+        print("\t".join(" ".join(_cell(value).split()) for value in record.values()))
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case _:
+            return str(value)
+
+
+def _colour(line: str) -> str:
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")

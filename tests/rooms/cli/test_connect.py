@@ -1,0 +1,166 @@
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalport.cli.clients import CLIENTS, Machine, Scope
+from tests.rooms.cli.conftest import PROGRAM, Command
+
+SHIPPED = Path(__file__).parents[3] / "server" / "clients"
+URL = "http://127.0.0.1:8080/mcp"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_snippet_alone_is_on_standard_output_and_its_place_on_standard_error(goalport: Command, client: str) -> None:
+    ran = goalport("connect", client)
+
+    assert ran.code == 0
+    assert set(json.loads(ran.out)) == {CLIENTS[client].section}
+    assert "It goes into " in ran.err
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_shipped_configurations_are_what_connect_prints(goalport: Command, client: str, tmp_path: Path) -> None:
+    printed = goalport("connect", client, "--transport", "http", "--workspace", str(tmp_path)).out
+
+    assert json.loads((SHIPPED / f"{client}.json").read_text()) == json.loads(printed)
+
+
+@pytest.mark.parametrize(
+    ("client", "entry"),
+    [
+        ("claude-desktop", {"command": "npx", "args": ["-y", "mcp-remote", URL]}),
+        ("claude-code", {"type": "http", "url": URL}),
+        ("cursor", {"url": URL}),
+        ("vscode", {"type": "http", "url": URL}),
+        ("inspector", {"type": "streamable-http", "url": URL}),
+        ("mcpo", {"type": "streamable-http", "url": URL}),
+    ],
+)
+def test_each_client_gets_a_server_that_runs_in_its_own_words(goalport: Command, client: str, entry: dict[str, Any]) -> None:
+    printed = json.loads(goalport("connect", client, "--transport", "http").out)
+
+    assert printed == {CLIENTS[client].section: {"goalport": entry}}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_over_stdio_each_client_gets_the_whole_path_of_the_program(
+    goalport: Command, client: str, tmp_path: Path
+) -> None:
+    printed = goalport("connect", client, "--transport", "stdio", "--workspace", str(tmp_path)).out
+    (entry,) = json.loads(printed)[CLIENTS[client].section].values()
+
+    assert entry["command"] == str(PROGRAM)
+    assert entry["args"] == ["serve", "--workspace", str(tmp_path), "--transport", "stdio"]
+
+
+def test_an_sse_address_is_called_sse(goalport: Command) -> None:
+    printed = json.loads(goalport("connect", "vscode", "--url", "https://agents.example.com/sse").out)
+
+    assert printed["servers"]["goalport"] == {"type": "sse", "url": "https://agents.example.com/sse"}
+
+
+def test_a_bridge_is_told_that_plain_http_to_another_machine_is_meant(goalport: Command) -> None:
+    printed = json.loads(goalport("connect", "claude-desktop", "--url", "http://agents.internal:8080/mcp").out)
+
+    assert printed["mcpServers"]["goalport"]["args"][-1] == "--allow-http"
+
+
+def test_an_address_without_a_path_means_the_mcp_endpoint(goalport: Command) -> None:
+    printed = json.loads(goalport("connect", "cursor", "--url", "https://agents.example.com").out)
+
+    assert printed["mcpServers"]["goalport"]["url"] == "https://agents.example.com/mcp"
+
+
+def test_the_name_and_the_port_come_from_the_settings(goalport: Command, workspace: Path) -> None:
+    (workspace / "server" / "settings.toml").write_text('name = "house"\nhost = "0.0.0.0"\nport = 9123\n')
+
+    printed = json.loads(goalport("connect", "cursor", "--workspace", str(workspace)).out)
+
+    assert printed == {"mcpServers": {"house": {"url": "http://127.0.0.1:9123/mcp"}}}
+
+
+@pytest.mark.parametrize(
+    ("system", "client", "scope", "path"),
+    [
+        ("linux", "claude-desktop", "user", "/home/ada/.config/Claude/claude_desktop_config.json"),
+        ("darwin", "claude-desktop", "user", "/home/ada/Library/Application Support/Claude/claude_desktop_config.json"),
+        ("win32", "claude-desktop", "user", "/home/ada/AppData/Roaming/Claude/claude_desktop_config.json"),
+        ("linux", "vscode", "user", "/home/ada/.config/Code/User/mcp.json"),
+        ("darwin", "vscode", "user", "/home/ada/Library/Application Support/Code/User/mcp.json"),
+        ("win32", "vscode", "project", "/work/.vscode/mcp.json"),
+        ("darwin", "cursor", "user", "/home/ada/.cursor/mcp.json"),
+        ("linux", "cursor", "project", "/work/.cursor/mcp.json"),
+        ("linux", "claude-code", "project", "/work/.mcp.json"),
+    ],
+)
+def test_files_are_where_each_system_keeps_them(system: str, client: str, scope: Scope, path: str) -> None:
+    machine = Machine(system, Path("/home/ada"), {}, Path("/work"))
+
+    assert CLIENTS[client].files[scope](machine) == Path(path)
+
+
+def test_windows_and_linux_say_themselves_where_programs_keep_their_files() -> None:
+    windows = Machine("win32", Path("/home/ada"), {"APPDATA": "/roaming"}, Path("/work"))
+    linux = Machine("linux", Path("/home/ada"), {"XDG_CONFIG_HOME": "/xdg"}, Path("/work"))
+
+    place = CLIENTS["claude-desktop"].files["user"]
+
+    assert place(windows) == Path("/roaming/Claude/claude_desktop_config.json")
+    assert place(linux) == Path("/xdg/Claude/claude_desktop_config.json")
+
+
+def test_without_a_client_the_clients_and_their_files_are_listed(goalport: Command, home: Path) -> None:
+    ran = goalport("connect")
+
+    assert ran.code == 0
+    for client in CLIENTS:
+        assert client in ran.out
+    assert str(home / ".cursor" / "mcp.json") in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["curser"], "error: Unknown client 'curser'. Did you mean cursor?"),
+        (["cursor", "--url", "agents.example.com"], "expected to look like http://127.0.0.1:8080/mcp"),
+        (["cursor", "--url", "https://a/mcp", "--transport", "stdio"], "--url goes with --transport http"),
+        (["claude-desktop", "--scope", "project"], "Claude Desktop is connected per user; leave out --scope project"),
+    ],
+)
+def test_what_cannot_be_connected_is_said_in_one_line(goalport: Command, arguments: list[str], message: str) -> None:
+    ran = goalport("connect", *arguments)
+
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_writing_asks_first_and_no_means_no(home: Path) -> None:
+    assert _answered("n", home) == (1, False)
+    assert _answered("y", home) == (0, True)
+
+
+def _answered(answer: str, home: Path) -> tuple[int, bool]:
+    """The program with somebody at its terminal: its exit code, and whether the file is there then."""
+    keyboard, terminal = pty.openpty()
+    try:
+        os.write(keyboard, f"{answer}\n".encode())
+        done = subprocess.run(
+            [PROGRAM, "connect", "cursor", "--write"],
+            stdin=terminal,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            cwd=home,
+            env={**os.environ, "HOME": str(home)},
+        )
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert b"[y/N]" in done.stderr
+    return done.returncode, (home / ".cursor" / "mcp.json").exists()

@@ -1,0 +1,175 @@
+"""`goalport connect CLIENT --write`: nothing that was in a file is ever lost."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rooms.cli.conftest import Command, Ran
+
+ENTRY = {"url": "http://127.0.0.1:8080/mcp"}
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    return path
+
+
+def write(goalport: Command, *more: str) -> Ran:
+    return goalport("connect", "cursor", "--write", "--yes", *more)
+
+
+def test_a_file_that_is_not_there_is_made(goalport: Command, home: Path) -> None:
+    ran = write(goalport)
+
+    assert ran.code == 0
+    assert json.loads((home / ".cursor" / "mcp.json").read_text()) == {"mcpServers": {"goalport": ENTRY}}
+
+
+def test_the_rest_of_a_file_stays_and_the_old_one_is_kept(goalport: Command, file: Path) -> None:
+    before = '{\n\t"theme": "dunkel – ✓",\n\t"mcpServers": {\n\t\t"other": {"command": "x"}\n\t}\n}\n'
+    file.write_text(before, encoding="utf-8")
+
+    ran = write(goalport)
+
+    after = file.read_text(encoding="utf-8")
+    assert json.loads(after) == {**json.loads(before), "mcpServers": {"other": {"command": "x"}, "goalport": ENTRY}}
+    assert after.startswith('{\n\t"theme": "dunkel – ✓",\n')
+    assert file.with_name("mcp.json.bak").read_text(encoding="utf-8") == before
+    assert "mcp.json.bak" in ran.err
+
+
+def test_what_changes_is_shown(goalport: Command, file: Path) -> None:
+    file.write_text('{\n  "mcpServers": {}\n}\n')
+
+    ran = write(goalport)
+
+    assert '-  "mcpServers": {}\n' in ran.err
+    assert '+    "goalport": {\n' in ran.err
+
+
+def test_writing_twice_changes_nothing_the_second_time(goalport: Command, file: Path) -> None:
+    write(goalport)
+    first = file.stat()
+
+    ran = write(goalport)
+
+    assert ran.code == 0
+    assert "nothing to do" in ran.err
+    assert file.stat() == first
+    assert not file.with_name("mcp.json.bak").exists()
+
+
+def test_each_old_file_is_kept_under_a_name_of_its_own(goalport: Command, file: Path) -> None:
+    file.write_text("{}")
+    write(goalport)
+    write(goalport, "--url", "https://agents.example.com/mcp")
+
+    assert file.with_name("mcp.json.bak").read_text() == "{}"
+    assert json.loads(file.with_name("mcp.json.bak1").read_text()) == {"mcpServers": {"goalport": ENTRY}}
+
+
+def test_a_replaced_entry_keeps_its_environment_and_loses_the_old_way_to_the_server(goalport: Command, file: Path) -> None:
+    old = {"command": "goalport", "args": ["serve"], "env": {"TOKEN": "t"}, "timeout": 90, "type": "stdio"}
+    file.write_text(json.dumps({"mcpServers": {"goalport": old}}))
+
+    write(goalport)
+
+    assert json.loads(file.read_text())["mcpServers"]["goalport"] == {**ENTRY, "env": {"TOKEN": "t"}, "timeout": 90}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{\n  // my servers\n  "mcpServers": {}\n}', "is not strict JSON"),
+        ('{"mcpServers": {},}', "is not strict JSON"),
+        ('{"mcpServers": {}, "mcpServers": {"a": {}}}', "a key is there twice: 'mcpServers'"),
+        ('{"mcpServers": {}, "size": NaN}', "NaN is no JSON number"),
+        ("[1, 2]", "was expected to hold a JSON object"),
+        ('{"mcpServers": []}', "'mcpServers' in"),
+        ('{"mcpServers": {"goalport": "x"}}', "'goalport' in"),
+    ],
+)
+def test_a_file_that_a_rewrite_could_spoil_is_left_alone_and_the_snippet_is_printed(
+    goalport: Command, file: Path, content: str, reason: str
+) -> None:
+    file.write_text(content)
+
+    ran = write(goalport)
+
+    assert ran.code == 1
+    assert reason in ran.err
+    assert "Add the entry by hand" in ran.err
+    assert json.loads(ran.out) == {"mcpServers": {"goalport": ENTRY}}
+    assert [each.name for each in file.parent.iterdir()] == ["mcp.json"]
+    assert file.read_text() == content
+
+
+def test_text_that_is_not_utf_8_is_left_alone(goalport: Command, file: Path) -> None:
+    file.write_bytes(b'{"a": "\xff"}')
+
+    ran = write(goalport)
+
+    assert ran.code == 1
+    assert "is not UTF-8 text" in ran.err
+    assert file.read_bytes() == b'{"a": "\xff"}'
+
+
+def test_an_empty_file_is_filled(goalport: Command, file: Path) -> None:
+    file.write_text("\n")
+
+    assert write(goalport).code == 0
+    assert json.loads(file.read_text()) == {"mcpServers": {"goalport": ENTRY}}
+
+
+def test_line_ends_and_byte_order_mark_stay_as_they_were(goalport: Command, file: Path) -> None:
+    file.write_bytes('\ufeff{\r\n    "a": 1\r\n}\r\n'.encode())
+
+    write(goalport)
+
+    written = file.read_bytes().decode()
+    assert written.startswith('\ufeff{\r\n    "a": 1,\r\n    "mcpServers"')
+    assert written.count("\n") == written.count("\r\n")
+
+
+def test_a_file_that_others_may_not_read_stays_closed_and_so_does_its_copy(goalport: Command, file: Path) -> None:
+    file.write_text("{}")
+    file.chmod(0o600)
+
+    write(goalport)
+
+    for path in (file, file.with_name("mcp.json.bak")):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_is_written_through(goalport: Command, file: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.json"
+    real.write_text("{}")
+    file.symlink_to(real)
+
+    write(goalport)
+
+    assert file.is_symlink()
+    assert json.loads(real.read_text()) == {"mcpServers": {"goalport": ENTRY}}
+
+
+def test_without_anybody_to_ask_nothing_is_written(goalport: Command, file: Path) -> None:
+    file.write_text("{}")
+
+    ran = goalport("connect", "cursor", "--write")
+
+    assert ran.code == 2
+    assert "add --yes" in ran.err
+    assert file.read_text() == "{}"
+
+
+def test_projects_are_connected_in_their_own_folder(goalport: Command, workspace: Path) -> None:
+    ran = goalport("connect", "vscode", "--write", "--yes", "--workspace", str(workspace))
+
+    content: dict[str, Any] = json.loads((workspace / ".vscode" / "mcp.json").read_text())
+    assert ran.code == 0
+    assert content == {"servers": {"my-agents": {"type": "http", **ENTRY}}}

@@ -1,0 +1,104 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rooms.cli.conftest import Command
+
+
+def test_a_new_workspace_has_a_file_of_everything(workspace: Path) -> None:
+    made = {str(path.relative_to(workspace)) for path in workspace.rglob("*") if path.is_file()}
+
+    assert made == {
+        ".gitignore",
+        "Makefile",
+        "README.md",
+        "agents/hello.py",
+        "mcp_config.json",
+        "pyproject.toml",
+        "server/app.py",
+        "server/settings.toml",
+        "tests/test_hello.py",
+        "tools/dice.py",
+    }
+
+
+def test_no_name_is_left_open(workspace: Path) -> None:
+    for path in workspace.rglob("*"):
+        assert path.is_dir() or "@name@" not in path.read_text()
+    assert 'name = "my-agents"' in (workspace / "pyproject.toml").read_text()
+
+
+def test_the_first_agent_is_about_twenty_lines(workspace: Path) -> None:
+    lines = (workspace / "agents" / "hello.py").read_text().splitlines()
+
+    assert len([line for line in lines if line.strip()]) <= 28
+
+
+def test_a_new_workspace_has_nothing_wrong(goalport: Command, workspace: Path) -> None:
+    ran = goalport("check", "--workspace", str(workspace))
+
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_the_tests_of_a_new_workspace_pass(workspace: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_new_workspace_serves_its_app(workspace: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from server.app import app; print([route.path for route in app.routes])"],
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "/mcp" in done.stdout
+
+
+def test_a_folder_that_holds_something_is_refused_and_left_alone(goalport: Command, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    ran = goalport("new", str(tmp_path))
+
+    assert ran.code == 1
+    assert "is not empty (it holds home, notes.txt)" in ran.err
+    assert "goalport new" in ran.err
+    assert not (tmp_path / "agents").exists()
+
+
+def test_a_file_is_refused(goalport: Command, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    ran = goalport("new", str(tmp_path / "notes.txt"))
+
+    assert ran.code == 1
+    assert "is a file" in ran.err
+
+
+def test_a_fresh_repository_counts_as_empty(goalport: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    (folder / ".git").mkdir(parents=True)
+
+    assert goalport("new", str(folder)).code == 0
+    assert (folder / "agents" / "hello.py").exists()
+
+
+@pytest.mark.parametrize(("folder", "name"), [("Ünser Haus!", "nser-haus"), ("!!", "my-agents"), ("a_b", "a-b")])
+def test_any_folder_makes_a_name_that_packaging_takes(goalport: Command, tmp_path: Path, folder: str, name: str) -> None:
+    goalport("new", str(tmp_path / folder))
+
+    assert f'name = "{name}"' in (tmp_path / folder / "pyproject.toml").read_text()
