@@ -1,0 +1,238 @@
+"""How a server is set up: one typed object, from options, the environment, `.env` and `server/settings.toml`.
+
+What comes first in that list wins, and defaults come last. Settings are read once and passed on by whoever composes the
+server; no module reads them for itself. Nothing here starts or opens anything. Above: `platform`, `serve` and `cli`.
+"""
+
+import json
+import logging
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from dotenv import dotenv_values
+from pydantic import (
+    BeforeValidator,
+    ByteSize,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from goalport.errors import SettingsError
+
+__all__ = ["SETTINGS_FILE", "Settings", "load_settings"]
+
+SETTINGS_FILE = Path("server", "settings.toml")
+"""Where the settings stand in a workspace; there need not be one."""
+_ENV_FILE = ".env"
+_PREFIX = "GOALPORT_"
+_SHORTEST_KEY = 32
+_NEARLY = 0.8
+_log = logging.getLogger(__name__)
+
+
+def _listed(value: object) -> object:
+    """A list as people write it in an environment variable: JSON, or separated by commas."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"should be a JSON list or separated by commas ({error.msg})") from None
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
+Secrets = Annotated[tuple[SecretStr, ...], BeforeValidator(_listed)]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_lower)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """Every setting of a server. `docs/settings.md` says what each is for."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX,
+        env_ignore_empty=True,
+        enable_decoding=False,
+        dotenv_filtering="only_existing",
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+    )
+
+    workspace: Path = Path()
+    """The folder with agents/ and tools/."""
+    data_dir: Path = Path(".goalport")
+    """Where state is kept; relative to the workspace."""
+    roots: Paths = (Path(),)
+    """The folders that agents may read; relative to the workspace."""
+    name: str = Field(default="goalport", min_length=1)
+    """What the server calls itself; the same on all replicas of one."""
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=8080, ge=0, le=65_535)
+    """0: any free one."""
+    allowed_hosts: Words = ()
+    """Host headers that are accepted beside those of the loopback interface."""
+    allowed_origins: Words = ()
+    """Web pages that may call; none of another machine by default."""
+    stateless: bool = False
+    """No sessions: for fleets behind a load balancer."""
+    max_body_bytes: Size = 4 * 1024 * 1024
+    max_result_bytes: Size = 900_000
+    heartbeat_seconds: Seconds = 10.0
+    page_size: Count = 200
+    shutdown_seconds: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    session_idle_seconds: Seconds = 1_800.0
+    max_sessions: Count = 10_000
+    state_keys: Secrets = ()
+    """Keys that seal what a client keeps for us; the first seals, all open. None: one is made in `data_dir`."""
+    state_ttl_seconds: Seconds = 7 * 24 * 3_600.0
+    log_level: LogLevel = "info"
+    max_threads: Count = 40
+    max_processes: Count = 1_000
+    """How many processes are remembered."""
+
+    @field_validator("workspace")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().resolve()
+
+    @field_validator("data_dir")
+    @classmethod
+    def _in_workspace(cls, value: Path, info: ValidationInfo) -> Path:
+        return (_workspace_in(info.data) / value.expanduser()).resolve()
+
+    @field_validator("roots")
+    @classmethod
+    def _existing(cls, value: tuple[Path, ...], info: ValidationInfo) -> tuple[Path, ...]:
+        found = tuple((_workspace_in(info.data) / each.expanduser()).resolve() for each in value)
+        if missing := [
+            str(path) for path, given in zip(found, value, strict=True) if given != Path() and not path.is_dir()
+        ]:
+            raise ValueError(f"should be folders that exist; {', '.join(missing)} is not there")
+        return found
+
+    @field_validator("state_keys")
+    @classmethod
+    def _long_enough(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if any(len(each.get_secret_value().encode()) < _SHORTEST_KEY for each in value):
+            raise ValueError(f"should each have at least {_SHORTEST_KEY} bytes; `openssl rand -hex 32` prints one")
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it does not know the workspace
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a folder of secrets is not a source of ours
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        workspace = _workspace_in(init_settings())
+        dotenv = DotEnvSettingsSource(settings_cls, env_file=workspace / _ENV_FILE, env_file_encoding="utf-8")
+        file = InitSettingsSource(settings_cls, _read_file(workspace))
+        return init_settings, env_settings, dotenv, file
+
+
+def load_settings(workspace: Path, **options: Any) -> Settings:
+    """The settings of a workspace. `options` go before everything else; one that is None is as if not given.
+
+    Raises SettingsError, with a line for each setting that cannot be used and where it came from.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in _known():
+            raise SettingsError(f"There is no setting {name!r}. {_offer(name)}")
+    try:
+        settings = Settings(**given, workspace=workspace)
+    except ValidationError as error:
+        raise SettingsError(_told(error, workspace, given)) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{workspace / _ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
+    for name, nearest in _misspelt(os.environ):
+        _log.warning("The environment variable %s is not a setting. Did you mean %s?", name, nearest)
+    return settings
+
+
+def _read_file(workspace: Path) -> dict[str, object]:
+    path = workspace / SETTINGS_FILE
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: should be TOML in UTF-8, but {error}.") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from None
+    unknown = [name for name in found if name not in _known()]
+    if unknown:
+        raise SettingsError("\n".join(f"{path}: there is no setting {name!r}. {_offer(name)}" for name in unknown))
+    return found
+
+
+def _known() -> tuple[str, ...]:
+    """The names that may be set; the workspace is where settings are read from, and so is none of them."""
+    return tuple(name for name in Settings.model_fields if name != "workspace")
+
+
+def _offer(name: str) -> str:
+    near = get_close_matches(name.lower().replace("-", "_"), _known(), n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"The settings are {', '.join(sorted(_known()))}."
+
+
+def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    names = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    for name in sorted(environment):
+        if name.startswith(_PREFIX) and name not in names and (near := get_close_matches(name, names, 1, _NEARLY)):
+            yield name, near[0]
+
+
+def _told(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
+    """A line per setting. What came is shown, unless it is a secret."""
+    lines: list[str] = []
+    for each in error.errors(include_url=False, include_context=False):
+        name = str(each["loc"][0])
+        reason = each["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+        came = "" if name == "state_keys" else f"; came {each['input']!r}"
+        lines.append(f"{_origin(name, workspace, options)}: {name} {reason}{came}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _origin(name: str, workspace: Path, options: Mapping[str, object]) -> str:
+    """Where the value of a setting came from, as the user would look for it."""
+    variable = f"{_PREFIX}{name.upper()}"
+    if name in options:
+        return "option"
+    if any(each.upper() == variable and value for each, value in os.environ.items()):
+        return f"environment variable {variable}"
+    env_file = workspace / _ENV_FILE
+    if any(each.upper() == variable and value for each, value in dotenv_values(env_file).items()):
+        return f"{env_file}, {variable}"
+    return str(workspace / SETTINGS_FILE)
+
+
+def _workspace_in(values: Mapping[str, Any]) -> Path:
+    return cast("Path", values.get("workspace", Path()))
