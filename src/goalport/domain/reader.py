@@ -221,7 +221,7 @@ def _refuse_required(origin: Origin, parameters: tuple[Parameter, ...]) -> None:
     for each in parameters:
         if isinstance(each, Input) and each.required:
             raise origin.error(
-                expected="every domain parameter of a @cost method to be optional: it is asked before the object is there",
+                expected="all domain parameters of a @cost method to be optional, as it is asked early",
                 came=f"{each.name!r} is required",
                 fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
             )

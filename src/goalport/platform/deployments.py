@@ -38,8 +38,8 @@ class Deployments:
         twin = self._agents.get(agent.name)
         if twin is not None:
             raise DeploymentError(
-                f"Expected agents of different names, but {agent.source or 'an agent'} and {twin.source or 'another'} are both"
-                f' called {agent.name!r}. Name one of them: @agent(name="…").'
+                f"Expected agents of different names, but {agent.source or 'an agent'} and"
+                f' {twin.source or "another"} are both called {agent.name!r}. Name one of them: @agent(name="…").'
             )
         self._refuse_missing_services(agent)
         self._agents[agent.name] = agent

@@ -22,7 +22,7 @@ def foresee(scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroup
 
 
 def starting_types(scope: Scope, goal: Goal, groups: ToolGroupResolver) -> tuple[type, ...]:
-    """The types from which a goal can be started: those declared, else those that its plan needs and no action makes."""
+    """The types from which a goal can be started: declared, else what its plan needs and no action makes."""
     if goal.export.starting_input_types:
         return tuple(goal.export.starting_input_types)
     made = {fact for operator in scope.system.operators for fact, value in operator.effects.items() if value}

@@ -183,7 +183,7 @@ class AgentProcess:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The time in which the process is driven; killing it or its deadline ends the block early, without an error."""
+        """The time in which the process is driven; killing it, or its deadline, ends the block without an error."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.status = ProcessStatus.RUNNING
         token = _current.set(self)

@@ -1,0 +1,8 @@
+"""Help for the tests of people who write agents. It stands beside the floors: it may use all, and none uses it.
+
+The pytest plugin with the fixtures `agent_platform` and `mcp_client` is loaded by itself; see `docs/testing.md`.
+"""
+
+from goalport.testing.plans import plan_of
+
+__all__ = ["plan_of"]

@@ -1,0 +1,208 @@
+"""How processes end before their goal: budgets, deadlines, terminating, killing; and what outlives what."""
+
+import threading
+from dataclasses import dataclass
+
+import anyio
+import pytest
+
+from goalport.caller import Caller
+from goalport.domain import UserInput, achieves_goal, action, agent
+from goalport.errors import GoalportError, NonRetryable, UnknownName
+from goalport.platform import AgentInvocation, AgentPlatform
+from goalport.process import (
+    ActionContext,
+    Budget,
+    Completed,
+    InMemoryProcessRepository,
+    Killed,
+    OperationContext,
+    ProcessOptions,
+    ProcessStatus,
+    Terminated,
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    number: int
+
+
+@dataclass(frozen=True)
+class End:
+    number: int
+
+
+@agent(description="Walks until it has gone far enough")
+class Walker:
+    @action(can_rerun=True)
+    async def step(self, step: Step, context: OperationContext) -> Step | End:
+        context.spend(cost=0.5, input_tokens=60, output_tokens=40)
+        return Step(step.number + 1) if step.number < 1000 else End(step.number)
+
+    @achieves_goal(description="Arrive")
+    async def arrive(self, end: End) -> End:
+        return end
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason", "actions"),
+    [
+        (Budget(actions=5, cost=1e9), "budget of 5 actions", 5),
+        (Budget(cost=1.0), "budget of 1.00 USD", 2),
+        (Budget(tokens=300, cost=1e9), "budget of 300 tokens", 3),
+    ],
+)
+async def test_a_process_is_terminated_when_its_budget_is_used_up(budget: Budget, reason: str, actions: int) -> None:
+    process = await AgentPlatform([Walker]).run("Walker", Step(0), options=ProcessOptions(budget=budget))
+    assert isinstance(process.outcome, Terminated)
+    assert reason in process.outcome.reason
+    assert len(process.history) == actions
+    assert process.usage.tokens == 100 * actions
+
+
+@agent(description="Waits for ever")
+class Sleeper:
+    def __init__(self) -> None:
+        self.started = anyio.Event()
+        self.cancelled = False
+
+    @achieves_goal(description="Wake up")
+    async def sleep(self, user_input: UserInput) -> End:
+        self.started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.cancelled = True
+        return End(0)
+
+
+async def test_killing_a_process_cancels_the_running_action() -> None:
+    sleeper = Sleeper()
+    platform = AgentPlatform([sleeper])
+    process = platform.start("Sleeper", UserInput("z"))
+    with anyio.fail_after(5):
+        await sleeper.started.wait()
+        assert process.status is ProcessStatus.RUNNING
+        process.kill("Somebody knocked.")
+        assert await process.wait() == Killed("Somebody knocked.")
+    assert sleeper.cancelled
+    assert process.finished_at is not None
+    process.kill("again")
+    assert process.outcome == Killed("Somebody knocked.")
+
+
+async def test_a_deadline_ends_whatever_is_running() -> None:
+    sleeper = Sleeper()
+    process = await AgentPlatform([sleeper]).run("Sleeper", UserInput("z"), options=ProcessOptions(deadline=0.01))
+    assert process.outcome == Terminated("The deadline of 0.01 s has passed.")
+    assert sleeper.cancelled
+
+
+async def test_terminating_lets_the_running_action_finish() -> None:
+    @agent(description="d")
+    class Polite:
+        @action
+        async def first(self, user_input: UserInput, context: OperationContext) -> Step:
+            context.process.terminate("That is enough.")
+            return Step(1)
+
+        @achieves_goal(description="g")
+        async def second(self, step: Step) -> End:
+            raise AssertionError
+
+    process = await AgentPlatform([Polite]).run("Polite", UserInput("x"))
+    assert process.outcome == Terminated("That is enough.")
+    assert process.last(Step) == Step(1)
+
+
+async def test_an_action_in_a_thread_is_abandoned_and_can_notice() -> None:
+    entered, noticed, refused = threading.Event(), threading.Event(), list[Exception]()
+
+    @agent(description="d")
+    class Threaded:
+        @achieves_goal(description="g")
+        def work(self, user_input: UserInput, context: ActionContext) -> End:
+            entered.set()
+            for _ in range(5000):
+                if context.cancelled:
+                    break
+                threading.Event().wait(0.001)
+            try:
+                context.bind("late", Step(1))
+            except NonRetryable as error:
+                refused.append(error)
+            noticed.set()
+            return End(1)
+
+    process = AgentPlatform([Threaded]).start("Threaded", UserInput("x"))
+    await anyio.to_thread.run_sync(entered.wait, 5)
+    process.kill()
+    with anyio.fail_after(1):
+        assert isinstance(await process.wait(), Killed)
+    assert await anyio.to_thread.run_sync(noticed.wait, 5)
+    assert refused
+    assert process.blackboard.get("late") is None
+
+
+async def test_whoever_only_watches_does_not_hurt_a_process_but_whoever_runs_it_does() -> None:
+    sleeper = Sleeper()
+    platform = AgentPlatform([sleeper])
+    process = platform.start("Sleeper", UserInput("z"))
+    with anyio.move_on_after(0.01):
+        await process.wait()
+    assert process.status is ProcessStatus.RUNNING
+    with anyio.move_on_after(0.01):
+        await platform.run("Sleeper", UserInput("y"))
+    mine = platform.processes[-1]
+    with anyio.fail_after(5):
+        assert isinstance(await mine.wait(), Killed)
+    assert process.status is ProcessStatus.RUNNING
+    await platform.aclose()
+    assert process.outcome == Killed("The platform was closed.")
+
+
+async def test_leaving_the_platform_ends_what_it_runs() -> None:
+    async with AgentPlatform([Sleeper()]) as platform:
+        process = platform.start("Sleeper", UserInput("z"), caller=Caller("ada"))
+        assert process.caller.id == "ada"
+    assert process.status is ProcessStatus.KILLED
+
+
+async def test_a_listener_that_fails_harms_nobody() -> None:
+    class Faulty:
+        def on_event(self, event: object) -> None:
+            raise RuntimeError("deaf")
+
+    process = await AgentPlatform([Walker], listeners=[Faulty()]).run("Walker", Step(1000))
+    assert process.outcome == Completed(End(1000))
+
+
+async def test_processes_are_found_by_id_and_the_oldest_ended_ones_are_forgotten() -> None:
+    platform = AgentPlatform([Walker, sleeper := Sleeper()], repository=InMemoryProcessRepository(window=2))
+    sleeping = platform.start("Sleeper", UserInput("z"))
+    with anyio.fail_after(5):
+        await sleeper.started.wait()
+        done = [await platform.run("Walker", Step(1000)) for _ in range(3)]
+    assert platform.process(sleeping.id) is sleeping
+    assert platform.process(done[-1].id) is done[-1]
+    with pytest.raises(UnknownName, match="process"):
+        platform.process(done[0].id)
+    assert len({each.id for each in done}) == 3
+    await platform.aclose()
+
+
+async def test_a_bug_in_goalport_itself_would_fail_the_process_and_not_hang_it() -> None:
+    class Broken(Budget):
+        def overrun(self, actions: int, usage: object) -> str | None:
+            raise RuntimeError("impossible")
+
+    process = await AgentPlatform([Walker]).run("Walker", Step(0), options=ProcessOptions(budget=Broken()))
+    assert process.status is ProcessStatus.FAILED
+
+
+async def test_asking_for_what_no_agent_gives_names_what_there_is() -> None:
+    with pytest.raises(GoalportError, match=r"gives Step. Goals here give: End"):
+        await AgentInvocation.on(AgentPlatform([Walker])).returning(Step).invoke()
+    with pytest.raises(GoalportError, match=r"await invocation.invoke"):
+        AgentInvocation.on(AgentPlatform([Walker])).returning(End).invoke_sync()
