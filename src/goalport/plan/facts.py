@@ -66,9 +66,10 @@ class GroupAvailable:
     """A tool group plays the role and has the tools that are required of it."""
 
     role: str
+    tools: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"tool group {self.role}"
+        return f"tool group {self.role}" + (f" with {', '.join(self.tools)}" if self.tools else "")
 
 
 Fact: TypeAlias = Available | LastResult | HasRun | Holds | GroupAvailable

@@ -1,0 +1,59 @@
+"""The planners: facts, operators and goals in; the best plan, or why there is none, out.
+
+Pure and of the standard library alone: no input or output, no knowledge of agents, types or processes. Floor 1; the
+rooms above turn classes into operators and blackboards into world states, and run what is planned.
+"""
+
+from goalport.plan.amounts import BadAmount
+from goalport.plan.explain import Explanation, explain
+from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
+from goalport.plan.problem import ContradictoryState, Goal, Operator, PlanningSystem, Problem, WorldState
+from goalport.plan.prune import prune
+from goalport.plan.reasons import (
+    Circular,
+    Clash,
+    Failure,
+    LeftOut,
+    Missing,
+    Reliance,
+    StepReason,
+    Supply,
+    Unanswered,
+    Unproduced,
+    Wanter,
+)
+from goalport.plan.search import NoPlan, Plan, Undecided, plan
+
+__all__ = [
+    "Available",
+    "BadAmount",
+    "Circular",
+    "Clash",
+    "ContradictoryState",
+    "Explanation",
+    "Fact",
+    "Failure",
+    "Goal",
+    "GroupAvailable",
+    "HasRun",
+    "Holds",
+    "LastResult",
+    "LeftOut",
+    "Missing",
+    "NoPlan",
+    "Operator",
+    "Plan",
+    "PlanningSystem",
+    "Problem",
+    "Reliance",
+    "StepReason",
+    "Supply",
+    "Unanswered",
+    "Undecided",
+    "Unproduced",
+    "Wanter",
+    "WorldState",
+    "explain",
+    "plan",
+    "prune",
+]

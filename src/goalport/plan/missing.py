@@ -1,0 +1,149 @@
+"""What is missing: the walk backwards from a goal that no sequence of steps can reach.
+
+What the goal needs and cannot have is traced back, by the way on which least is missing, to facts that nothing gives.
+It finds no plans and judges none: needs that can each be met but not together are no concern of this module. Below:
+reach and reasons. Above: explanations.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from goalport.plan.facts import Fact
+from goalport.plan.operators import Goal
+from goalport.plan.problem import Problem
+from goalport.plan.reach import Reach
+from goalport.plan.reasons import Circular, LeftOut, Missing, Unanswered, Unproduced, Wanter, Why
+
+__all__ = ["missing_for"]
+
+ITSELF = -1
+
+
+def missing_for(reach: Reach, goal: Goal) -> tuple[Missing, ...]:
+    """The facts without which no order of steps can reach the goal; none where each of its needs is within reach."""
+    wanted: list[int] = []
+    missing: list[Missing] = []
+    for fact, value in goal.requires.items():
+        literal = reach.system.literal(fact, value=value)
+        if literal is None:
+            if not reach.problem.start.allows(fact, value=value):
+                missing.append(Missing(fact, value, unproduced(reach.problem, fact), ()))
+        elif not reach.obtainable[literal]:
+            wanted.append(literal)
+    return (*missing, *Walk(reach).missing(wanted))
+
+
+class Lack(NamedTuple):
+    """A way to a literal, less than another if fewer facts are lacking for it."""
+
+    size: int
+    """How many; what two needs share counts twice."""
+    by: int
+    """The move that would give it, or ITSELF where it is what is lacking."""
+    literal: int
+
+
+class Walk:
+    """For every literal that is out of reach, what it lacks."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._system = reach.system
+        self._lacks: dict[int, Lack] = {}
+        """For each literal out of reach the way to it that lacks least."""
+        self._circular: set[int] = set()
+
+    def missing(self, wanted: Sequence[int]) -> Iterator[Missing]:
+        blocked = self._blocked(wanted)
+        self._count(blocked)
+        while endless := [literal for literal in wanted if literal not in self._lacks]:
+            self._circular.add(self._on_a_circle(endless[0]))
+            self._count(blocked)
+        yield from self._roots(wanted)
+
+    def _blocked(self, wanted: Iterable[int]) -> list[int]:
+        """The literals that are lacking for the wanted ones, directly or in turn."""
+        found = dict.fromkeys(wanted)
+        queue = deque(found)
+        while queue:
+            for index in self._system.achievers[queue.popleft()]:
+                fresh = [literal for literal in self._reach.lacking(index) if literal not in found]
+                found.update(dict.fromkeys(fresh))
+                queue += fresh
+        return list(found)
+
+    def _count(self, blocked: Sequence[int]) -> None:
+        """Count what each literal lacks, from those up that lack only themselves."""
+        self._lacks.clear()
+        producers = {index for literal in blocked for index in self._system.achievers[literal]}
+        waiting = {index: len(self._reach.lacking(index)) for index in producers}
+        queue = [Lack(1, ITSELF, literal) for literal in blocked if self._lacks_itself(literal)]
+        for index in producers:
+            if not waiting[index]:
+                queue += self._gifts(index)
+        heapify(queue)
+        while queue:
+            lack = heappop(queue)
+            if lack.literal not in self._lacks:
+                self._lacks[lack.literal] = lack
+                for index in producers.intersection(self._system.consumers[lack.literal]):
+                    waiting[index] -= 1
+                    if not waiting[index]:
+                        for gift in self._gifts(index):
+                            heappush(queue, gift)
+
+    def _lacks_itself(self, literal: int) -> bool:
+        return literal in self._circular or not self._system.achievers[literal]
+
+    def _gifts(self, index: int) -> list["Lack"]:
+        """What a move would give, with what it lacks for that."""
+        count = self._reach.excluded(index) + sum(self._lacks[literal].size for literal in self._reach.lacking(index))
+        return [
+            Lack(count, index, literal)
+            for literal in self._system.moves[index].gives
+            if not self._reach.obtainable[literal]
+        ]
+
+    def _on_a_circle(self, literal: int) -> int:
+        """A literal that is needed for itself, from one whose every producer lacks something without end."""
+        passed: set[int] = set()
+        while literal not in passed:
+            passed.add(literal)
+            index = self._system.achievers[literal][0]
+            literal = next(each for each in self._reach.lacking(index) if each not in self._lacks)
+        return literal
+
+    def _roots(self, wanted: Sequence[int]) -> Iterator[Missing]:
+        """The facts that nothing gives, on the way that lacks least."""
+        chains: dict[int, tuple[Wanter, ...]] = dict.fromkeys(wanted, ())
+        queue = deque(wanted)
+        while queue:
+            literal = queue.popleft()
+            chain = chains[literal]
+            fact, value = self._system.fact(literal)
+            by = self._lacks[literal].by
+            if by == ITSELF or self._reach.excluded(by):
+                yield Missing(fact, value, self._why(literal), chain)
+            if by != ITSELF:
+                wanter = Wanter(self._system.moves[by].operator, fact, value)
+                fresh = [each for each in self._reach.lacking(by) if each not in chains]
+                chains.update(dict.fromkeys(fresh, (wanter, *chain)))
+                queue += fresh
+
+    def _why(self, literal: int) -> Why:
+        achievers = self._system.achievers[literal]
+        excluded = [index for index in achievers if self._reach.excluded(index)]
+        if not achievers:
+            return unproduced(self._reach.problem, self._system.fact(literal)[0])
+        if literal in self._circular:
+            return Circular(self._actions(achievers))
+        return LeftOut(self._actions(excluded))
+
+    def _actions(self, moves: Iterable[int]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._system.moves[index].operator.action for index in moves))
+
+
+def unproduced(problem: Problem, fact: Fact) -> Why:
+    return Unanswered() if fact in problem.start.undecidable else Unproduced()

@@ -1,0 +1,45 @@
+"""Reach: what could be had from a state if nothing were ever taken away again.
+
+What is out of reach here is out of reach of every plan; what is within reach may still clash. Below: the system and
+problems over it. Above: the modules that explain why there is no plan.
+"""
+
+from collections import deque
+
+from goalport.plan.problem import Problem
+
+__all__ = ["Reach"]
+
+
+class Reach:
+    """The literals that can be had, and for each that some move has to give the first move that does."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.system = problem.system
+        self.problem = problem
+        self.obtainable = problem.system.literals_allowed_by(problem.start)
+        self.givers: dict[int, int] = {}
+        """In the order in which the literals come within reach."""
+        self._spread()
+
+    def excluded(self, index: int) -> bool:
+        return self.system.moves[index].operator.action in self.problem.excluded
+
+    def lacking(self, index: int) -> list[int]:
+        """What a move needs that cannot be had."""
+        return [literal for literal in self.system.moves[index].needs if not self.obtainable[literal]]
+
+    def _spread(self) -> None:
+        moves = self.system.moves
+        waiting = [len(self.lacking(index)) for index in range(len(moves))]
+        ready = deque(index for index, count in enumerate(waiting) if not count)
+        while ready:
+            giver = ready.popleft()
+            for literal in () if self.excluded(giver) else moves[giver].gives:
+                if not self.obtainable[literal]:
+                    self.obtainable[literal] = 1
+                    self.givers[literal] = giver
+                    for index in self.system.consumers[literal]:
+                        waiting[index] -= 1
+                        if not waiting[index]:
+                            ready.append(index)

@@ -1,0 +1,215 @@
+"""Reasons: why a step is in a plan, what a plan stands on, and what is missing where there is none.
+
+Plain data, each able to say itself in words for a person at a terminal and a model that reads an error. Nothing is
+found out here. Below: facts and operators. Above: the walk that finds what is missing, and the explanations.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
+from goalport.plan.operators import Goal, Operator
+
+__all__ = [
+    "Circular",
+    "Clash",
+    "Failure",
+    "LeftOut",
+    "Missing",
+    "Reliance",
+    "StepReason",
+    "Supply",
+    "Unanswered",
+    "Unproduced",
+    "Wanter",
+    "Why",
+]
+
+
+def in_words(fact: Fact, *, value: bool) -> str:
+    """A fact and its value as what somebody needs: "a Story", "no Story", "that write has not run"."""
+    match fact:
+        case HasRun(action):
+            return f"that {action} has {'' if value else 'not '}run"
+        case Holds():
+            return f"{fact} to be {'true' if value else 'false'}"
+        case Available() | LastResult():
+            return str(fact) if value else f"no {str(fact).partition(' ')[2]}"
+        case GroupAvailable():
+            return f"{'the' if value else 'no'} {fact}"
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """A fact that a step brings about, and who needs it."""
+
+    fact: Fact
+    value: bool
+    to: str
+    """The name of a later step, or of the goal."""
+    step: int | None
+    """Which step that is, counted from 1; None for the goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepReason:
+    """A step of a plan and what it is there for."""
+
+    operator: Operator
+    supplies: tuple[Supply, ...]
+
+    def __str__(self) -> str:
+        needed: dict[str, list[str]] = {}
+        for supply in self.supplies:
+            to = "the goal" if supply.step is None else f"step {supply.step}, {supply.to}"
+            needed.setdefault(to, []).append(in_words(supply.fact, value=supply.value))
+        return f"{self.operator.name}, for " + "; for ".join(f"{to}: {_listed(facts)}" for to, facts in needed.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Reliance:
+    """A fact that nobody decided yet, and the value that a plan takes it for."""
+
+    fact: Fact
+    value: bool
+    wanted_by: str
+    """The name of the step that relies on it, or of the goal."""
+
+    def __str__(self) -> str:
+        return f"{self.wanted_by} relies on what is not known yet: it needs {in_words(self.fact, value=self.value)}."
+
+
+@dataclass(frozen=True, slots=True)
+class Wanter:
+    """An operator that would need a missing fact, and what it would then give."""
+
+    operator: Operator
+    gives: Fact
+    value: bool
+
+    @property
+    def gift(self) -> str:
+        """What it would give, in words."""
+        is_condition = isinstance(self.gives, Holds) and self.value
+        return str(self.gives) if is_condition else in_words(self.gives, value=self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Unproduced:
+    """No operator gives the fact this value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """No operator gives the fact a value, and asking for it brought no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Only actions that are left out give the fact this value."""
+
+    actions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Circular:
+    """What gives the fact this value needs the same fact first, directly or in turn."""
+
+    actions: tuple[str, ...]
+
+
+Why: TypeAlias = Unproduced | Unanswered | LeftOut | Circular
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A fact that the goal needs, in the end, and that nothing gives."""
+
+    fact: Fact
+    value: bool
+    why: Why
+    chain: tuple[Wanter, ...]
+    """Who needs it: the operator that needs the fact itself, then the one that needs what that gives, and so on."""
+
+    def __str__(self) -> str:
+        return f"it needs {in_words(self.fact, value=self.value)}, but {self.because}"
+
+    @property
+    def because(self) -> str:
+        match self.why:
+            case Unproduced():
+                return self._unproduced()
+            case Unanswered():
+                return "it was asked for and there was no answer"
+            case LeftOut(actions):
+                return f"{_listed(actions)}, which would bring that about, {_is_left_out(actions)}"
+            case Circular(actions):
+                return f"{_listed(actions)} would bring that about only after it is so already"
+
+    @property
+    def wanted_by(self) -> str:
+        """The chain in words."""
+        links = [f"{wanter.operator.name} needs that for {wanter.gift}" for wanter in self.chain]
+        return "; ".join(links) or "the goal itself needs that"
+
+    def _unproduced(self) -> str:
+        match self.fact:
+            case Available() | LastResult():
+                return "no action gives one" if self.value else "there is one, and no action clears it"
+            case HasRun():
+                return "there is no such action" if self.value else "it has run, and no action undoes that"
+            case Holds():
+                return f"no action makes it {'true' if self.value else 'false'}"
+            case GroupAvailable():
+                return "there is none"
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two needs that can each be met, but not one after the other."""
+
+    fact: Fact
+    value: bool
+    wanted_by: str
+    undone_by: str
+
+    def __str__(self) -> str:
+        return (
+            f"all that is needed can be had, but not together: {self.wanted_by} needs "
+            f"{in_words(self.fact, value=self.value)}, and {self.undone_by} ends that"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one goal has no plan. Where nothing is missing, needs clash or the time was too short."""
+
+    goal: Goal
+    missing: tuple[Missing, ...] = ()
+    clash: Clash | None = None
+    timed_out: bool = False
+
+    def __str__(self) -> str:
+        if self.timed_out:
+            return f"No plan for the goal {self.goal.name} was found in time; a longer deadline may find one."
+        reasons = "; ".join(map(str, self.missing or [self.clash]))
+        return f"The goal {self.goal.name} cannot be reached: {reasons}."
+
+    def lines(self) -> Iterator[str]:
+        """The same at length: each missing fact with those who need it."""
+        if not self.missing:
+            yield str(self)
+            return
+        yield f"The goal {self.goal.name} cannot be reached."
+        for missing in self.missing:
+            yield f"  It{str(missing)[2:]}."
+            yield f"    {missing.wanted_by}."
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _is_left_out(actions: Sequence[str]) -> str:
+    return "is left out" if len(actions) == 1 else "are left out"

@@ -1,0 +1,206 @@
+"""The search: the cheapest plan to a goal, and the best of the plans to several.
+
+A* over states that are integers, forward from the start. Of plans of equal cost the shortest wins, and of those the one
+whose steps come first in the order of the system, step by step: the same problem has the same answer every time, and
+what is left of a plan after its first step is the answer to what is left of the problem. Below: task and landmarks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from time import monotonic
+from typing import NamedTuple
+
+from goalport.plan.amounts import total
+from goalport.plan.facts import Fact
+from goalport.plan.known_plans import KnownPlan
+from goalport.plan.landmarks import Cut, Landmarks
+from goalport.plan.operators import Goal, Operator
+from goalport.plan.problem import Problem
+from goalport.plan.reasons import Reliance
+from goalport.plan.task import Task, task_for, wanted_literals
+
+__all__ = ["NoPlan", "Plan", "Undecided", "plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps to a goal, none where it holds already; no other plan to it costs less."""
+
+    goal: Goal
+    steps: tuple[Operator, ...]
+    cost: float
+    value: float
+    """What the goal and the steps are worth."""
+    expansions: int = field(compare=False, default=0)
+    """How many states the search looked beyond."""
+
+    @property
+    def net_value(self) -> float:
+        return total((self.value, -self.cost))
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The best plan depends on this fact. Find out, put the answer into the world state, and plan again."""
+
+    fact: Fact
+    expansions: int = field(compare=False, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """None of the goals can be reached, or none was found in time."""
+
+    goals: tuple[Goal, ...]
+    expansions: int = field(compare=False, default=0)
+    timed_out: bool = False
+
+
+def plan(problem: Problem) -> Plan | Undecided | NoPlan:
+    """The best plan if it stands on nothing unknown, else the first unknown fact that it stands on; or no plan."""
+    found = best_plan(problem)
+    if isinstance(found, NoPlan):
+        return found
+    relied_on = reliances(problem, found)
+    return Undecided(relied_on[0].fact, found.expansions) if relied_on else found
+
+
+def best_plan(problem: Problem) -> Plan | NoPlan:
+    """The plan of greatest net value, taking each unknown fact for whatever suits it."""
+    until = None if problem.deadline is None else monotonic() + problem.deadline
+    searches = [_searched(problem, goal, until) for goal in problem.goals]
+    expansions = sum(search.expansions for search in searches)
+    plans = [
+        _plan(problem, goal, search.steps, expansions)
+        for goal, search in zip(problem.goals, searches, strict=True)
+        if search.steps is not None
+    ]
+    if plans:
+        return max(plans, key=lambda candidate: candidate.net_value)
+    return NoPlan(problem.goals, expansions, timed_out=any(search.timed_out for search in searches))
+
+
+def reliances(problem: Problem, found: Plan) -> list[Reliance]:
+    """The unknown facts that a plan stands on, in the order in which it needs them."""
+    unknown = set(problem.start.unknown)
+    relied_on: list[Reliance] = []
+    for taker in (*found.steps, found.goal):
+        relied_on += [Reliance(fact, value, taker.name) for fact, value in taker.requires.items() if fact in unknown]
+        unknown.difference_update(taker.requires, taker.effects if isinstance(taker, Operator) else ())
+    return relied_on
+
+
+class Found(NamedTuple):
+    """What one search brought."""
+
+    steps: tuple[Operator, ...] | None
+    expansions: int = 0
+    timed_out: bool = False
+
+
+def _searched(problem: Problem, goal: Goal, until: float | None) -> Found:
+    wanted = wanted_literals(problem, goal)
+    if wanted is None:
+        return Found(None)
+    holding = problem.system.literals_allowed_by(problem.start)
+    question = (goal, problem.excluded, frozenset(problem.costs.items()))
+    rest = problem.system.known_plans.rest(question, holding)
+    if rest is not None:
+        return Found(rest)
+    task = task_for(problem, wanted, holding)
+    search = Search(task, until)
+    path = search.run()
+    if path is None:
+        return Found(None, search.expansions, search.timed_out)
+    known = _known(task, path)
+    problem.system.known_plans.remember(question, known)
+    return Found(known.steps, search.expansions)
+
+
+def _known(task: Task, path: Sequence[int]) -> KnownPlan:
+    """The plan with the states on its way."""
+    state, states = task.start, {task.start: 0}
+    for number, index in enumerate(path, start=1):
+        state = task.steps[index].after(state)
+        states[state] = number
+    return KnownPlan(tuple(task.steps[index].operator for index in path), states, task.literals, task.held)
+
+
+def _plan(problem: Problem, goal: Goal, steps: tuple[Operator, ...], expansions: int) -> Plan:
+    cost = total(map(problem.cost, steps))
+    return Plan(goal, steps, cost, total((goal.value, *map(problem.value, steps))), expansions)
+
+
+class Node(NamedTuple):
+    """A way to a state. Nodes compare by what a plan through them costs at least, then by their steps."""
+
+    estimate: int
+    path: tuple[int, ...]
+    cost: int
+    state: int
+    cuts: tuple[Cut, ...]
+    completed: bool
+    """Whether the cuts are all that can be found; a node that nobody looks at is not worth finding them."""
+
+
+class Search:
+    """One run of A* over a task."""
+
+    def __init__(self, task: Task, until: float | None) -> None:
+        self.expansions = 0
+        self.timed_out = False
+        self._task = task
+        self._until = until
+        self._landmarks = Landmarks(task)
+        self._open = [Node(0, (), 0, task.start, (), completed=False)]
+        self._best: dict[int, tuple[int, tuple[int, ...]]] = {task.start: (0, ())}
+
+    def run(self) -> tuple[int, ...] | None:
+        """The steps of the answer, by index; None where there is none, or no more time."""
+        while self._open:
+            node = heappop(self._open)
+            if self._best[node.state] != (node.cost, node.path):
+                continue
+            if node.state & self._task.goal == self._task.goal:
+                return node.path
+            if self._until is not None and monotonic() > self._until:
+                self.timed_out = True
+                return None
+            if node.completed:
+                self.expansions += 1
+                self._expand(node)
+            else:
+                self._complete(node)
+        return None
+
+    def _complete(self, node: Node) -> None:
+        """Put a node back with all its cuts, or drop it if it leads nowhere."""
+        inherited = [cut for cut in node.cuts if node.path[-1] not in cut.steps] if node.path else []
+        cuts = self._landmarks.completed(node.state, inherited)
+        if cuts is not None:
+            estimate = node.cost + sum(cut.weight for cut in cuts)
+            heappush(self._open, node._replace(estimate=estimate, cuts=cuts, completed=True))
+
+    def _expand(self, node: Node) -> None:
+        """Offer the states that one step leads to, each with what its way costs at least by the cuts known so far."""
+        state, paid = node.state, _paid(node.cuts)
+        for index, step in enumerate(self._task.steps):
+            if state & step.required == step.required and step.given & ~state:
+                cost = node.cost + self._task.weights[index]
+                path = (*node.path, index)
+                after = step.after(state)
+                known = self._best.get(after)
+                if known is None or (cost, path) < known:
+                    self._best[after] = cost, path
+                    estimate = node.estimate + self._task.weights[index] - paid.get(index, 0)
+                    heappush(self._open, Node(estimate, path, cost, after, node.cuts, completed=False))
+
+
+def _paid(cuts: Sequence[Cut]) -> dict[int, int]:
+    """What each step pays of the cuts: those that contain it are no cuts of the state after it."""
+    paid: dict[int, int] = {}
+    for cut in cuts:
+        for index in cut.steps:
+            paid[index] = paid.get(index, 0) + cut.weight
+    return paid

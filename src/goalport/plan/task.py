@@ -1,0 +1,145 @@
+"""The task of one search: the part of a problem that can matter for one goal from one state.
+
+Walking backwards from the goal it finds the literals that may have to be produced and the moves that can produce them;
+whatever no such move can disturb is left out, and so is every move that cannot help. Below: the numbered problem.
+Above: landmarks and the search.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from goalport.plan.operators import Goal, Operator
+from goalport.plan.problem import Problem
+from goalport.plan.system import Move
+
+__all__ = ["Step", "Task", "task_for", "wanted_literals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A move in the task's own numbers, which are small enough for a state to be one integer."""
+
+    operator: Operator
+    needs: tuple[int, ...]
+    gives: tuple[int, ...]
+    required: int
+    given: int
+    kept: int
+    """What of a state survives, as a mask."""
+
+    def applicable(self, state: int) -> bool:
+        return state & self.required == self.required
+
+    def after(self, state: int) -> int:
+        return state & self.kept | self.given
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A start, a goal, and the steps between; a state is the set of literals that hold, as bits."""
+
+    start: int
+    goal: int
+    goal_literals: tuple[int, ...]
+    literals: tuple[int, ...]
+    """The system's number of each of the task's literals."""
+    held: tuple[int, ...]
+    """The system's numbers of literals that matter too, but that hold and that no step takes away."""
+    steps: tuple[Step, ...]
+    """In the order in which ties are decided."""
+    weights: tuple[int, ...]
+
+
+def task_for(problem: Problem, wanted: Sequence[int], holding: bytearray) -> Task:
+    """The task of bringing about the wanted literals where others hold."""
+    relevance = Relevance(problem, holding)
+    relevance.trace(wanted)
+    return relevance.task(wanted)
+
+
+def wanted_literals(problem: Problem, goal: Goal) -> list[int] | None:
+    """What a goal wants of the system; None where it wants what no operator mentions and the state does not give."""
+    literals: list[int] = []
+    for fact, value in goal.requires.items():
+        literal = problem.system.literal(fact, value=value)
+        if literal is not None:
+            literals.append(literal)
+        elif not problem.start.allows(fact, value=value):
+            return None
+    return literals
+
+
+class Relevance:
+    """The walk backwards. What holds at the start need be produced only if a relevant move can take it away."""
+
+    def __init__(self, problem: Problem, holding: bytearray) -> None:
+        self._problem = problem
+        self._system = problem.system
+        self._holding = holding
+        self._needed = bytearray(len(holding))
+        self._taken = bytearray(len(holding))
+        self._moves: set[int] = set()
+        self._produced: list[int] = []
+
+    def trace(self, wanted: Sequence[int]) -> None:
+        self._need(wanted)
+        for literal in self._produced:  # grows while we walk
+            for index in self._system.achievers[literal]:
+                if index not in self._moves:
+                    self._include(index)
+
+    def _include(self, index: int) -> None:
+        move = self._system.moves[index]
+        if move.operator.action in self._problem.excluded:
+            return
+        self._moves.add(index)
+        self._need(move.needs)
+        self._take(move.takes)
+
+    def _need(self, literals: Sequence[int]) -> None:
+        for literal in literals:
+            if not self._needed[literal]:
+                self._needed[literal] = 1
+                if self._taken[literal] or not self._holding[literal]:
+                    self._produced.append(literal)
+
+    def _take(self, literals: Sequence[int]) -> None:
+        for literal in literals:
+            if not self._taken[literal]:
+                self._taken[literal] = 1
+                if self._needed[literal] and self._holding[literal]:
+                    self._produced.append(literal)
+
+    def task(self, wanted: Sequence[int]) -> Task:
+        numbers = {literal: number for number, literal in enumerate(self._produced)}
+        moves = [self._system.moves[index] for index in sorted(self._moves)]
+        goal = tuple(numbers[literal] for literal in wanted if literal in numbers)
+        return Task(
+            start=_bits(number for literal, number in numbers.items() if self._holding[literal]),
+            goal=_bits(goal),
+            goal_literals=goal,
+            literals=tuple(self._produced),
+            held=tuple(literal for literal, needed in enumerate(self._needed) if needed and literal not in numbers),
+            steps=tuple(_step(move, numbers) for move in moves),
+            weights=self._weights(moves),
+        )
+
+    def _weights(self, moves: Sequence[Move]) -> tuple[int, ...]:
+        if not self._problem.costs:
+            return tuple(move.weight for move in moves)
+        costs = [self._problem.cost(move.operator) for move in moves]
+        return tuple(map(self._system.scale.widened(costs).weight, costs))
+
+
+def _step(move: Move, numbers: Mapping[int, int]) -> Step:
+    needs = tuple(numbers[literal] for literal in move.needs if literal in numbers)
+    gives = tuple(numbers[literal] for literal in move.gives if literal in numbers)
+    takes = (numbers[literal] for literal in move.takes if literal in numbers)
+    return Step(move.operator, needs, gives, required=_bits(needs), given=_bits(gives), kept=~_bits(takes))
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits
