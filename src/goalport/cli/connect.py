@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
-from goalport.cli.merging import Change, Unmergeable, merged
 from goalport.cli.folder import WorkspaceFolder, workspace_root
+from goalport.cli.merging import Change, Unmergeable, merged
 from goalport.cli.terminal import say, show, show_difference
 from goalport.errors import BadInput, UnknownName
 from goalport.settings import Settings, load_settings
@@ -57,6 +57,7 @@ class Connection:
 
 def connect(
     client: Annotated[str | None, Parameter(help=f"One of {', '.join(CLIENTS)}. Without it: a list of them.")] = None,
+    /,
     *,
     way: Way = Way(),
     write: Annotated[bool, Parameter(negative="", help="Write it, after showing what changes.")] = False,
@@ -106,7 +107,9 @@ def _target(client: Client, way: Way, machine: Machine, settings: Settings) -> T
     if transport == "http":
         return Address(_checked(way.url) if way.url else _local_url(settings))
     if way.url:
-        raise BadInput("--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out.")
+        raise BadInput(
+            "--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out."
+        )
     return Subprocess((*_program(), "serve", "--workspace", str(machine.workspace), "--transport", "stdio"))
 
 
@@ -131,8 +134,8 @@ def _program() -> tuple[str, ...]:
 
 
 def _print(connection: Connection) -> int:
-    print(connection.snippet)
-    say(f"\nIt goes into {connection.path}\n  goalport connect {connection.client.name} --write puts it there.")
+    print(connection.snippet, flush=True)
+    say(f"\nIt goes into {connection.path}; with --write this command puts it there.")
     say(connection.then)
     return 0
 
@@ -141,7 +144,7 @@ def _write(connection: Connection, *, asked: bool) -> int:
     try:
         change = merged(connection.path, connection.client.section, connection.name, connection.entry)
     except Unmergeable:
-        print(connection.snippet)
+        print(connection.snippet, flush=True)
         raise
     if change.is_nothing:
         say(f"{connection.path} says so already; nothing to do.")

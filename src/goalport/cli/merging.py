@@ -1,7 +1,7 @@
 """One entry put into a client's JSON file, so that nothing else in the file changes and nothing is ever lost.
 
-A file that is not strict JSON (comments, keys given twice) is left alone. The old file is kept beside the new one, which
-takes its place in one step. It knows no client. Below `connect`, above nothing but errors.
+A file that is not strict JSON (comments, keys given twice) is left alone. The old file is kept beside the new one,
+which takes its place in one step. It knows no client. Below `connect`, above nothing but errors.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import NoReturn, cast
 from goalport.errors import GoalportError
 
 REACHING = frozenset({"args", "command", "serverUrl", "transport", "type", "url"})
-"""The keys that say how to reach a server: they go when an entry is replaced; env, headers, timeout and the like stay."""
+"""The keys that say how to reach a server. They go when an entry is replaced; env, headers and the like stay."""
 
 
 class Unmergeable(GoalportError):
@@ -79,10 +79,12 @@ def _parsed(path: Path, text: str) -> dict[str, object]:
         content: object = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once, parse_constant=_no_number)
     except ValueError as error:
         raise Unmergeable(
-            f"{path} is not strict JSON ({error}); it may hold comments that a rewrite would lose. Add the entry by hand."
+            f"{path} is not strict JSON ({error}); a rewrite might lose comments. Add the entry by hand."
         ) from error
     if not isinstance(content, dict):
-        raise Unmergeable(f"{path} was expected to hold a JSON object, not {text.strip()[:20]!r}. Add the entry by hand.")
+        raise Unmergeable(
+            f"{path} was expected to hold a JSON object, not a {type(content).__name__}. Add the entry by hand."
+        )
     return cast("dict[str, object]", content)
 
 
@@ -101,7 +103,9 @@ def _no_number(text: str) -> NoReturn:
 def _table(path: Path, content: dict[str, object], key: str) -> dict[str, object]:
     found = content.setdefault(key, {})
     if not isinstance(found, dict):
-        raise Unmergeable(f"{key!r} in {path} was expected to be an object, not {found!r}. Add the entry by hand.")
+        raise Unmergeable(
+            f"{key!r} in {path} was expected to be an object, not a {type(found).__name__}. Add the entry by hand."
+        )
     return cast("dict[str, object]", found)
 
 

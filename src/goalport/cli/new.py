@@ -4,6 +4,7 @@ The files are under `templates/` as they will be; `@name@` in them becomes the n
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -14,6 +15,8 @@ from goalport.errors import WorkspaceError
 
 SUFFIX = ".template"
 """Keeps tools that read Python, TOML or ignore files away from the templates."""
+_FIX = "name a folder that is empty or not there yet"
+_SHOWN = 3
 
 
 def new(folder: Path, /) -> None:
@@ -31,19 +34,18 @@ def new(folder: Path, /) -> None:
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text.replace("@name@", name), encoding="utf-8", newline="\n")
-    say(f"Made {root}. Next:\n  cd {folder}\n  goalport serve\nand in another terminal: goalport connect")
+    there = shlex.quote(str(folder))
+    say(f"Made {root}. Next:\n  cd {there}\n  goalport serve\nand in another terminal: goalport connect")
 
 
 def _refuse_occupied(root: Path, typed: Path) -> None:
     if root.exists() and not root.is_dir():
-        raise WorkspaceError(f"{root} is a file; name a folder that is empty or not there yet: goalport new {typed}-agents")
+        raise WorkspaceError(f"{root} is a file; {_FIX}: goalport new {typed}-agents")
     # A repository that was just made counts as empty: that is how many people begin.
     found = sorted(each.name for each in root.iterdir() if each.name != ".git") if root.exists() else []
     if found:
-        shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
-        raise WorkspaceError(
-            f"{root} is not empty (it holds {shown}). Name a folder that is empty or not there yet: goalport new {typed / 'agents'}"
-        )
+        shown = ", ".join([*found[:_SHOWN], *(["…"] if found[_SHOWN:] else [])])
+        raise WorkspaceError(f"{root} is not empty (it holds {shown}); {_FIX}: goalport new {typed / 'agents'}")
 
 
 def _project_name(folder: str) -> str:

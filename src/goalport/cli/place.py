@@ -1,7 +1,7 @@
 """Where a command works: a workspace, its settings, and the platform that they make.
 
-It loads and deploys; what cannot be loaded or deployed is kept as problems, so that each command can say it its way. Below
-the commands of this room; workspace, settings and platform are below it.
+It loads and deploys; what cannot be loaded or deployed is kept as problems, so that each command can say it its way.
+Below the commands of this room; workspace, settings and platform are below it.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pathlib import Path
 from goalport.cli.folder import workspace_root
 from goalport.platform import AgentPlatform
 from goalport.settings import Settings, load_settings
-from goalport.workspace import LoadProblem, Workspace, load_workspace
+from goalport.workspace import Workspace, load_workspace
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,14 @@ class Place:
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be loaded or deployed, a sentence each; the rest is there."""
-        return (*(located(each) for each in self.workspace.problems), *self.platform.problems)
+        return (*map(str, self.workspace.problems), *self.platform.problems)
 
     @property
     def no_agents(self) -> str:
-        root = self.workspace.root
-        return f"There are no agents in {root / 'agents'}. Write one there, or make a workspace with an example: goalport new DIR"
+        folder = self.workspace.root / "agents"
+        return (
+            f"There are no agents in {folder}. Write one there, or make a workspace with an example: goalport new DIR"
+        )
 
 
 def opened(folder: Path, **options: object) -> Place:
@@ -38,8 +40,3 @@ def opened(folder: Path, **options: object) -> Place:
     settings = load_settings(root, **{name: value for name, value in options.items() if value is not None})
     workspace = load_workspace(root)
     return Place(workspace, settings, AgentPlatform.from_workspace(workspace, settings))
-
-
-def located(problem: LoadProblem) -> str:
-    where = problem.path.as_posix() if problem.line is None else f"{problem.path.as_posix()}:{problem.line}"
-    return f"{where}: {problem.message}"

@@ -3,20 +3,22 @@
 Nothing runs: conditions count as unknown. Below the program; the platform is below it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import opened
-from goalport.domain import Agent, Goal
-from goalport.errors import UnknownName
+from goalport.domain import Goal
+from goalport.errors import BadInput, UnknownName
 from goalport.plan import Available
 from goalport.platform import AgentPlatform
+from goalport.serve.names import label
 
-UNREACHABLE = 1
+REACHED, UNREACHED = 0, 1
 
 
 def plan(
@@ -25,48 +27,35 @@ def plan(
     *,
     given: Annotated[
         list[str] | None,
-        Parameter(
-            name=("--given",),
-            negative="",
-            help="A type that is there at the beginning; repeat it for more. Default: what the goal can be started from.",
-        ),
+        Parameter(negative="", help="A type to start from; repeat it for more. Default: those that the goal names."),
     ] = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Explain which actions reach a goal, or why none do. Exit codes: 0 there is a plan, 1 there is none."""
-    platform = opened(workspace).platform
-    agent, found = platform.goal(goal)
-    starts = [_types(platform, agent, given)] if given else _starts(platform, found)
-    reached = [_explain(platform, found, start) for start in starts]
-    return 0 if all(reached) else UNREACHABLE
+    """Explain which actions reach a goal, or why none do.
+
+    Exit codes: 0 there is a plan, 1 there is none.
+    """
+    place = opened(workspace)
+    if not len(place.platform.agents):
+        raise BadInput(place.no_agents)
+    found = chosen(place.platform, goal)
+    starts = (_types(place.platform, found, given),) if given else found.starts
+    plans = [_explain(place.platform, each, types) for each in found.goals for types in starts]
+    return REACHED if all(plans) else UNREACHED
 
 
-def _explain(platform: AgentPlatform, goal: Goal, start: Sequence[object]) -> bool:
-    explanation = platform.explain(goal, start)
-    print(f"{goal.name} from {' and '.join(map(_named, start)) or 'nothing'}:")
+def _explain(platform: AgentPlatform, goal: Goal, types: Sequence[object]) -> bool:
+    explanation = platform.explain(goal, types)
+    print(f"{goal.name} from {' and '.join(map(label, types)) or 'nothing'}:")
     print(explanation.text())
     return explanation.plan is not None
 
 
-def _starts(platform: AgentPlatform, goal: Goal) -> Sequence[Sequence[object]]:
-    """Declared start types are alternatives; derived ones are needed together."""
-    types = platform.starting_types(goal)
-    return [[each] for each in types] if goal.export.starting_input_types else [types]
-
-
-def _types(platform: AgentPlatform, agent: Agent, names: Sequence[str]) -> list[object]:
-    known = {_named(kind): kind for kind in _known(platform, agent)}
+def _types(platform: AgentPlatform, found: Chosen, names: Sequence[str]) -> tuple[object, ...]:
+    """The types of those names that some action of the agent takes or makes."""
+    facts = platform.agents.scope(found.agent).facts
+    known = {label(fact.type): fact.type for fact in facts if isinstance(fact, Available)}
     for name in names:
         if name not in known:
             raise UnknownName("type", name, known)
-    return [known[name] for name in names]
-
-
-def _known(platform: AgentPlatform, agent: Agent) -> Iterator[object]:
-    for fact in platform.deployed.scope(agent).facts:
-        if isinstance(fact, Available):
-            yield fact.type
-
-
-def _named(kind: object) -> str:
-    return getattr(kind, "__name__", str(kind))
+    return tuple(known[name] for name in names)

@@ -1,9 +1,10 @@
 """The program: its commands, and what an error looks like to the person who typed one of them.
 
-It names the commands by import path, so that `goalport --help` loads none of them. What went wrong is one line on standard
-error with what to do next; a traceback appears with `--debug` only.
+It names the commands by import path, so that `goalport --help` loads none of them. What went wrong is one line on
+standard error with what to do next; a traceback appears with `--debug` only.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -130,13 +131,13 @@ _command(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments ask for, and leave with its exit code."""
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_outcome([token for token in tokens if token != "--debug"], debug="--debug" in tokens))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_outcome([word for word in words if word != "--debug"], debug="--debug" in words))
 
 
-def _outcome(tokens: list[str], *, debug: bool) -> int:
+def _outcome(words: list[str], *, debug: bool) -> int:
     try:
-        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as mistake:
         return _say(_misuse(mistake), MISUSED)
     except KeyboardInterrupt:
@@ -151,31 +152,32 @@ def _outcome(tokens: list[str], *, debug: bool) -> int:
 
 
 def _misuse(mistake: CycloptsError) -> str:
-    tried = " ".join(("goalport", *(mistake.command_chain or ())))
     if isinstance(mistake, UnknownCommandError) and mistake.unused_tokens:
         # Its own message would import every command to look for hidden ones.
-        return f"there is no command {mistake.unused_tokens[0]!r}. {_nearest(mistake.unused_tokens[0])}"
-    return f"{mistake} See {tried} --help."
+        return f"There is no command {mistake.unused_tokens[0]!r}. {_nearest(mistake.unused_tokens[0])}"
+    return f"{mistake} See {' '.join(('goalport', *(mistake.command_chain or ())))} --help."
 
 
 def _nearest(name: str) -> str:
     commands = [command for command in app if not command.startswith("-")]
     near = get_close_matches(name, commands, n=1)
-    return f"Did you mean {near[0]}?" if near else f"The commands: {', '.join(commands)}."
+    return f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(commands)}."
 
 
 def _failure(error: Exception) -> str:
     if isinstance(error, GoalportError):
         return str(error)
-    return f"{type(error).__name__}: {error}. This is not an error that goalport expects; --debug shows where it is from."
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}."
+    return f"{type(error).__name__}: {error}. Goalport did not expect this; --debug shows where it is from."
 
 
 def _say(message: str, code: int) -> int:
-    print("error:", " ".join(message.split()), file=sys.stderr)
+    print("error:", message.strip(), file=sys.stderr)
     return code
 
 
 def _reader_left() -> int:
-    # Python would complain once more when it flushes at exit: what reads standard output is gone.
-    sys.stdout = None  # type: ignore[assignment]
+    # What reads standard output is gone; Python would complain once more when it flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return DONE

@@ -1,7 +1,7 @@
 """`goalport run`: one goal, run here and now: its steps on standard error, its result on standard output.
 
-It takes the same JSON as the goal's MCP tool and refuses it in the same words. Below the program; platform and serve are
-below it.
+It takes the same JSON as the goal's MCP tool and refuses it in the same words. Below the program; platform and serve
+are below it.
 """
 
 import json
@@ -13,12 +13,12 @@ from typing import Annotated, Any, cast
 import anyio
 from cyclopts import Parameter
 
+from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import opened
 from goalport.cli.terminal import say, show_markdown
-from goalport.domain import Agent, Goal
 from goalport.errors import BadInput
-from goalport.events import ActionFinished, ActionRetried, ActionStarted, Event, ProgressUpdated
+from goalport.events import ActionFinished, ActionRetried, ActionStarted, Event, EventListener, ProgressUpdated
 from goalport.platform import AgentPlatform
 from goalport.process import Completed, Failed, Outcome
 from goalport.serve.arguments import Arguments
@@ -26,49 +26,62 @@ from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
 
 FAILED, MISUSED = 1, 2
+_LONGEST = 60
 
 
 def run(
     *,
     goal: Annotated[str, Parameter(name=("--goal", "-g"), help="The goal: its published, full or short name.")],
-    input_: Annotated[
+    given: Annotated[
         str, Parameter(name=("--input", "-i"), help="A JSON object, @FILE to read one, or @- for standard input.")
     ] = "{}",
-    json_: Annotated[bool, Parameter(name="--json", negative="", help="Print the result as structured data.")] = False,
-    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not show the steps.")] = False,
+    structured: Annotated[
+        bool, Parameter(name="--json", negative="", help="Print the result as structured data.", show_default=False)
+    ] = False,
+    quiet: Annotated[
+        bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not tell the steps.", show_default=False)
+    ] = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Run a goal here, without a server. Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 130 stopped."""
+    """Run a goal here, without a server.
+
+    Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 130 stopped with Ctrl-C.
+    """
     place = opened(workspace)
     for problem in place.problems:
         say(f"warning: {problem}")
-    agent, found = place.platform.goal(goal)
-    inputs = _read(place.platform, found, _object(input_))
-    outcome = anyio.run(_run, place.platform, agent, found, inputs, quiet)
+    if not len(place.platform.agents):
+        raise BadInput(place.no_agents)
+    found = chosen(place.platform, goal)
+    inputs = _read(found, _object(given))
+    outcome = anyio.run(_run, place.platform, found, inputs, () if quiet else (Steps(),))
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
-        _print(Output.of(found.output).wire(outcome.value), structured=json_)
+        wire, _ = Output.of(found.goals[0].output).wire(outcome.value)
+        _print(wire, structured=structured)
         return 0
     say(f"error: {reason}")
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
-async def _run(platform: AgentPlatform, agent: Agent, goal: Goal, inputs: Sequence[object], quiet: bool) -> Outcome:
+async def _run(
+    platform: AgentPlatform, found: Chosen, inputs: Sequence[object], watchers: Sequence[EventListener]
+) -> Outcome:
     async with platform:
-        process = platform.start(agent.name, *inputs, goals=[goal.name])
-        if not quiet:
-            process.subscribe(Steps())
+        process = platform.start(found.agent, *inputs, goals=[goal.name for goal in found.goals])
+        for watcher in watchers:
+            process.subscribe(watcher)
         try:
             return await process.wait()
         except anyio.get_cancelled_exc_class():
-            # Ctrl-C cancels this task; the process is in one of its own, which the platform ends on the way out.
+            # Ctrl-C cancels this task; the process is in another, which the platform ends on the way out.
             process.kill("It was stopped with Ctrl-C.")
             say("Stopped.")
             raise
 
 
 class Steps:
-    """Shows on standard error what a process does."""
+    """Tells on standard error what a process does."""
 
     def on_event(self, event: Event) -> None:
         match event:
@@ -76,8 +89,8 @@ class Steps:
                 say(f"{number}/{planned} {action}")
             case ActionFinished(status="failed", error=error):
                 say(f"    failed: {error}")
-            case ActionFinished(status="declined", action=action):
-                say(f"    {action} gave nothing; planning again")
+            case ActionFinished(status="declined"):
+                say("    gave nothing; planning again")
             case ActionRetried(delay_seconds=delay, error=error):
                 say(f"    again in {delay:g} s: {error}")
             case ProgressUpdated(message=message):
@@ -86,14 +99,14 @@ class Steps:
                 pass
 
 
-def _object(text: str) -> Mapping[str, Any]:
-    written = _text(text)
+def _object(given: str) -> Mapping[str, Any]:
+    text = _text(given)
     try:
-        value: object = json.loads(written)
+        value: object = json.loads(text)
     except ValueError as error:
-        raise BadInput(f"--input was expected to be JSON, not {_shown(written)} ({error}). {_EXAMPLE}") from error
+        raise BadInput(f"--input was expected to be JSON, not {_shown(text)} ({error}). {_EXAMPLE}") from error
     if not isinstance(value, dict):
-        raise BadInput(f"--input was expected to be a JSON object, not {_shown(written)}. {_EXAMPLE}")
+        raise BadInput(f"--input was expected to be a JSON object, not {_shown(text)}. {_EXAMPLE}")
     return cast("dict[str, Any]", value)
 
 
@@ -116,24 +129,18 @@ def _text(given: str) -> str:
 
 def _shown(text: str) -> str:
     line = " ".join(text.split())
-    return repr(line if len(line) <= 60 else f"{line[:60]}…")
+    return repr(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…")
 
 
-def _read(platform: AgentPlatform, goal: Goal, given: Mapping[str, Any]) -> Sequence[object]:
-    """The objects that the process begins with: of the first of the goal's inputs that the JSON fits."""
+def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
+    """The objects that the process begins with: of the first alternative that the JSON fits."""
     refused: list[str] = []
-    for types in _starts(platform, goal):
+    for starts in found.starts:
         try:
-            return Arguments.of(types).read(given)
+            return Arguments.of(starts).read(given)
         except BadInput as error:
             refused.append(str(error))
     raise BadInput("\n".join(refused))
-
-
-def _starts(platform: AgentPlatform, goal: Goal) -> Sequence[tuple[type, ...]]:
-    """Declared start types are alternatives; derived ones are needed together."""
-    types = platform.starting_types(goal)
-    return [(each,) for each in types] if goal.export.starting_input_types else [types]
 
 
 def _print(result: Mapping[str, Any], *, structured: bool) -> None:
@@ -148,8 +155,10 @@ def _print(result: Mapping[str, Any], *, structured: bool) -> None:
 def _told(block: Mapping[str, Any]) -> str:
     if block["type"] != "text":
         return f"({block['type']} {block.get('mimeType', '')}; --json prints it whole)"
+    text: str = block["text"]
     try:
-        value: object = json.loads(block["text"])
+        value: object = json.loads(text)
     except ValueError:
-        return block["text"]
-    return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```" if sys.stdout.isatty() else block["text"]
+        return text
+    written = json.dumps(value, indent=2, ensure_ascii=False)
+    return f"```json\n{written}\n```" if sys.stdout.isatty() else written

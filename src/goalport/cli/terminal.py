@@ -1,7 +1,7 @@
 """What a person or a program reads from a command: tables, JSON, Markdown and diffs.
 
-On a terminal it is drawn with rich; in a pipe it is plain text, one record a line. It knows no agent and no goal. Below the
-commands of this room, above nothing of goalport.
+On a terminal it is drawn with rich; in a pipe it is plain text, one record a line. It knows no agent and no goal. Below
+the commands of this room, above nothing of goalport.
 """
 
 import json

@@ -15,7 +15,9 @@ URL = "http://127.0.0.1:8080/mcp"
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_snippet_alone_is_on_standard_output_and_its_place_on_standard_error(goalport: Command, client: str) -> None:
+def test_the_snippet_alone_is_on_standard_output_and_its_place_on_standard_error(
+    goalport: Command, client: str
+) -> None:
     ran = goalport("connect", client)
 
     assert ran.code == 0
@@ -41,7 +43,9 @@ def test_the_shipped_configurations_are_what_connect_prints(goalport: Command, c
         ("mcpo", {"type": "streamable-http", "url": URL}),
     ],
 )
-def test_each_client_gets_a_server_that_runs_in_its_own_words(goalport: Command, client: str, entry: dict[str, Any]) -> None:
+def test_each_client_gets_a_server_that_runs_in_its_own_words(
+    goalport: Command, client: str, entry: dict[str, Any]
+) -> None:
     printed = json.loads(goalport("connect", client, "--transport", "http").out)
 
     assert printed == {CLIENTS[client].section: {"goalport": entry}}

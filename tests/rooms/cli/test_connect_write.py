@@ -73,7 +73,9 @@ def test_each_old_file_is_kept_under_a_name_of_its_own(goalport: Command, file: 
     assert json.loads(file.with_name("mcp.json.bak1").read_text()) == {"mcpServers": {"goalport": ENTRY}}
 
 
-def test_a_replaced_entry_keeps_its_environment_and_loses_the_old_way_to_the_server(goalport: Command, file: Path) -> None:
+def test_a_replaced_entry_keeps_its_environment_and_loses_the_old_way_to_the_server(
+    goalport: Command, file: Path
+) -> None:
     old = {"command": "goalport", "args": ["serve"], "env": {"TOKEN": "t"}, "timeout": 90, "type": "stdio"}
     file.write_text(json.dumps({"mcpServers": {"goalport": old}}))
 

@@ -98,7 +98,9 @@ def test_a_fresh_repository_counts_as_empty(goalport: Command, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("folder", "name"), [("Ünser Haus!", "nser-haus"), ("!!", "my-agents"), ("a_b", "a-b")])
-def test_any_folder_makes_a_name_that_packaging_takes(goalport: Command, tmp_path: Path, folder: str, name: str) -> None:
+def test_any_folder_makes_a_name_that_packaging_takes(
+    goalport: Command, tmp_path: Path, folder: str, name: str
+) -> None:
     goalport("new", str(tmp_path / folder))
 
     assert f'name = "{name}"' in (tmp_path / folder / "pyproject.toml").read_text()

@@ -1,0 +1,87 @@
+"""`goalport check`: everything that `serve` would complain about, without serving.
+
+Below the program; platform and serve are below it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from goalport.cli.folder import WorkspaceFolder
+from goalport.cli.place import Place, opened
+from goalport.cli.terminal import Format
+from goalport.serve.publication import Publication, publish
+
+FINE, WRONG = 0, 1
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is wrong with a workspace, and what is there besides."""
+
+    problems: tuple[str, ...]
+    """What cannot be served."""
+    warnings: tuple[str, ...]
+    """What is served and some client cannot take."""
+    agents: int
+    goals: int
+    tools: tuple[str, ...]
+
+
+def check(
+    *,
+    format: Format = "text",  # noqa: A002 - the option's name
+    allow_warnings: Annotated[
+        bool, Parameter(negative="", help="Fail on what cannot be served only.", show_default=False)
+    ] = False,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Read the workspace and say what is wrong with it.
+
+    Exit codes: 0 nothing is wrong, 1 something is.
+    """
+    place = opened(workspace)
+    found = _findings(place, publish(place.platform, place.workspace, place.settings))
+    _print_json(found) if format == "json" else _print_lines(found)
+    return WRONG if found.problems or (found.warnings and not allow_warnings) else FINE
+
+
+def _findings(place: Place, publication: Publication) -> Findings:
+    empty = [] if len(place.platform.agents) else [place.no_agents]
+    return Findings(
+        problems=(*publication.problems, *_unreachable(place)),
+        warnings=(*empty, *publication.warnings),
+        agents=len(place.platform.agents),
+        goals=len(place.platform.agents.goals),
+        tools=tuple(publication.tools),
+    )
+
+
+def _unreachable(place: Place) -> Iterator[str]:
+    platform = place.platform
+    for agent, goal in platform.agents.goals:
+        types = platform.starting_types(goal)
+        for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
+            explanation = platform.explain(goal, starts)
+            if explanation.plan is None:
+                yield f"Goal {goal.name} of agent {agent.name} cannot be reached. {explanation.summary()}"
+
+
+def _print_json(found: Findings) -> None:
+    print(json.dumps({**vars(found), "tools": list(found.tools)}, indent=2, ensure_ascii=False))
+
+
+def _print_lines(found: Findings) -> None:
+    for problem in found.problems:
+        print(f"problem: {problem}")
+    for warning in found.warnings:
+        print(f"warning: {warning}")
+    wrong = f"{len(found.problems)} problems, {len(found.warnings)} warnings"
+    print(
+        f"{found.agents} agents, {found.goals} goals, {len(found.tools)} tools: "
+        f"{wrong if found.problems or found.warnings else 'nothing is wrong'}."
+    )

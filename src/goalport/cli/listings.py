@@ -1,0 +1,97 @@
+"""`goalport agents`, `goals` and `actions`: what a workspace holds, as tables or JSON.
+
+Below the program; platform and serve are below it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from goalport.cli.folder import WorkspaceFolder
+from goalport.cli.place import Place, opened
+from goalport.cli.terminal import Format, Record, say, show
+from goalport.domain import Action, Agent
+from goalport.serve.names import label
+from goalport.serve.offers import Offer, Refusal, offers_of
+from goalport.serve.publication import publish
+
+OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
+
+
+def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
+    """List the agents: what each is for, what it has, and where it is declared."""
+    place = _opened(workspace)
+    show([_agent(each) for each in place.platform.agents], format, none=place.no_agents)
+
+
+def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+    """List the goals: the tools that each is published as, or why it is not."""
+    place = _opened(workspace)
+    show([each for each in _goals(place) if agent in {None, each["agent"]}], format, none=_none(place, agent))
+
+
+def actions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+    """List the actions: what each needs from the blackboard, and what it makes."""
+    place = _opened(workspace)
+    held = [*place.platform.agents, *place.platform.agents.components]
+    records = [_action(each, step) for each in held if agent in {None, each.name} for step in each.actions]
+    show(records, format, none=_none(place, agent))
+
+
+def _opened(workspace: Path) -> Place:
+    place = opened(workspace)
+    for problem in place.problems:
+        say(f"warning: {problem}")
+    return place
+
+
+def _none(place: Place, agent: str | None) -> str:
+    """What an empty list means. Raises `UnknownName` when there is no such agent."""
+    if agent is None or not len(place.platform.agents):
+        return place.no_agents
+    return f"{place.platform.agents.named(agent).name} has none."
+
+
+def _agent(agent: Agent) -> Record:
+    return {
+        "agent": agent.name,
+        "description": agent.description,
+        "version": agent.version,
+        "provider": agent.provider,
+        "goals": [goal.short_name for goal in agent.goals],
+        "actions": [action.short_name for action in agent.actions],
+        "source": agent.source,
+    }
+
+
+def _goals(place: Place) -> Iterator[Record]:
+    published = publish(place.platform, place.workspace, place.settings).tools
+    offered = list(offers_of(place.platform))
+    for agent, goal in place.platform.agents.goals:
+        offers = [each for each in offered if isinstance(each, Offer) and each.agent is agent and goal in each.goals]
+        reasons = [each.reason for each in offered if isinstance(each, Refusal) and each.goal is goal]
+        yield {
+            "goal": goal.name,
+            "agent": agent.name,
+            "published_as": [each.name for each in offers if each.name in published],
+            "starts_from": [" and ".join(map(label, each.starts)) for each in offers],
+            "makes": None if goal.output is None else label(goal.output),
+            "description": goal.description,
+            "not_published": " ".join(reasons),
+        }
+
+
+def _action(agent: Agent, action: Action) -> Record:
+    needed = [each for each in action.inputs if each.required]
+    return {
+        "action": action.short_name,
+        "agent": agent.name,
+        "needs": [label(each.type) for each in needed],
+        "makes": [" and ".join(map(label, exit_)) for exit_ in action.outputs.exits],
+        "pre": list(action.settings.pre),
+        "post": list(action.settings.post),
+        "cost": "computed" if action.cost is not None else action.settings.cost,
+        "description": action.description.partition("\n")[0],
+    }

@@ -1,0 +1,66 @@
+"""Each command and each link of the documents leads somewhere."""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from cyclopts import CycloptsError
+
+from goalport.cli.program import app
+from tests.docs.fences import DOCUMENTS, ROOT, Fence, all_fences
+
+BETWEEN = {"|", "||", "&&", ";", "&"}
+
+
+def commands(fence: Fence) -> Iterator[list[str]]:
+    """The commands of a shell fence, split into words; comments, variables and prompts are left out."""
+    for line in fence.text.replace("\\\n", " ").splitlines():
+        words: list[str] = []
+        reader = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars="|&;")
+        reader.whitespace_split = True
+        for word in [*reader, ";"]:
+            if word not in BETWEEN:
+                words.append(word)
+            elif words:
+                yield words
+                words = []
+
+
+def shell() -> list[Fence]:
+    return all_fences("sh", "bash", "shell", "console")
+
+
+@pytest.mark.parametrize("fence", shell(), ids=str)
+def test_every_goalport_command_is_one_with_these_options(fence: Fence) -> None:
+    for words in commands(fence):
+        if words[0] == "goalport":
+            try:
+                app.parse_args(words[1:], exit_on_error=False, print_error=False)
+            except CycloptsError as error:
+                pytest.fail(f"{fence}: {shlex.join(words)}: {error}")
+
+
+@pytest.mark.parametrize("fence", shell(), ids=str)
+def test_every_make_target_is_there(fence: Fence) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for words in commands(fence):
+        if words[0] == "make":
+            assert {word for word in words[1:] if "=" not in word} <= targets, shlex.join(words)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_to_a_file_has_its_file(document: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = target.partition("#")[0]
+        if path and "://" not in path and not path.startswith("mailto:"):
+            assert (ROOT / document).parent.joinpath(path).exists(), f"{document} links to {target}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_fence_says_what_it_holds(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    opening = re.findall(r"^```(.*)$", text, re.MULTILINE)[::2]
+
+    assert all(opening), f"{document} has a fence without a language; text is one"

@@ -1,0 +1,92 @@
+"""Each Python example of the documents does what it says: it is run as the reader would run it."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, fences, script, with_python
+
+PATIENCE = 60
+
+
+@pytest.mark.parametrize("document", with_python())
+def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    for fence in fences(document, "python"):
+        if fence.path is not None:
+            file = tmp_path / fence.path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(fence.text, encoding="utf-8")
+    text = script(document)
+    if ADDRESS not in text:
+        run(text, tmp_path, document)
+        return
+    with served(tmp_path) as address:
+        run(text.replace(ADDRESS, address), tmp_path, document)
+
+
+def run(text: str, folder: Path, document: str) -> None:
+    file = folder / f"{Path(document).stem}.py"
+    file.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, file], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, f"{document} (the lines are the document's):\n{done.stderr}"
+
+
+@contextmanager
+def served(workspace: Path) -> Generator[str]:
+    """A server for the agents that the document wrote, on a free port."""
+    program = Path(sys.executable).with_name("goalport")
+    server = subprocess.Popen(
+        [program, "serve", "--workspace", workspace, "--port", "0"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stderr is not None
+        said = ""
+        for line in server.stderr:
+            said += line
+            if ready := re.search(r"goalport ready on (http://[^/]+)/mcp", line):
+                yield ready[1]
+                return
+        pytest.fail(f"The server ended before it was ready:\n{said}")
+    finally:
+        server.terminate()
+        server.communicate(timeout=PATIENCE)
+
+
+def test_the_python_of_the_documents_is_strictly_typed(tmp_path: Path) -> None:
+    for document in with_python():
+        name = document.removesuffix(".md").replace("/", "_")
+        (tmp_path / f"{name}.py").write_text(script(document), encoding="utf-8")
+    # Where a story tells the same thing in two ways, the second hides the first, as it should.
+    settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "reportRedeclaration": "none"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pyright"), "--pythonpath", sys.executable, "--project", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=4 * PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("fence", all_fences("json"), ids=str)
+def test_json_can_be_read(fence: Fence) -> None:
+    json.loads(fence.text)
+
+
+@pytest.mark.parametrize("fence", all_fences("toml"), ids=str)
+def test_toml_can_be_read(fence: Fence) -> None:
+    tomllib.loads(fence.text)
