@@ -1,0 +1,65 @@
+"""The answer to a call: the goal's output or why there is none, what it cost, and what to do when it is too big.
+
+`output` writes the values, `outcomes` words the ends; here they become one result on the wire. Nothing is awaited.
+"""
+
+import json
+from dataclasses import dataclass
+
+from pydantic_core import PydanticSerializationError
+
+from goalport.process import AgentProcess, Completed, Outcome
+from goalport.serve.outcomes import reason_of
+from goalport.serve.output import Output, Wire, failed, text_block
+
+__all__ = ["Answers", "error_wire", "result_uri"]
+
+
+def error_wire(text: str) -> Wire:
+    """A failure that a model is to read."""
+    return failed(text_block(text))
+
+
+def result_uri(process_id: str) -> str:
+    """Where the output of a process is read when it did not fit into its answer."""
+    return f"goalport://processes/{process_id}/result"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How the calls of a server are answered."""
+
+    max_bytes: int
+    """An answer that takes more on the wire is not sent; mcp clients cut the connection at 1 MiB."""
+
+    def of(self, tool: str, output: Output, process: AgentProcess, outcome: Outcome) -> Wire:
+        """The answer to a call of a goal."""
+        wire = self._end(tool, output, process, outcome)
+        wire["_meta"] = {
+            "goalport/processId": process.id,
+            "goalport/cost": process.usage.cost,
+            "goalport/actions": len(process.history),
+        }
+        return wire
+
+    def _end(self, tool: str, output: Output, process: AgentProcess, outcome: Outcome) -> Wire:
+        if not isinstance(outcome, Completed):
+            return error_wire(reason_of(outcome, tool) or "")
+        try:
+            wire, bound = output.wire(outcome.value)
+        except PydanticSerializationError as error:
+            return error_wire(f"{tool} was done, but its result cannot be written as its declared type: {error}.")
+        if bound > self.max_bytes and (size := len(json.dumps(wire))) > self.max_bytes:
+            return self._elsewhere(tool, process, size)
+        return wire
+
+    def _elsewhere(self, tool: str, process: AgentProcess, size: int) -> Wire:
+        """An error, because a success without the promised structured content makes clients fail."""
+        uri = result_uri(process.id)
+        text = (
+            f"{tool} was done, but its result takes {size:,} bytes and an answer may have {self.max_bytes:,}."
+            f" Do not call it again: read the result in pieces from {uri}/1, {uri}/2 and so on,"
+            f" or whole from {uri} (over SSE, clients refuse what is larger than 1 MiB)."
+        )
+        link = {"type": "resource_link", "uri": f"{uri}/1", "name": f"Result of {tool}, first piece"}
+        return failed(text_block(text), link)

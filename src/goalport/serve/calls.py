@@ -1,0 +1,99 @@
+"""`tools/call`: from a name and arguments to an answer.
+
+Every failure becomes an answer here: the caller's mistakes and the goal's failures as error results for the model, our
+own bugs as one sentence for it and a trace for the log.
+"""
+
+import logging
+from typing import Any
+
+import anyio
+from mcp.server.context import HandlerResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolRequestParams
+
+from goalport.errors import BadInput, UnknownName
+from goalport.serve.answers import error_wire
+from goalport.serve.callers import current_caller
+from goalport.serve.departures import departure_of
+from goalport.serve.function_tool import FunctionTool
+from goalport.serve.goal_tool import GoalTool
+from goalport.serve.output import Wire
+from goalport.serve.publication import PublishedTool
+from goalport.serve.raw import RawTool
+from goalport.serve.runs import Run, Ticket
+from goalport.serve.serving import Context
+from goalport.serve.watching import outcome_of
+
+__all__ = ["call_tool"]
+
+_log = logging.getLogger(__name__)
+_KEY = "goalport/idempotencyKey"
+_LONGEST_NAME = 100
+
+
+async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
+    """Answer one call. Raises -32602 for a tool that there is not."""
+    serving = context.lifespan_context
+    published = serving.publication.tools.get(params.name)
+    if published is None:
+        name = params.name[:_LONGEST_NAME]
+        raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, serving.publication.tools)))
+    with serving.call():
+        try:
+            return await _answer(context, published, params)
+        except BadInput as error:
+            return error_wire(str(error))
+        except MCPError:
+            raise
+        except Exception as bug:
+            _log.exception("The call of %s broke.", params.name)
+            return error_wire(f"{params.name} failed: {_in_words(bug)}. The server's log says more.")
+
+
+async def _answer(context: Context, published: PublishedTool, params: CallToolRequestParams) -> HandlerResult:
+    match published:
+        case GoalTool():
+            return await _reach(context, published, params)
+        case FunctionTool():
+            with _ended_by_departure(context):
+                return await published.call(params.arguments or {})
+        case RawTool():
+            with _ended_by_departure(context):
+                return await published.handler(context, params)
+    return None
+
+
+async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams) -> Wire:
+    serving = context.lifespan_context
+    arguments = params.arguments or {}
+    objects, caller = goal.arguments.read(arguments), current_caller()
+
+    def start() -> Run:
+        process = serving.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
+        return Run(process, goal.detached)
+
+    key = _key_of(params)
+    name = goal.tool.name
+    run = start() if key is None else serving.runs.join(Ticket.of(caller, name, key, arguments), start)
+    outcome = await outcome_of(context, run, serving.settings.heartbeat_seconds)
+    return serving.answers.of(name, goal.output, run.process, outcome)
+
+
+def _key_of(params: CallToolRequestParams) -> object:
+    meta: dict[str, Any] = dict(params.meta or {})
+    return meta.get(_KEY)
+
+
+def _ended_by_departure(context: Context) -> anyio.CancelScope:
+    """The time of a handler that works for one client only; it ends when that client goes."""
+    scope = anyio.CancelScope()
+    departure = departure_of(context)
+    if departure is not None:
+        departure.then(scope.cancel)
+    return scope
+
+
+def _in_words(bug: Exception) -> str:
+    text = str(bug).strip().splitlines()
+    return f"{type(bug).__name__}: {text[0]}" if text else type(bug).__name__

@@ -1,0 +1,74 @@
+"""The places where the SDK must be asked for what it does not offer: all of its private attributes, in one module.
+
+Everything else in this room uses the SDK's public names only.
+"""
+
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+__all__ = [
+    "connection_of",
+    "is_modern",
+    "log_level_of",
+    "progress_wanted",
+    "send_log",
+    "set_log_level",
+    "without_deprecations",
+]
+
+_LOG_LEVEL = "goalport.log_level"
+
+
+def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
+    """The connection that a request came over; it outlives the request only in the handshake era."""
+    return context.session._connection  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way to it
+
+
+def is_modern(context: ServerRequestContext[Any, Any]) -> bool:
+    """Whether the request belongs to the era without sessions."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def progress_wanted(context: ServerRequestContext[Any, Any]) -> bool:
+    """Whether the caller asked for progress: by a token on a wire, by a callback in memory."""
+    if context.meta is not None and "progress_token" in context.meta:
+        return True
+    outbound = context.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - see the docstring
+    inner = cast("object", getattr(outbound, "_inner", outbound))
+    return getattr(inner, "_on_progress", None) is not None
+
+
+def set_log_level(context: ServerRequestContext[Any, Any], level: LoggingLevel) -> None:
+    """Remember which log messages this connection wants."""
+    connection_of(context).state[_LOG_LEVEL] = level
+
+
+def log_level_of(context: ServerRequestContext[Any, Any]) -> LoggingLevel | None:
+    """The least severe level that the caller wants to see; None when it asked for no log."""
+    if is_modern(context):
+        return cast("LoggingLevel | None", (context.meta or {}).get(LOG_LEVEL_META_KEY))
+    return connection_of(context).state.get(_LOG_LEVEL)
+
+
+async def send_log(session: ServerSession, level: LoggingLevel, text: str, request_id: str | int | None) -> None:
+    """One log message beside the answer to a request."""
+    with without_deprecations():
+        sending = session.send_log_message(level, text, "goalport", request_id)  # pyright: ignore[reportDeprecated]
+    await sending
+
+
+@contextmanager
+def without_deprecations() -> Generator[None]:
+    """Silence about features that the newest revision drops and the earlier ones still have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MCPDeprecationWarning)
+        yield

@@ -1,0 +1,57 @@
+"""An exported function or object method as an MCP tool: no process, no plan, the function's answer at once.
+
+`goalport.tools` reads the function and checks its arguments; here its tool only gets its form for the wire.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_types import Tool, ToolAnnotations
+
+from goalport import tools
+from goalport.serve.output import Wire, done, failed
+from goalport.serve.schemas import portable
+
+__all__ = ["FunctionTool", "annotations_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """What is published of one exported tool."""
+
+    tool: Tool
+    exported: tools.Tool
+
+    @classmethod
+    def of(cls, exported: tools.Tool) -> "FunctionTool":
+        """The tool in its form for the wire."""
+        output = exported.output_schema
+        tool = Tool(
+            name=exported.name,
+            title=exported.title or None,
+            description=exported.description,
+            input_schema=portable(exported.input_schema),
+            output_schema=portable(output) if output is not None else None,
+            annotations=annotations_of(exported),
+        )
+        return cls(tool, exported)
+
+    async def call(self, arguments: dict[str, Any]) -> Wire:
+        """Run it. Bad arguments and failures are error results in words for a model."""
+        result = await self.exported.call(arguments)
+        content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+        if result.is_error:
+            return failed(*content)
+        return done(content, None if self.tool.output_schema is None else dict(result.structured or {}))
+
+
+def annotations_of(hints: Any) -> ToolAnnotations | None:
+    """The hints of an export or a tool; None when it gives none."""
+    given = {
+        "read_only_hint": hints.read_only,
+        "destructive_hint": hints.destructive,
+        "idempotent_hint": hints.idempotent,
+        "open_world_hint": hints.open_world,
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    return ToolAnnotations(**known) if known else None

@@ -1,0 +1,47 @@
+"""How published things are called: tool names from agents, goals and start types, and what a name may be.
+
+Pure text; it knows neither goals nor tools. `publication` and `goal_tool` are above it.
+"""
+
+import re
+from types import UnionType
+from typing import Final, Union, get_args, get_origin
+
+__all__ = ["LONG", "LONGEST", "fault_of", "label", "snake"]
+
+LONGEST: Final = 64
+"""No name may be longer: model APIs refuse it."""
+LONG: Final = 48
+"""Beyond this, hosts that prefix the server's name begin to drop tools."""
+
+_ALLOWED: Final = re.compile(r"[A-Za-z0-9_-]+")
+_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def snake(text: str) -> str:
+    """`StarNewsFinder` as `star_news_finder`; what no name may hold becomes an underscore."""
+    words = _BOUNDARY.sub("_", text)
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+
+
+def label(kind: object) -> str:
+    """What a type is called in names and messages: `Story`, `list_Story`, `Story_or_Poem`."""
+    parts = get_args(kind)
+    if not parts:
+        return getattr(kind, "__name__", str(kind))
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return "_or_".join(label(part) for part in parts)
+    return "_".join([getattr(origin, "__name__", "of"), *(label(part) for part in parts)])
+
+
+def fault_of(name: str) -> str | None:
+    """Why a tool may not bear this name; None when it may."""
+    if not name:
+        return "it is empty"
+    if len(name) > LONGEST:
+        return f"it has {len(name)} characters and model APIs take {LONGEST}"
+    if not _ALLOWED.fullmatch(name):
+        strange = sorted({letter for letter in name if not _ALLOWED.fullmatch(letter)})
+        return f"it holds {' '.join(map(repr, strange))}; letters, digits, _ and - are allowed"
+    return None

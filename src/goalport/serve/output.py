@@ -1,0 +1,149 @@
+"""What comes out of a goal, as a client receives it: the output schema, the structured content and the text.
+
+The structured content is made by the same pydantic serializer that the schema describes, so it is valid by
+construction and never checked again. How big an answer may be is `answers`' business.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, Final, Union, cast, get_args, get_origin
+
+from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
+
+from goalport.serve.schemas import Schema, is_object, portable
+from goalport.tools.arguments import UNREADABLE
+from goalport.tools.schemas import PlainSchema
+
+__all__ = ["BLOCKS", "Output", "Wire", "blocks_of", "done", "failed", "text_block"]
+
+BLOCKS: Final[tuple[type, ...]] = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+
+_ESCAPED: Final = 6
+"""How many times its bytes in UTF-8 a text may take in JSON, at worst."""
+_ENVELOPE: Final = 500
+"""Bytes around content and structured content."""
+
+Wire = dict[str, Any]
+"""A `tools/call` result as it goes over the wire: the SDK would make the same dict out of its own model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How the objects of one type are written."""
+
+    schema: Schema | None
+    """What to publish; None for content blocks, for nothing, and for types that have no schema."""
+    _adapter: TypeAdapter[object] | None = None
+    _wrapped: bool = False
+
+    @classmethod
+    def of(cls, kind: object) -> "Output":
+        """How a goal's declared output is written."""
+        if kind in (None, NoneType) or _is_blocks(kind):
+            return cls(None)
+        try:
+            adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
+            schema = portable(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
+        except UNREADABLE:
+            return cls(None)
+        if not schema:
+            return cls(None)
+        return cls(schema, adapter) if _is_rooted(schema) else cls(_wrapped(schema), adapter, _wrapped=True)
+
+    def wire(self, value: object) -> tuple[Wire, int]:
+        """The value as content and structured content, and a size in bytes that it surely keeps below on the wire."""
+        if self._adapter is None:
+            content = blocks_of(value)
+            return done(content), _ESCAPED * len(to_json(content))
+        written = self._adapter.dump_json(value, by_alias=True, warnings="error")
+        structured: Any = from_json(written)
+        told = _told(value)
+        text = written.decode() if told is None else told
+        wire = done([text_block(text)], {"result": structured} if self._wrapped else structured)
+        return wire, _ESCAPED * (len(written) + 2 * len(text)) + _ENVELOPE
+
+    def document(self, value: object) -> tuple[str, str]:
+        """The whole value as one text with its media type, for reading it in pieces."""
+        if isinstance(value, str):
+            return "text/plain", value
+        if self._adapter is None:
+            return "application/json", to_json(blocks_of(value)).decode()
+        return "application/json", self._adapter.dump_json(value, by_alias=True, indent=2).decode()
+
+
+def done(content: list[Wire], structured: Any = None) -> Wire:
+    """A result that is no failure."""
+    wire: Wire = {"content": content, "isError": False, "resultType": "complete"}
+    if structured is not None:
+        wire["structuredContent"] = structured
+    return wire
+
+
+def failed(*content: Wire) -> Wire:
+    """A failure that a model is to read."""
+    return {"content": list(content), "isError": True, "resultType": "complete"}
+
+
+def text_block(text: str) -> Wire:
+    """A text as a content block on the wire."""
+    return {"type": "text", "text": text}
+
+
+def blocks_of(value: object) -> list[Wire]:
+    """Blocks as they are, texts as text blocks, anything else as its JSON; lists of these in their order."""
+    if value is None:
+        return [text_block("Done.")]
+    if isinstance(value, TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource):
+        return [value.model_dump(mode="json", by_alias=True, exclude_none=True)]
+    if isinstance(value, list | tuple):
+        return [block for each in cast("Collection[object]", value) for block in blocks_of(each)]
+    told = _told(value)
+    return [text_block(to_json(value, fallback=str).decode() if told is None else told)]
+
+
+def _told(value: object) -> str | None:
+    """The text that a value is or bears."""
+    if isinstance(value, str):
+        return value
+    content: object = (
+        cast("Mapping[str, object]", value).get("content")
+        if isinstance(value, Mapping)
+        else getattr(value, "content", None)
+    )
+    return content if isinstance(content, str) else None
+
+
+def _is_blocks(kind: object) -> bool:
+    """Whether a type is made of content blocks, alone, in a union or in a list, perhaps among texts."""
+    members = _members(kind)
+    blocks = [each for each in members if isinstance(each, type) and each in BLOCKS]
+    return bool(blocks) and all(each in blocks or each is str for each in members)
+
+
+def _members(kind: object) -> list[object]:
+    origin = get_origin(kind)
+    if origin in (Union, UnionType) or (isinstance(origin, type) and issubclass(origin, Sequence)):
+        return [member for part in get_args(kind) if part is not Ellipsis for member in _members(part)]
+    return [kind]
+
+
+def _is_rooted(schema: Schema) -> bool:
+    return is_object(schema) or _is_union_of_objects(schema)
+
+
+def _is_union_of_objects(schema: Schema) -> bool:
+    alternatives = schema.get("anyOf") or schema.get("oneOf")
+    if not isinstance(alternatives, list) or not all(is_object(each) for each in cast("list[Schema]", alternatives)):
+        return False
+    schema.setdefault("type", "object")
+    return True
+
+
+def _wrapped(schema: Schema) -> Schema:
+    definitions = schema.get("$defs")
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    rest = {"$defs": definitions} if definitions else {}
+    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **rest}

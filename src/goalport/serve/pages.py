@@ -1,0 +1,48 @@
+"""Long lists, a page at a time: opaque cursors that survive a change of the list between two pages.
+
+A cursor holds the last key of its page, so the next page begins after it whatever came or went before it.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, PaginatedRequestParams
+
+__all__ = ["Catalogue"]
+
+ListedT = TypeVar("ListedT")
+
+
+@dataclass(frozen=True)
+class Catalogue(Generic[ListedT]):
+    """A list that clients are shown, in one order for everybody."""
+
+    kind: str
+    key: Callable[[ListedT], str]
+    """What tells entries apart and puts them in order."""
+    entries: Sequence[ListedT]
+    """Sorted by key."""
+
+    def page(self, params: PaginatedRequestParams | None, size: int) -> tuple[list[ListedT], str | None]:
+        """The page that a client asks for, and the cursor of the next. Raises -32602 for a cursor that is not ours."""
+        rest = self.entries
+        if params is not None and params.cursor is not None:
+            after = self._read(params.cursor)
+            rest = [each for each in self.entries if self.key(each) > after]
+        cursor = self._write(rest[size - 1]) if len(rest) > size else None
+        return list(rest[:size]), cursor
+
+    def _write(self, last: ListedT) -> str:
+        return urlsafe_b64encode(f"{self.kind} {self.key(last)}".encode()).decode()
+
+    def _read(self, cursor: str) -> str:
+        try:
+            kind, separator, key = urlsafe_b64decode(cursor.encode()).decode().partition(" ")
+        except ValueError:
+            kind, separator, key = "", "", ""
+        if kind != self.kind or not separator:
+            raise MCPError(INVALID_PARAMS, f"The cursor is not one of the list of {self.kind}. Ask again without one.")
+        return key

@@ -1,0 +1,68 @@
+"""goalport's own resources: their addresses, how they are listed, and what an address means.
+
+Text only; `resources` reads what is there.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+from mcp_types import Resource, ResourceTemplate
+
+from goalport.platform import AgentPlatform
+
+__all__ = ["GOALS", "Place", "own_resources", "own_templates", "place_of", "process_uri"]
+
+GOALS: Final = "goalport://goals"
+_AGENT: Final = "goalport://agents/"
+_PROCESS: Final = "goalport://processes/"
+_JSON: Final = "application/json"
+_FORM: Final = re.compile(r"goalport://(?:(goals)|agents/([^/]+)|processes/([^/]+)(?:/(result)(?:/([0-9]{1,6}))?)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an address of ours means; one of goals, agent and process is given."""
+
+    goals: bool
+    agent: str
+    process: str
+    result: bool
+    """The output of the process, not its state."""
+    piece: int | None
+    """One piece of it; None: the whole."""
+
+
+def place_of(uri: str) -> Place | None:
+    """What the address means; None when it is none of ours."""
+    found = _FORM.fullmatch(uri)
+    if found is None:
+        return None
+    goals, agent, process, result, piece = found.groups()
+    return Place(bool(goals), unquote(agent or ""), unquote(process or ""), bool(result), int(piece) if piece else None)
+
+
+def process_uri(process_id: str) -> str:
+    """Where the state of a process is read."""
+    return f"{_PROCESS}{quote(process_id, safe='')}"
+
+
+def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
+    """What is listed: the goals, and each agent."""
+    yield Resource(uri=GOALS, name="goals", title="Goals", description="Every goal and its tools", mime_type=_JSON)
+    for agent in platform.agents:
+        uri = f"{_AGENT}{quote(agent.name, safe='')}"
+        yield Resource(uri=uri, name=agent.name, description=agent.description, mime_type=_JSON)
+
+
+def own_templates() -> Iterator[ResourceTemplate]:
+    """The forms of the addresses that are too many to list."""
+    for path, name, description in (
+        ("agents/{name}", "agent", "An agent: its actions, goals and conditions"),
+        ("processes/{id}", "process", "A process that you started: status, plan, history and a picture of them"),
+        ("processes/{id}/result", "result", "The whole output of a process that you started"),
+        ("processes/{id}/result/{page}", "result piece", "One piece of that output, from 1"),
+    ):
+        yield ResourceTemplate(uri_template=f"goalport://{path}", name=name, description=description, mime_type=_JSON)

@@ -1,0 +1,148 @@
+"""All that one server offers at one time: tools, prompts, resources, and what could not be offered and why.
+
+Made once at load and never changed; a reload makes another. Publishing is pure: nothing runs, nothing is asked.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+
+from goalport.platform import AgentPlatform
+from goalport.serve.banner import banner
+from goalport.serve.function_tool import FunctionTool
+from goalport.serve.goal_tool import GoalTool
+from goalport.serve.lint import warnings_of_list, warnings_of_tool
+from goalport.serve.names import fault_of
+from goalport.serve.offers import Offer, Refusal, offers_of
+from goalport.serve.pages import Catalogue
+from goalport.serve.places import own_resources, own_templates
+from goalport.serve.prompts import GoalPrompt
+from goalport.serve.raw import RawPrompt, RawResource, RawTemplate, RawTool
+from goalport.settings import Settings
+from goalport.tools.arguments import UNREADABLE
+from goalport.workspace import Workspace
+
+__all__ = ["Publication", "PublishedPrompt", "PublishedTool", "publish"]
+
+PublishedTool = GoalTool | FunctionTool | RawTool
+PublishedPrompt = GoalPrompt | RawPrompt
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Something that wants a name, and what it is called in messages."""
+
+    name: str
+    owner: str
+    published: PublishedTool
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What clients can list and use."""
+
+    tools: Mapping[str, PublishedTool]
+    prompts: Mapping[str, PublishedPrompt]
+    resources: Mapping[str, RawResource]
+    templates: tuple[RawTemplate, ...]
+    tool_list: Catalogue[Tool]
+    prompt_list: Catalogue[Prompt]
+    resource_list: Catalogue[Resource]
+    template_list: Catalogue[ResourceTemplate]
+    refusals: tuple[Refusal, ...]
+    """Goals that are not published."""
+    problems: tuple[str, ...]
+    """What should have been published and is not."""
+    warnings: tuple[str, ...]
+    """What is published and some client cannot take."""
+
+
+def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> Publication:
+    """What this platform and workspace offer now."""
+    problems: list[str] = []
+    offered = list(offers_of(platform))
+    candidates = [*_goals(offered, problems), *_functions(workspace, settings), *_raw(workspace)]
+    settled = _settle("tool", ((each.name, each.owner, each) for each in candidates), problems)
+    named = [(each.prompt, each.owner, each.published) for each in settled.values() if each.prompt]
+    raw_prompts = [(each.prompt.name, "a raw prompt", each) for each in workspace.values(RawPrompt)]
+    prompts = {
+        name: GoalPrompt.of(name, each) if isinstance(each, GoalTool) else each
+        for name, each in _settle("prompt", [*named, *raw_prompts], problems).items()
+        if isinstance(each, GoalTool | RawPrompt)
+    }
+    resources = {each.resource.uri: each for each in workspace.values(RawResource)}
+    templates = workspace.values(RawTemplate)
+    published = [each.published.tool for each in settled.values()]
+    return Publication(
+        tools={name: each.published for name, each in settled.items()},
+        prompts=prompts,
+        resources=resources,
+        templates=templates,
+        tool_list=_catalogue("tools", published, lambda each: each.name),
+        prompt_list=_catalogue("prompts", (each.prompt for each in prompts.values()), lambda each: each.name),
+        resource_list=_catalogue(
+            "resources",
+            [*own_resources(platform), *(each.resource for each in resources.values())],
+            lambda each: each.uri,
+        ),
+        template_list=_catalogue(
+            "templates", [*own_templates(), *(each.template for each in templates)], lambda each: each.uri_template
+        ),
+        refusals=tuple(each for each in offered if isinstance(each, Refusal)),
+        problems=(*map(str, workspace.problems), *platform.problems, *problems),
+        warnings=(*warnings_of_list(published), *(text for each in published for text in warnings_of_tool(each))),
+    )
+
+
+def _catalogue(kind: str, entries: Iterable[T], key: Callable[[T], str]) -> Catalogue[T]:
+    return Catalogue(kind, key, tuple(sorted(entries, key=key)))
+
+
+def _goals(offered: Iterable[Offer | Refusal], problems: list[str]) -> Iterator[_Candidate]:
+    for offer in offered:
+        if isinstance(offer, Offer):
+            try:
+                tool = GoalTool.of(offer.name, offer.agent, offer.goals, offer.starts)
+            except UNREADABLE as error:
+                reason = str(error).partition("\n")[0]
+                problems.append(f"The {offer.owner} is not published: its input cannot be read from JSON. {reason}")
+                continue
+            yield _Candidate(offer.name, f"the {offer.owner}", tool, offer.prompt)
+
+
+def _functions(workspace: Workspace, settings: Settings) -> Iterator[_Candidate]:
+    for tool in (banner(settings.name), *workspace.exported_tools()):
+        yield _Candidate(tool.name, f"the exported tool {tool.name}", FunctionTool.of(tool))
+
+
+def _raw(workspace: Workspace) -> Iterator[_Candidate]:
+    for each in workspace.values(RawTool):
+        yield _Candidate(each.tool.name, f"the raw tool {each.tool.name}", each)
+
+
+def _settle(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]) -> dict[str, T]:
+    """Who gets which name. A name that two want goes to neither; the rest is served."""
+    claims: dict[str, list[tuple[str, T]]] = {}
+    for name, owner, thing in wanted:
+        claims.setdefault(name, []).append((owner, thing))
+    settled: dict[str, T] = {}
+    for name, claimants in claims.items():
+        owners = [owner for owner, _ in claimants]
+        if fault := fault_of(name):
+            problems.append(f"{_capital(' and '.join(owners))} cannot be a {kind} called {name!r}: {fault}. Rename it.")
+        elif len(claimants) > 1:
+            problems.append(
+                f"{_capital(' and '.join(owners))} all want to be the {kind} {name!r}, so none of them is published."
+                " Give all but one another name."
+            )
+        else:
+            settled[name] = claimants[0][1]
+    return settled
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

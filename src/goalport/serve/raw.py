@@ -1,0 +1,119 @@
+"""The raw door: tools, prompts, resources and templates that say what goals and functions cannot.
+
+A handler gets the SDK's own context and params and answers with the SDK's own results, so everything that the protocol
+has is within reach. goalport adds nothing but its place in the lists and an answer for a handler that breaks.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.uri_template import UriTemplate
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    Prompt,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    Tool,
+)
+
+from goalport.serve.changes import Changes, Kind
+
+__all__ = [
+    "RawPrompt",
+    "RawResource",
+    "RawTemplate",
+    "RawTool",
+    "changed",
+    "raw_prompt",
+    "raw_resource",
+    "raw_template",
+    "raw_tool",
+    "resource_updated",
+]
+
+Context = ServerRequestContext[Any, Any]
+Wire = dict[str, Any]
+CallTool = Callable[[Context, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult | Wire]]
+GetPrompt = Callable[[Context, GetPromptRequestParams], Awaitable[GetPromptResult | InputRequiredResult | Wire]]
+ReadResource = Callable[
+    [Context, ReadResourceRequestParams], Awaitable[ReadResourceResult | InputRequiredResult | Wire]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RawTool:
+    """A tool whose definition is published as it is."""
+
+    tool: Tool
+    handler: CallTool
+
+
+@dataclass(frozen=True, slots=True)
+class RawPrompt:
+    """A prompt whose definition is published as it is."""
+
+    prompt: Prompt
+    handler: GetPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class RawResource:
+    """A resource at one address."""
+
+    resource: Resource
+    handler: ReadResource
+
+
+@dataclass(frozen=True, slots=True)
+class RawTemplate:
+    """Resources at all addresses of one form."""
+
+    template: ResourceTemplate
+    handler: ReadResource
+    form: UriTemplate
+
+    def matches(self, uri: str) -> bool:
+        """Whether an address has the form."""
+        return self.form.match(uri) is not None
+
+
+def raw_tool(tool: Tool, handler: CallTool) -> RawTool:
+    """A tool that answers by itself; bind it to a name at the top level of a module in `tools/` or `agents/`."""
+    return RawTool(tool, handler)
+
+
+def raw_prompt(prompt: Prompt, handler: GetPrompt) -> RawPrompt:
+    """A prompt that answers by itself, as `raw_tool`."""
+    return RawPrompt(prompt, handler)
+
+
+def raw_resource(resource: Resource, handler: ReadResource) -> RawResource:
+    """A resource that answers by itself, as `raw_tool`."""
+    return RawResource(resource, handler)
+
+
+def raw_template(template: ResourceTemplate, handler: ReadResource) -> RawTemplate:
+    """Resources of one form (RFC 6570) that answer by themselves, as `raw_tool`; the handler reads `params.uri`."""
+    return RawTemplate(template, handler, UriTemplate.parse(template.uri_template))
+
+
+async def changed(context: Context, *kinds: Kind) -> None:
+    """Tell every client that lists changed: "tools", "prompts", "resources"."""
+    await _changes(context).announce(*kinds)
+
+
+async def resource_updated(context: Context, uri: str) -> None:
+    """Tell the clients that asked for it that a resource changed."""
+    await _changes(context).updated(uri)
+
+
+def _changes(context: Context) -> Changes:
+    return cast("Changes", context.lifespan_context.changes)

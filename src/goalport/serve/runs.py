@@ -1,0 +1,102 @@
+"""The processes that calls have started: who still watches one, and which call may join one that exists.
+
+A run is a process as the calls see it. It knows nothing of the wire; `calls` words its end.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from goalport.caller import Caller
+from goalport.errors import BadInput
+from goalport.process import AgentProcess, Killed
+
+__all__ = ["Run", "Runs", "Ticket", "Watch"]
+
+_LONGEST_KEY: Final = 256
+_WINDOW: Final = 1_000
+
+
+@dataclass(slots=True)
+class Run:
+    """A process and the calls that wait for it."""
+
+    process: AgentProcess
+    detached: bool
+    digest: bytes = b""
+    watches: "set[Watch]" = field(default_factory=set["Watch"])
+
+
+class Watch:
+    """One call that waits for a run. When the last one leaves, an attached process is of no use to anybody."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        run.watches.add(self)
+
+    def end(self) -> None:
+        """The call has its answer."""
+        self._run.watches.discard(self)
+
+    def leave(self) -> None:
+        """The call's client has gone or has cancelled it."""
+        run = self._run
+        if self in run.watches:
+            run.watches.discard(self)
+            if not run.watches and not run.detached:
+                run.process.kill("Its caller cancelled the call or went away.")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a call says so that a repeated call joins its run instead of starting another."""
+
+    caller: Caller
+    tool: str
+    key: str
+    digest: bytes
+
+    @classmethod
+    def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "Ticket":
+        """Raises `BadInput` for a key that is none."""
+        if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
+            raise BadInput(
+                f"goalport/idempotencyKey must be a text of 1 to {_LONGEST_KEY} characters, not {key!r:.80}."
+            )
+        written = json.dumps(arguments, sort_keys=True).encode()
+        return cls(caller, tool, key, sha256(written).digest())
+
+
+class Runs:
+    """The runs that can be joined, the newest of them."""
+
+    def __init__(self, window: int = _WINDOW) -> None:
+        self._window = window
+        self._known: OrderedDict[tuple[str, str, str, str], Run] = OrderedDict()
+
+    def join(self, ticket: Ticket, start: Callable[[], Run]) -> Run:
+        """The run that goes by this ticket, started if there is none. Raises `BadInput` for other arguments.
+
+        A run that was killed is none: nothing came of it, and the call is meant to be made again.
+        """
+        place = (ticket.caller.issuer, ticket.caller.id, ticket.tool, ticket.key)
+        known = self._known.get(place)
+        if known is not None and known.digest != ticket.digest:
+            raise BadInput(
+                f"The idempotency key {ticket.key!r} was used for a call of {ticket.tool} with other arguments."
+                " Repeat those arguments to join that call, or use another key."
+            )
+        if known is not None and not isinstance(known.process.outcome, Killed) and known.process.end_requested is None:
+            return known
+        run = self._known[place] = start()
+        run.digest = ticket.digest
+        self._forget_the_oldest()
+        return run
+
+    def _forget_the_oldest(self) -> None:
+        while len(self._known) > self._window:
+            ended = next((place for place, run in self._known.items() if run.process.outcome is not None), None)
+            self._known.pop(next(iter(self._known)) if ended is None else ended)

@@ -1,0 +1,65 @@
+"""The keys that seal what clients keep for us between two requests.
+
+Fleets share keys by the setting `state_keys`; a single server makes one once and keeps it where only its user can read.
+"""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from goalport.errors import SettingsError
+from goalport.settings import Settings
+
+__all__ = ["sealing_keys"]
+
+_FILE: Final = "state.key"
+_BYTES: Final = 32
+
+
+def sealing_keys(settings: Settings) -> list[bytes]:
+    """The keys in use; the first seals, all of them open. Raises `SettingsError` for a key file that cannot be used."""
+    if settings.state_keys:
+        return [key.get_secret_value().encode() for key in settings.state_keys]
+    path = settings.data_dir / _FILE
+    try:
+        return [_read(path)]
+    except FileNotFoundError:
+        return [_make(path)]
+    except OSError as error:
+        reason = f"The key file {path} cannot be read ({error.strerror}). Make it readable or delete it."
+        raise SettingsError(reason) from None
+
+
+def _read(path: Path) -> bytes:
+    written = path.read_text("ascii", errors="replace").strip()
+    try:
+        key = bytes.fromhex(written)
+    except ValueError:
+        key = b""
+    if len(key) != _BYTES:
+        raise SettingsError(
+            f"The key file {path} should hold {_BYTES * 2} hexadecimal digits, and does not."
+            " Restore it, or delete it: a new one is made, and states sealed with the old one are refused."
+        )
+    return key
+
+
+def _make(path: Path) -> bytes:
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_bytes(_BYTES).hex())
+        # Linking is atomic and never overwrites: of two servers that start at once, both use the key of the first.
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    except OSError as error:
+        raise SettingsError(
+            f"The key file {path} cannot be written ({error.strerror})."
+            " Set GOALPORT_DATA_DIR to a folder that can, or give keys in GOALPORT_STATE_KEYS."
+        ) from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return _read(path)

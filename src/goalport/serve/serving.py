@@ -1,0 +1,74 @@
+"""The state of one server while it serves: what it publishes now, whom it tells of changes, which calls are open.
+
+Handlers find it as the SDK's lifespan context. It composes; the work is done in `calls`, `resources` and `server`.
+"""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from goalport.caller import Caller
+from goalport.errors import UnknownName
+from goalport.platform import AgentPlatform
+from goalport.process import AgentProcess
+from goalport.serve.answers import Answers
+from goalport.serve.changes import Changes
+from goalport.serve.publication import Publication, publish
+from goalport.serve.runs import Runs
+from goalport.settings import Settings
+from goalport.workspace import Workspace
+
+__all__ = ["Context", "Serving"]
+
+
+class Serving:
+    """One server's state; each replica has its own."""
+
+    def __init__(self, platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
+        self.platform = platform
+        self.workspace = workspace
+        self.settings = settings
+        self.publication: Publication = publish(platform, workspace, settings)
+        self.changes = Changes()
+        self.runs = Runs()
+        self.answers = Answers(settings.max_result_bytes)
+        self.open_calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def adopt(self, workspace: Workspace) -> None:
+        """Serve a workspace that was loaded anew; calls that are open finish with what they began with."""
+        self.platform.load(workspace)
+        self.workspace = workspace
+        self.publication = publish(self.platform, workspace, self.settings)
+        await self.changes.announce("tools", "prompts", "resources")
+
+    def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
+        """A process of this caller; None when it is unknown or somebody else's, which nobody else shall learn."""
+        try:
+            found = self.platform.process(process_id)
+        except UnknownName:
+            return None
+        return found if (found.caller.id, found.caller.issuer) == (caller.id, caller.issuer) else None
+
+    @contextmanager
+    def call(self) -> Generator[None]:
+        """The time in which a call is answered; a shutdown waits for it."""
+        self.open_calls += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self.open_calls -= 1
+            if not self.open_calls:
+                self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no call is open."""
+        await self._idle.wait()
+
+
+Context = ServerRequestContext[Serving, Any]

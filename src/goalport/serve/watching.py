@@ -1,0 +1,109 @@
+"""Watching a run for one request: its end, its progress and its log, and what the watcher's leaving means.
+
+The process is detached from the request: watching changes nothing in it, but for ending it when nobody who wanted it is
+left. `runs` is below, `calls` above.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, Final, get_args
+
+import anyio
+from mcp.server.context import ServerRequestContext
+from mcp_types import LoggingLevel
+
+from goalport.events import (
+    ActionFinished,
+    ActionRetried,
+    Event,
+    ProcessFinished,
+    ProgressUpdated,
+)
+from goalport.observe import in_words
+from goalport.process import Outcome
+from goalport.serve.connections import log_level_of, progress_wanted, send_log
+from goalport.serve.departures import departure_of
+from goalport.serve.progress import Meter
+from goalport.serve.runs import Run, Watch
+
+__all__ = ["outcome_of"]
+
+Context = ServerRequestContext[Any, Any]
+
+_LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
+_MOST_NEWS: Final = 500
+"""A client that reads more slowly than its process works misses the oldest news."""
+
+
+async def outcome_of(context: Context, run: Run, heartbeat: float) -> Outcome:
+    """How the run ends. When the request is cancelled or its client goes, the run is left to its other watchers."""
+    watch = Watch(run)
+    departure = departure_of(context)
+    if departure is not None:
+        departure.then(watch.leave)
+    try:
+        progress, level = progress_wanted(context), log_level_of(context)
+        if progress or level:
+            await _News(context, progress=progress, level=level).follow(run, heartbeat)
+        outcome = await run.process.wait()
+    except anyio.get_cancelled_exc_class():
+        watch.leave()
+        raise
+    watch.end()
+    return outcome
+
+
+class _News:
+    """What one request wants to be told while it waits."""
+
+    def __init__(self, context: Context, *, progress: bool, level: LoggingLevel | None) -> None:
+        self._context = context
+        self._progress = progress
+        self._least = _LEVELS.index(level) if level else len(_LEVELS)
+        self._meter = Meter()
+        self._inbox: deque[Event] = deque(maxlen=_MOST_NEWS)
+        self._arrived = asyncio.Event()
+
+    def on_event(self, event: Event, /) -> None:
+        """Take it in; the request tells it on when it can."""
+        self._inbox.append(event)
+        self._arrived.set()
+
+    async def follow(self, run: Run, heartbeat: float) -> None:
+        """Tell all news until the process has ended."""
+        began = anyio.current_time()
+        unsubscribe = run.process.subscribe(self)
+        try:
+            while run.process.outcome is None or self._inbox:
+                with anyio.move_on_after(heartbeat):
+                    await self._arrived.wait()
+                self._arrived.clear()
+                if not self._inbox:
+                    await self._beat(anyio.current_time() - began)
+                while self._inbox:
+                    await self._tell(self._inbox.popleft())
+        finally:
+            unsubscribe()
+
+    async def _beat(self, seconds: float) -> None:
+        if self._progress:
+            step = self._meter.beat(seconds)
+            await self._context.session.report_progress(step.progress, step.total, step.message)
+
+    async def _tell(self, event: Event) -> None:
+        step = self._meter.after(event)
+        if step is not None and self._progress:
+            await self._context.session.report_progress(step.progress, step.total, step.message)
+        level, words = _level_of(event), in_words(event)
+        if words and _LEVELS.index(level) >= self._least:
+            await send_log(self._context.session, level, words, self._context.request_id)
+
+
+def _level_of(event: Event) -> LoggingLevel:
+    match event:
+        case ActionRetried() | ActionFinished(status="failed"):
+            return "warning"
+        case ProgressUpdated() | ActionFinished() | ProcessFinished():
+            return "info"
+        case _:
+            return "debug"
