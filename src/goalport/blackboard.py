@@ -6,7 +6,7 @@ above reads facts off it. Floor 1. (User guide, sections 3.2.3 and 3.2.4.)
 """
 
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, overload
 
@@ -29,8 +29,10 @@ class Blackboard:
         self._entries: list[object] = []
         self._hidden: set[int] = set()
         self._names: dict[str, object] = {}
-        self._conditions: dict[str, bool] = {}
-        self._last_result: object = None
+        self.conditions: dict[str, bool] = {}
+        """The named conditions that somebody stated; one that is not here was never stated."""
+        self.last_result: object = None
+        """What came last; None when the last action gave nothing, so that no trigger fires for what came before."""
         self._on_bound = on_bound
 
     def add(self, value: object) -> None:
@@ -46,7 +48,7 @@ class Blackboard:
         self._hidden.discard(id(value))
         self._entries.append(value)
         self._names[name] = value
-        self._last_result = value
+        self.last_result = value
         if self._on_bound is not None:
             self._on_bound(name, value)
 
@@ -75,7 +77,7 @@ class Blackboard:
     def last(self, kind: object) -> Any:
         """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
         matches = matcher(kind)
-        return next((value for value in self._newest_first() if matches(value)), None)
+        return next((value for value in reversed(self.objects) if matches(value)), None)
 
     def all(self, kind: type[T]) -> list[T]:
         """Every visible object of a type, oldest first."""
@@ -92,35 +94,22 @@ class Blackboard:
         """Every object that was ever added since the last `clear`, hidden ones too."""
         return list(self._entries)
 
-    @property
-    def last_result(self) -> object | None:
-        """What the last action gave, or the last object bound; None when the last action gave nothing."""
-        value = self._last_result
-        return None if id(value) in self._hidden else value
-
-    def nothing_came(self) -> None:
-        """Note that the last action gave nothing, so that no trigger fires again for what came before it."""
-        self._last_result = None
-
     def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
         """State that a named condition holds or does not."""
-        self._conditions[name] = value
-
-    @property
-    def conditions(self) -> Mapping[str, bool]:
-        """The named conditions that somebody stated; one that is not here was never stated."""
-        return types.MappingProxyType(self._conditions)
+        self.conditions[name] = value
 
     def hide(self, value: object) -> None:
         """Take an object out of planning and of every look-up; it stays in `history`."""
         self._hidden.add(id(value))
+        if self.last_result is value:
+            self.last_result = None
 
     def spawn(self, on_bound: Callable[[str, object], None] | None = None) -> "Blackboard":
         """A copy that goes its own way; what is hidden here is hidden there."""
         copy = Blackboard(on_bound)
         copy._entries, copy._hidden = list(self._entries), set(self._hidden)
-        copy._names, copy._conditions = dict(self._names), dict(self._conditions)
-        copy._last_result = self._last_result
+        copy._names, copy.conditions = dict(self._names), dict(self.conditions)
+        copy.last_result = self.last_result
         return copy
 
     def clear(self) -> None:
@@ -128,12 +117,8 @@ class Blackboard:
         self._entries.clear()
         self._hidden.clear()
         self._names.clear()
-        self._conditions.clear()
-        self._last_result = None
-
-    def _newest_first(self) -> Iterator[object]:
-        hidden = self._hidden
-        return (value for value in reversed(self._entries) if id(value) not in hidden)
+        self.conditions.clear()
+        self.last_result = None
 
 
 @lru_cache(maxsize=4096)
@@ -171,7 +156,7 @@ def _generic_matcher(origin: type, arguments: tuple[object, ...]) -> Matcher:
             and len(cast("Any", value)) == len(each)
             and all(test(element) for test, element in zip(each, cast("Any", value), strict=True))
         )
-    if not issubclass(origin, (list, set, frozenset, tuple)) and not hasattr(origin, "__iter__"):
+    if not issubclass(origin, (list, set, frozenset, tuple)) and not hasattr(cast("object", origin), "__iter__"):
         return lambda value: isinstance(value, origin)
     element = matcher(arguments[0])
     return lambda value: (

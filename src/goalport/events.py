@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
-from goalport.caller import Caller
-
 __all__ = [
     "ActionFinished",
     "ActionRetried",
@@ -53,7 +51,8 @@ class ProcessCreated(_Record):
     """A process exists and has not started yet."""
 
     agent: str
-    caller: Caller
+    caller: str
+    """The id of whoever it runs for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def in_words(event: Event) -> str | None:
     """An event as one line without its process; None for those that only programs care about."""
     match event:
         case ProcessCreated(agent=agent, caller=caller):
-            return f"{agent} begins for {caller.id}"
+            return f"{agent} begins for {caller}"
         case PlanFormulated(goal=goal, steps=steps):
             return f"plan for {goal}: {' → '.join(steps)}"
         case ActionStarted(action=action, number=number, planned=planned):

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from goalport.blackboard import DEFAULT_BINDING, matcher
 from goalport.domain.values import Named, Provided, SomeOf
@@ -18,7 +18,7 @@ from goalport.errors import DeclarationError
 
 __all__ = ["Injected", "Input", "Origin", "Outputs", "Parameter", "ProvidedInput", "read_outputs", "read_parameters"]
 
-_UNUSABLE = (Any, object, inspect.Parameter.empty)
+_UNUSABLE: tuple[object, ...] = (Any, object, inspect.Parameter.empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def _read_parameter(
     optional = len(members) < len(_members(kind)) or parameter.default is not parameter.empty
     if any(marker is Provided or isinstance(marker, Provided) for marker in markers):
         return ProvidedInput(name, _single_class(origin, name, members), required=not optional)
-    if len(members) == 1 and members[0] in services:
-        return Injected(name, cast("type", members[0]))
+    if len(members) == 1 and isinstance(members[0], type) and members[0] in services:
+        return Injected(name, members[0])
     return _read_input(origin, parameter, members, markers, optional=optional)
 
 
@@ -237,9 +237,10 @@ def _without_awaitable(kind: object) -> object:
 
 
 def _exit_of(member: object) -> tuple[object, ...]:
-    if not (isinstance(member, type) and issubclass(member, SomeOf)):
+    parts: type | None = member if isinstance(member, type) and issubclass(member, SomeOf) else None
+    if parts is None:
         return (member,)
-    hints = get_type_hints(member, include_extras=False)
+    hints = get_type_hints(parts, include_extras=False)
     return tuple(part for hint in hints.values() for part in _members(hint) if part is not types.NoneType)
 
 

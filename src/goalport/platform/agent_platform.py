@@ -50,7 +50,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._options = options or ProcessOptions()
         self._services = (*services, self)
         self._processes = Processes(repository or InMemoryProcessRepository(), max_threads, self.service)
-        self._processes.listeners.extend(listeners)
+        for listener in listeners:
+            self.subscribe(listener)
         self.agents = Deployments(type(self), self.service)
         """What is deployed: agents and goals by name."""
         for each in agents:
@@ -79,12 +80,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def deploy(self, agent: object) -> Agent:
         """Read an agent or component and serve it from now on. Raises `DeclarationError` or `DeploymentError`."""
         deployed = self.agents.add(agent)
-        self._processes.tell(AgentDeployed(deployed.name))
+        self._processes.audience.on_event(AgentDeployed(deployed.name))
         return deployed
 
     def undeploy(self, name: str) -> None:
         """Serve an agent no more; its running processes go on. Raises `UnknownName`."""
-        self._processes.tell(AgentUndeployed(self.agents.remove(name).name))
+        self._processes.audience.on_event(AgentUndeployed(self.agents.remove(name).name))
 
     def service(self, kind: type) -> object | None:
         """The service of that type that `Provided` parameters are filled with, or None."""
@@ -147,9 +148,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
-        listeners = self._processes.listeners
-        listeners.append(listener)
-        return lambda: listeners.remove(listener) if listener in listeners else None
+        return self._processes.audience.join(listener)
 
     async def aclose(self) -> None:
         """Kill what runs and wait until it has ended."""

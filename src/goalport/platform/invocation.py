@@ -107,6 +107,4 @@ class AgentInvocation(Generic[T]):
 
 
 def _gives(goal: Goal, kind: type) -> bool:
-    if isinstance(goal.output, type) and isinstance(kind, type):
-        return issubclass(goal.output, kind)
-    return goal.output == kind
+    return issubclass(goal.output, kind) if isinstance(goal.output, type) else goal.output == kind

@@ -11,8 +11,17 @@ from anyio import CapacityLimiter
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import SomeOf, parts_of
 from goalport.errors import UnknownName
-from goalport.events import Event, EventListener, ProcessCreated
-from goalport.process import AgentProcess, AgentProcessRepository, ProcessOptions, Scope, Surroundings, drive, new_id
+from goalport.events import ProcessCreated
+from goalport.process import (
+    AgentProcess,
+    AgentProcessRepository,
+    Audience,
+    ProcessOptions,
+    Scope,
+    Surroundings,
+    drive,
+    new_id,
+)
 from goalport.tools import ToolGroupResolver
 
 __all__ = ["Inputs", "Processes"]
@@ -39,7 +48,8 @@ class Processes:
         self._service = service
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.listeners: list[EventListener] = []
+        self.audience = Audience()
+        """Those who hear every event of the platform and of what it runs."""
 
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
@@ -47,9 +57,8 @@ class Processes:
         surroundings = Surroundings(self._limiter(loop), groups, self._service)
         process = AgentProcess(new_id(), scope, options, inputs.caller, surroundings)
         process.goals = _chosen(scope, inputs.goals)
-        for listener in self.listeners:
-            process.subscribe(listener)
-        process.emit(ProcessCreated(scope.agent.name, inputs.caller, process_id=process.id))
+        process.subscribe(self.audience)
+        process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         _put(process, inputs)
         self._repository.save(process)
         task = loop.create_task(drive(process), name=process.id)
@@ -67,11 +76,6 @@ class Processes:
     def all(self) -> tuple[AgentProcess, ...]:
         """The processes that are still remembered, oldest first."""
         return self._repository.all()
-
-    def tell(self, event: Event) -> None:
-        """Tell those who listen to the whole platform."""
-        for listener in tuple(self.listeners):
-            listener.on_event(event)
 
     async def close(self) -> None:
         """Kill what runs and wait until it has ended."""

@@ -2,6 +2,7 @@
 
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Surroundings
 from goalport.process.arguments import SERVICE_TYPES
+from goalport.process.audience import Audience
 from goalport.process.context import ActionContext, OperationContext
 from goalport.process.names import new_id
 from goalport.process.options import Budget, ProcessOptions, Usage
@@ -16,6 +17,7 @@ __all__ = [
     "ActionInvocation",
     "AgentProcess",
     "AgentProcessRepository",
+    "Audience",
     "Budget",
     "Completed",
     "Failed",

@@ -4,14 +4,11 @@ A process is data plus the news of its changes. It plans and invokes nothing its
 it, watches from outside: a watcher that goes away leaves the process as it is.
 """
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from logging import getLogger
 from typing import TypeVar
 
 import anyio
@@ -21,7 +18,8 @@ from goalport.blackboard import Blackboard, matcher
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated
-from goalport.events import Event, EventListener, ObjectBound, ProcessFinished
+from goalport.events import Event, EventListener, ProcessFinished
+from goalport.process.audience import Audience
 from goalport.process.options import ProcessOptions, Usage
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated
 from goalport.process.scope import Scope
@@ -30,7 +28,6 @@ from goalport.tools import ToolGroupResolver
 __all__ = ["ActionInvocation", "AgentProcess", "Surroundings"]
 
 T = TypeVar("T")
-_log = getLogger(__name__)
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
 
@@ -80,11 +77,14 @@ class AgentProcess:
         self.id = process_id
         self.parent_id: str | None = None
         self.scope = scope
+        self.agent: Agent = scope.agent
+        """The agent that runs, with what components lend it."""
         self.options = options
         self.caller = caller
         self.surroundings = surroundings
         self.goals: tuple[str, ...] = tuple(scope.goals)
-        self.blackboard = (options.blackboard or Blackboard()).spawn(self._bound)
+        self._audience = Audience(options.listeners)
+        self.blackboard = (options.blackboard or Blackboard()).spawn(self._audience.teller_of_bindings(process_id))
         self.progress = Progress()
         self.usage = Usage()
         self.status = ProcessStatus.NOT_STARTED
@@ -94,14 +94,6 @@ class AgentProcess:
         self.end_requested: Outcome | None = None
         self._cancel_scope = anyio.CancelScope()
         self._settled = anyio.Event()
-        self._listeners: list[EventListener] = list(options.listeners)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.get_ident()
-
-    @property
-    def agent(self) -> Agent:
-        """The agent that runs."""
-        return self.scope.agent
 
     @property
     def goal(self) -> Goal | None:
@@ -142,22 +134,11 @@ class AgentProcess:
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
-        self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._audience.join(listener)
 
     def emit(self, event: Event) -> None:
         """Tell the listeners; from a worker thread too, in order."""
-        if not self._listeners:
-            return
-        if self._loop is not None and threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self._tell, event)
-        else:
-            self._tell(event)
+        self._audience.on_event(event)
 
     def result_of_type(self, kind: type[T]) -> T:
         """The goal's output, which must be of that type, or the newest object of the type, once completed.
@@ -182,9 +163,9 @@ class AgentProcess:
         self.usage += usage
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> Generator[None]:
         """The time in which the process is driven; killing it, or its deadline, ends the block without an error."""
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._audience.settle_here()
         self.status = ProcessStatus.RUNNING
         token = _current.set(self)
         try:
@@ -201,17 +182,6 @@ class AgentProcess:
         self.progress.plan = ()
         self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self._settled.set()
-
-    def _bound(self, name: str, value: object) -> None:
-        if self._listeners:
-            self.emit(ObjectBound(name, type(value).__name__, process_id=self.id))
-
-    def _tell(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
-            try:
-                listener.on_event(event)
-            except Exception:
-                _log.exception("A listener failed on %r; the process goes on.", event)
 
 
 def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:

@@ -103,7 +103,7 @@ def _take(process: AgentProcess, action: Action, result: object) -> None:
         if condition not in process.scope.conditions and result is not None:
             blackboard.set_condition(condition, True)
     if result is None:
-        blackboard.nothing_came()
+        blackboard.last_result = None
     elif isinstance(result, SomeOf):
         for part in parts_of(result).values():
             blackboard.bind(action.output_binding, part)

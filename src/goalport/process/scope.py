@@ -25,11 +25,11 @@ class Scope:
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
         self.system = PlanningSystem(operators_of(self.agent))
         self.facts = self._wanted()
-        self._by_value = tuple((each, matcher(each.type)) for each in self.facts if _by_value(each))
-        self._by_class = tuple((each, matcher(each.type)) for each in self.facts if _by_class(each))
-        self._named = tuple(
-            each for each in self.facts if isinstance(each, Available) and each.binding != DEFAULT_BINDING
-        )
+        available = [each for each in self.facts if isinstance(each, Available)]
+        unnamed = [(each, matcher(each.type)) for each in available if each.binding == DEFAULT_BINDING]
+        self._by_class = [pair for pair in unnamed if _is_plain(pair[0].type)]
+        self._by_value = [pair for pair in unnamed if not _is_plain(pair[0].type)]
+        self._named = [each for each in available if each.binding != DEFAULT_BINDING]
         self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
         self._seen: dict[type, frozenset[Fact]] = {}
         self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
@@ -67,18 +67,6 @@ class Scope:
 def _is_plain(kind: object) -> bool:
     """Whether the class of a value alone decides: not for collections by element, nor for structural protocols."""
     return isinstance(kind, type) and get_origin(kind) is None and not getattr(kind, "_is_protocol", False)
-
-
-def _unnamed(fact: Fact) -> bool:
-    return isinstance(fact, Available) and fact.binding == DEFAULT_BINDING
-
-
-def _by_class(fact: Fact) -> bool:
-    return isinstance(fact, Available) and _unnamed(fact) and _is_plain(fact.type)
-
-
-def _by_value(fact: Fact) -> bool:
-    return isinstance(fact, Available) and _unnamed(fact) and not _is_plain(fact.type)
 
 
 def _kind(fact: Available) -> type:

@@ -3,10 +3,11 @@
 A group is data. What its permissions allow is declared for people to read; nothing here enforces it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from typing import Protocol
 
 from goalport.errors import DeclarationError
 from goalport.tools.definition import Tool
@@ -54,6 +55,15 @@ class ToolGroup:
         return cls(role, tools_of(*objects), description)
 
 
+class Requirement(Protocol):
+    """What asks for a group: a `ToolGroupRequirement`, or the planner's fact that one is met."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def tools(self) -> Sequence[str]: ...
+
+
 @dataclass(frozen=True)
 class ToolGroupRequirement:
     """A group that an action cannot do without, and tools that must be in it."""
@@ -80,7 +90,7 @@ class ToolGroupResolver:
     def find(self, role: str) -> ToolGroup | None:
         return self._groups.get(role)
 
-    def unmet(self, requirement: ToolGroupRequirement) -> str | None:
+    def unmet(self, requirement: Requirement) -> str | None:
         """Why a requirement does not hold, in a sentence; None: it holds."""
         group = self.find(requirement.role)
         if group is None:

@@ -170,13 +170,13 @@ def test_members_of_base_classes_and_mixins_count_and_an_override_keeps_its_mark
         @abstractmethod
         def check(self, order: Order) -> Receipt: ...
 
-    class Base:
+    class Loads:
         @action
         def load(self, order: Order) -> Invoice:
             return Invoice(1)
 
     @agent(description="d")
-    class Whole(Base, Audited):
+    class Whole(Loads, Audited):
         def check(self, order: Order) -> Receipt:
             return Receipt(2)
 
@@ -235,11 +235,11 @@ def with_step(step: Callable[..., Any]) -> type:
     return agent(description="d")(type("Faulty", (), {"step": achieves_goal(description="g")(step)}))
 
 
-def unannotated(self: object, order) -> Invoice:  # type: ignore[no-untyped-def] # noqa: ANN001
+def unannotated(self: object, order) -> Invoice:  # noqa: ANN001  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
     raise AssertionError
 
 
-def silent(self: object, order: Order):  # type: ignore[no-untyped-def] # noqa: ANN201
+def silent(self: object, order: Order):  # noqa: ANN201
     raise AssertionError
 
 
@@ -271,20 +271,20 @@ def gives_anything(self: object, order: Order) -> Any:
     raise AssertionError
 
 
-@pytest.mark.parametrize(
-    ("step", "words"),
-    [
-        (unannotated, ("a type for the parameter 'order'", "order: SomeType")),
-        (silent, ("a return annotation", "there is none")),
-        (catch_all, ("named one by one", "**orders")),
-        (untyped, ("a type of your own for the parameter 'order'", "Any")),
-        (a_union, ("one type for the parameter 'order'", "union of 2")),
-        (twins, ("'one' and 'two' are both Order", "Named(")),
-        (half_named_twins, ("'one' and 'two' are both Order", "Named(")),
-        (unresolvable, ("'Nowhere' is not there", "module level")),
-        (gives_anything, ("as return type", "Any")),
-    ],
-)
+MISTAKES: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
+    (unannotated, ("a type for the parameter 'order'", "order: SomeType")),
+    (silent, ("a return annotation", "there is none")),
+    (catch_all, ("named one by one", "**orders")),
+    (untyped, ("a type of your own for the parameter 'order'", "Any")),
+    (a_union, ("one type for the parameter 'order'", "union of 2")),
+    (twins, ("'one' and 'two' are both Order", "Named(")),
+    (half_named_twins, ("'one' and 'two' are both Order", "Named(")),
+    (unresolvable, ("'Nowhere' is not there", "module level")),
+    (gives_anything, ("as return type", "Any")),
+]
+
+
+@pytest.mark.parametrize(("step", "words"), MISTAKES)
 def test_a_mistake_in_a_signature_names_the_place_and_the_fix(step: Callable[..., Any], words: tuple[str, ...]) -> None:
     said = reading(with_step(step))
     assert "Faulty.step" in said

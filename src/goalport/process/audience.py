@@ -1,0 +1,60 @@
+"""Who listens, and telling them: in order, on the event loop, also from worker threads."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from logging import getLogger
+
+from goalport.events import Event, EventListener, ObjectBound
+
+__all__ = ["Audience"]
+
+_log = getLogger(__name__)
+
+
+class Audience:
+    """Listeners of a process or a platform, and a listener itself; one that fails is logged and harms nobody."""
+
+    def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
+        self._listeners = list(listeners)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.get_ident()
+
+    def settle_here(self) -> None:
+        """From now on listeners are called on the running event loop, wherever an event comes from."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def join(self, listener: EventListener) -> Callable[[], None]:
+        """Let a listener hear every event from now on; call what is returned to stop that."""
+        self._listeners.append(listener)
+
+        def leave() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return leave
+
+    def on_event(self, event: Event, /) -> None:
+        """Tell everybody."""
+        if not self._listeners:
+            return
+        if self._loop is not None and threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._tell_all, event)
+        else:
+            self._tell_all(event)
+
+    def teller_of_bindings(self, process_id: str) -> Callable[[str, object], None]:
+        """What tells of each object that is put on the process's blackboard."""
+
+        def bound(name: str, value: object) -> None:
+            if self._listeners:
+                self.on_event(ObjectBound(name, type(value).__name__, process_id=process_id))
+
+        return bound
+
+    def _tell_all(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener.on_event(event)
+            except Exception:
+                _log.exception("A listener failed on %r; the process goes on.", event)
