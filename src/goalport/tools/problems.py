@@ -54,7 +54,7 @@ def _reason(kind: str, path: str, message: str, came: object, known: Collection[
     match kind:
         case "missing":
             return "required, but missing"
-        case "extra_forbidden":
+        case "extra_forbidden" | "unexpected_keyword_argument":
             return f"unknown.{_offer(path, known)}"
         case _:
             words = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
