@@ -1,0 +1,125 @@
+"""Listening: a socket, uvicorn on it, and an end that comes when it is asked for.
+
+The end is graceful and bounded: calls that are open get `shutdown_seconds` to finish, then their processes are killed
+and they are answered, then streams are closed. `http` is the app that is served here.
+"""
+
+import asyncio
+import gc
+import math
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from signal import SIGINT, SIGTERM, Signals, signal
+from typing import Any
+
+import anyio
+import uvicorn
+from sse_starlette.sse import AppStatus
+
+from goalport.errors import SettingsError
+from goalport.serve.http import Site
+from goalport.settings import Settings
+
+__all__ = ["address_of", "bind", "listen"]
+
+_LAST_WORDS = 2.0
+"""Seconds in which killed calls are answered and streams take their leave."""
+
+
+def bind(settings: Settings) -> socket.socket:
+    """The socket to listen on. Raises `SettingsError` when there is none to be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}."
+            " Choose another with --port (0 takes a free one) and --host, or stop the program that has it."
+        ) from None
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL of a server on this socket, as a client on this machine writes it."""
+    bound: tuple[str, int] = listener.getsockname()[:2]
+    host, port = bound
+    host = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104 - compared, not bound
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def listen(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, then end as the module says. `ready` is called when the first request may come."""
+    seconds = site.serving.settings.shutdown_seconds
+    config = uvicorn.Config(
+        site.app,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=True,
+        timeout_graceful_shutdown=math.ceil(seconds + 2 * _LAST_WORDS),
+    )
+    with _streams_end_when_told():
+        await _Listener(config, site, seconds, ready).serve([listener])
+
+
+class _Listener(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, site: Site, patience: float, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._site = site
+        self._patience = patience
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        _settle_memory()
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._take_leave())
+            await super().shutdown(sockets)
+
+    async def _take_leave(self) -> None:
+        with anyio.move_on_after(self._patience):
+            await self._site.serving.idle()
+        await self._site.close()
+        with anyio.move_on_after(_LAST_WORDS):
+            await self._site.serving.idle()
+        AppStatus.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """As uvicorn does, but a shutdown that was asked for is a success: the signal is not raised again after it."""
+
+        def stop(number: int, frame: Any) -> None:
+            self.handle_exit(Signals(number), frame)
+
+        before = {each: signal(each, stop) for each in (SIGINT, SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal(each, handler)
+
+
+@contextmanager
+def _streams_end_when_told() -> Generator[None]:
+    """Event streams outlive the signal until we tell them, so that calls which answer over them can finish."""
+    AppStatus.disable_automatic_graceful_drain()
+    try:
+        yield
+    finally:
+        AppStatus.enable_automatic_graceful_drain_mode()
+        AppStatus.should_exit = False
+
+
+def _settle_memory() -> None:
+    """What was made at start stays, so the collector need not look at it again; that halves the slowest answers."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)

@@ -1,0 +1,72 @@
+"""Serving what the files say now: a watch on the workspace, and a swap when the new state can be served.
+
+Polled once a second, in a worker thread. A workspace that does not load changes nothing: the old one is served on.
+"""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from goalport.platform import AgentPlatform
+from goalport.serve.publication import publish
+from goalport.serve.serving import Serving
+from goalport.settings import Settings
+from goalport.workspace import FOLDERS, Workspace, load_workspace
+
+__all__ = ["watch"]
+
+_log = logging.getLogger(__name__)
+_SECONDS = 1.0
+_SILENT = frozenset({"__pycache__", ".git"})
+
+Stamps = dict[str, tuple[int, int]]
+
+
+async def watch(serving: Serving) -> None:
+    """Serve the workspace anew whenever its files change, until cancelled."""
+    root = serving.workspace.root
+    seen = await anyio.to_thread.run_sync(_stamps, root)
+    while True:
+        await anyio.sleep(_SECONDS)
+        now = await anyio.to_thread.run_sync(_stamps, root)
+        if now != seen:
+            seen = now
+            await _reload(serving)
+
+
+async def _reload(serving: Serving) -> None:
+    fresh, problems = await anyio.to_thread.run_sync(_load, serving.workspace.root, serving.settings)
+    if problems:
+        _log.error("The workspace changed and cannot be served, so the earlier state is:\n%s", "\n".join(problems))
+        return
+    before = set(serving.publication.tools)
+    await serving.adopt(fresh)
+    after = set(serving.publication.tools)
+    _log.warning("Loaded the workspace anew. Tools: %s.", _difference(before, after))
+
+
+def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
+    """The workspace as it is now, tried out on a platform of its own."""
+    fresh = load_workspace(root)
+    trial = AgentPlatform.from_workspace(fresh, settings)
+    return fresh, list(publish(trial, fresh, settings).problems)
+
+
+def _difference(before: set[str], after: set[str]) -> str:
+    changes = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
+    return " ".join(changes) or "the same names"
+
+
+def _stamps(root: Path) -> Stamps:
+    return dict(_files(root))
+
+
+def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    for folder in FOLDERS:
+        for path in (root / folder).rglob("*"):
+            if not _SILENT & set(path.parts) and path.is_file():
+                state = path.stat()
+                yield str(path), (state.st_mtime_ns, state.st_size)

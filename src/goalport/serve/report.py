@@ -1,0 +1,58 @@
+"""The publishing report: what a server offers at start, line by line, for the person who started it.
+
+Plain text; whoever prints it may paint it.
+"""
+
+from collections.abc import Iterator
+
+from goalport.platform import AgentPlatform
+from goalport.serve.function_tool import FunctionTool
+from goalport.serve.goal_tool import GoalTool
+from goalport.serve.publication import Publication, PublishedTool
+from goalport.settings import Settings
+
+__all__ = ["report_of"]
+
+
+def report_of(
+    publication: Publication, platform: AgentPlatform, settings: Settings, address: str | None
+) -> Iterator[str]:
+    """The lines. `address` is where the HTTP server listens; None over stdio."""
+    yield f"{settings.name}: {len(publication.tools)} tools, {len(publication.prompts)} prompts"
+    yield from _goals(publication)
+    for group in platform.groups.groups:
+        yield f"  tool group {group.role}: {len(group.tools)} tools"
+    for problem in publication.problems:
+        yield f"  problem: {problem}"
+    for warning in publication.warnings:
+        yield f"  warning: {warning}"
+    yield from _ways_in(address)
+
+
+def _goals(publication: Publication) -> Iterator[str]:
+    for name, tool in publication.tools.items():
+        yield f"  {name}: {_what(tool)}"
+    for refusal in publication.refusals:
+        yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {refusal.reason}"
+
+
+def _what(tool: PublishedTool) -> str:
+    match tool:
+        case GoalTool():
+            starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
+            return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}"
+        case FunctionTool():
+            return "exported tool"
+        case _:
+            return "raw tool"
+
+
+def _ways_in(address: str | None) -> Iterator[str]:
+    if address is None:
+        yield "  serving one client over stdin and stdout"
+        return
+    yield f"  Streamable HTTP (Claude, Cursor, VS Code, Inspector): {address}/mcp"
+    yield f"  SSE, for older clients: {address}/sse"
+    yield f"  Hosts that only start programs: npx mcp-remote {address}/mcp"
+    yield f"  OpenWebUI: mcpo --server-type streamable-http -- {address}/mcp"
+    yield "  goalport connect CLIENT prints a client's configuration"

@@ -1,0 +1,110 @@
+"""Who may talk to the HTTP server at all: Host and Origin checks, before anything is read.
+
+They keep web pages from reaching a server on somebody's own machine (DNS rebinding). A refusal says little to the
+caller, and everything to whoever reads the log: which setting would allow it.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from goalport.settings import Settings
+
+__all__ = ["Gate"]
+
+_log = logging.getLogger(__name__)
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
+_OPEN: Final = frozenset({"/health", "/health/"})
+"""Asked by load balancers, which use addresses of their own; it tells nothing that is secret."""
+_MOST_REMEMBERED: Final = 100
+_WHITESPACE: Final = b" \t"
+
+
+class Gate:
+    """Refuses requests for hosts and from web pages that the settings do not name."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        own = settings.host.lower()
+        self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
+        self._origins = _patterns(settings.allowed_origins)
+        self._told: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        host = origin = ""
+        for index, (name, value) in enumerate(scope["headers"]):
+            if value and (value[0] in _WHITESPACE or value[-1] in _WHITESPACE):
+                # Whitespace around a value is no part of it (RFC 9110); httptools leaves it there.
+                scope["headers"][index] = (name, value.strip(_WHITESPACE))
+            if name == b"host":
+                host = value.decode("latin-1").strip().lower()
+            elif name == b"origin":
+                origin = value.decode("latin-1").strip().lower()
+        if scope["path"] in _OPEN:
+            return None
+        if not _allowed(host, self._hosts):
+            self._tell("host", host, "allowed_hosts", _without_port(host))
+            return PlainTextResponse("This server does not answer for that host. Its log says how to allow it.", 421)
+        if origin and not self._origin_allowed(origin, host):
+            self._tell("origin", origin, "allowed_origins", origin)
+            return PlainTextResponse(
+                "Pages of that origin may not call this server. Its log says how to allow it.", 403
+            )
+        return None
+
+    def _origin_allowed(self, origin: str, host: str) -> bool:
+        scheme, separator, place = origin.partition("://")
+        if not separator:
+            return False
+        if _without_port(place) in _LOOPBACK or (scheme in {"http", "https"} and place == host):
+            return True
+        return (
+            "*" in self._origins or origin in self._origins or f"{scheme}://{_without_port(place)}:*" in self._origins
+        )
+
+    def _tell(self, kind: str, value: str, setting: str, entry: str) -> None:
+        if value in self._told or len(self._told) >= _MOST_REMEMBERED:
+            return
+        self._told.add(value)
+        _log.warning(
+            "Refused a request with the %s %r. If that is how clients reach this server, allow it: GOALPORT_%s=%s,"
+            ' or %s = ["%s"] in server/settings.toml.',
+            kind,
+            value[:200],
+            setting.upper(),
+            entry[:200],
+            setting,
+            entry[:200],
+        )
+
+
+def _patterns(entries: Iterable[str]) -> frozenset[str]:
+    return frozenset(each.strip().rstrip("/").lower() for each in entries)
+
+
+def _allowed(host: str, patterns: frozenset[str]) -> bool:
+    """Whether a Host header is among the patterns; one without a port, or with `:*`, allows any port."""
+    name = _without_port(host)
+    return bool(name) and ("*" in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,49 @@
+"""Serving one client over stdin and stdout, for hosts that start their servers themselves."""
+
+import os
+import signal
+import sys
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from goalport.platform import AgentPlatform
+from goalport.serve.report import report_of
+from goalport.serve.running import log_to_stderr, tell
+from goalport.serve.server import make_server
+from goalport.serve.serving import Serving
+from goalport.settings import Settings
+from goalport.workspace import Workspace
+
+__all__ = ["serve_stdio"]
+
+
+async def serve_stdio(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
+    """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr."""
+    serving = Serving(platform, workspace, settings)
+    server, _ = make_server(serving)
+    log_to_stderr(settings)
+    tell(report_of(serving.publication, platform, settings, None))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, platform)
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+        await _finish(serving)
+        tasks.cancel_scope.cancel()
+
+
+async def _finish(serving: Serving) -> None:
+    """Detached processes get the time of a shutdown to end, the others were killed with their calls."""
+    with anyio.move_on_after(serving.settings.shutdown_seconds):
+        for process in serving.platform.processes:
+            await process.wait()
+    await serving.platform.aclose()
+
+
+async def _stop_on_signal(platform: AgentPlatform) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            await platform.aclose()
+            sys.stderr.flush()
+            # A thread waits for the client's next line and cannot be called back; only the process can end it.
+            os._exit(0)
