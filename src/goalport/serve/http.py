@@ -11,7 +11,6 @@ from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -46,15 +45,8 @@ class Site:
             max_sessions=settings.max_sessions,
             max_request_body_size=settings.max_body_bytes,
         )
-        cors = Middleware(
-            CORSMiddleware,
-            allow_origin_regex=".*",  # only origins that have passed the gate come here
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["*"],
-            expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
-        )
         self.app = Starlette(
-            routes=self._routes(), middleware=[Middleware(Gate, settings=settings), cors], lifespan=self._lifespan
+            routes=self._routes(), middleware=[Middleware(Gate, settings=settings)], lifespan=self._lifespan
         )
         self.app.router.redirect_slashes = False
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,39 +30,34 @@ class Gate:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
+        self._for_pages = CORSMiddleware(
+            app,
+            allow_origin_regex=".*",  # only origins that have passed the gate come here
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
+        )
         own = settings.host.lower()
         self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
         self._origins = _patterns(settings.allowed_origins)
         self._told: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            refusal = self._refusal(scope)
-            if refusal is not None:
-                await refusal(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        host, origin = _read(scope["headers"])
+        refusal = None if scope["path"] in _OPEN else self._refusal(host, origin)
+        # A caller that is no web page spares itself the work for web pages.
+        await (refusal or (self._for_pages if origin else self._app))(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
-        host = origin = ""
-        for index, (name, value) in enumerate(scope["headers"]):
-            if value and (value[0] in _WHITESPACE or value[-1] in _WHITESPACE):
-                # Whitespace around a value is no part of it (RFC 9110); httptools leaves it there.
-                scope["headers"][index] = (name, value.strip(_WHITESPACE))
-            if name == b"host":
-                host = value.decode("latin-1").strip().lower()
-            elif name == b"origin":
-                origin = value.decode("latin-1").strip().lower()
-        if scope["path"] in _OPEN:
-            return None
+    def _refusal(self, host: str, origin: str) -> PlainTextResponse | None:
         if not _allowed(host, self._hosts):
             self._tell("host", host, "allowed_hosts", _without_port(host))
             return PlainTextResponse("This server does not answer for that host. Its log says how to allow it.", 421)
         if origin and not self._origin_allowed(origin, host):
             self._tell("origin", origin, "allowed_origins", origin)
-            return PlainTextResponse(
-                "Pages of that origin may not call this server. Its log says how to allow it.", 403
-            )
+            return PlainTextResponse("Pages from there may not call this server. Its log says how to allow it.", 403)
         return None
 
     def _origin_allowed(self, origin: str, host: str) -> bool:
@@ -88,6 +84,19 @@ class Gate:
             setting,
             entry[:200],
         )
+
+
+def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
+    """Host and Origin. Whitespace around a value is no part of it (RFC 9110), but httptools leaves it there."""
+    host = origin = b""
+    for index, (name, value) in enumerate(headers):
+        if value and (value[0] in _WHITESPACE or value[-1] in _WHITESPACE):
+            headers[index] = (name, value.strip(_WHITESPACE))
+        if name == b"host":
+            host = value
+        elif name == b"origin":
+            origin = value
+    return host.strip().decode("latin-1").lower(), origin.strip().decode("latin-1").lower()
 
 
 def _patterns(entries: Iterable[str]) -> frozenset[str]:
