@@ -1,0 +1,95 @@
+"""What loaded modules contain that means something to goalport: agents, exported tools, and values of a type.
+
+Looks at the top level of the modules only, and changes nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from inspect import isabstract, isfunction
+from typing import TypeVar, cast
+
+from goalport.domain import Agent, is_marked
+from goalport.tools import McpToolExport, Tool, mark_of
+from goalport.workspace.loading import LoadedModule, attempt
+from goalport.workspace.problems import LoadProblem
+
+__all__ = ["Exports", "agents_in", "collect_exports", "values_in"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class Exports:
+    """Tools to publish, and what keeps others from being published."""
+
+    tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
+    problems: list[LoadProblem] = field(default_factory=list[LoadProblem])
+
+
+def values_in(modules: Iterable[LoadedModule], kind: type[T]) -> Iterator[tuple[LoadedModule, T]]:
+    """The values of a type with the module where they came first, in order, each once."""
+    seen: set[int] = set()
+    for module in modules:
+        for value in module.namespace.values():
+            # The type is asked, not the value: a proxy may not like to be asked outside its context.
+            if issubclass(type(value), kind) and id(value) not in seen:
+                seen.add(id(value))
+                yield module, cast("T", value)
+
+
+def agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
+    """Agents, instances of marked classes, and the marked classes of these modules that have no instance."""
+    found = [(module, value) for module in modules for value in module.namespace.values()]
+    with_instance: set[object] = {type(value) for _, value in found}
+    deployable = {
+        id(value): value
+        for module, value in found
+        if _is_agent(value) or (_is_own_class(module, value) and value not in with_instance)
+    }
+    return tuple(deployable.values())
+
+
+def collect_exports(modules: Sequence[LoadedModule]) -> Exports:
+    """The exported functions and what the exports export; of tools with one name the first is kept."""
+    collected = Exports()
+    for module, value in values_in(modules, object):
+        if isfunction(value) and (mark := mark_of(value)) is not None and mark.export:
+            line = value.__code__.co_firstlineno
+            _add(collected, module, attempt(module.place, lambda found=value: (Tool.of(found),)), line)
+        elif type(value) is McpToolExport:
+            _add(collected, module, attempt(module.place, value.tools))
+            _add_duplicates(collected, module, attempt(module.place, value.duplicates))
+    return collected
+
+
+def _is_agent(value: object) -> bool:
+    return issubclass(type(value), Agent) or is_marked(type(value))
+
+
+def _is_own_class(module: LoadedModule, value: object) -> bool:
+    return isinstance(value, type) and is_marked(value) and module.defines(value) and not isabstract(value)
+
+
+def _add(
+    collected: Exports, module: LoadedModule, found: tuple[Tool, ...] | LoadProblem, line: int | None = None
+) -> None:
+    if isinstance(found, LoadProblem):
+        collected.problems.append(found if found.line else module.place.problem(found.message, line))
+        return
+    for each in found:
+        if each.name in collected.tools:
+            collected.problems.append(module.place.problem(_taken(each.name), line))
+        else:
+            collected.tools[each.name] = each
+
+
+def _add_duplicates(collected: Exports, module: LoadedModule, names: tuple[str, ...] | LoadProblem) -> None:
+    if not isinstance(names, LoadProblem):
+        collected.problems += [module.place.problem(_taken(name)) for name in names]
+
+
+def _taken(name: str) -> str:
+    return (
+        f"several exported tools are called {name!r}; the first is published, this one is not. "
+        "Rename one of them, or give the export a naming such as prefixed('…_')."
+    )

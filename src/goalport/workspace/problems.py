@@ -1,0 +1,88 @@
+"""What can be wrong with a module of a workspace, told with the line that its author has to look at."""
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalport.errors import GoalportError
+from goalport.workspace.importer import FOLDERS, PACKAGE
+
+__all__ = ["LoadProblem", "Place", "problem_of"]
+
+_MESSAGE_LIMIT = 1_000
+
+
+@dataclass(frozen=True)
+class LoadProblem:
+    """A module, or something in it, that is not served, and why; everything else is."""
+
+    module: str
+    """Its name in the workspace: `agents.star_news`."""
+    path: Path
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        where = str(self.path) if self.line is None else f"{self.path}:{self.line}"
+        return f"{where}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A module of a workspace before it is loaded."""
+
+    name: str
+    """`agents.star_news`"""
+    path: Path
+    """The file; of a package its `__init__.py`."""
+
+    @property
+    def full_name(self) -> str:
+        """What it is called in `sys.modules`."""
+        return f"{PACKAGE}.{self.name}"
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    def owns(self, filename: str) -> bool:
+        """Whether a file is the module's: itself, or a part of the package."""
+        path = Path(filename)
+        return self.path.parent in path.parents if self.is_package else path == self.path
+
+    def problem(self, message: str, line: int | None = None) -> LoadProblem:
+        return LoadProblem(self.name, self.path, line, message)
+
+
+def problem_of(place: Place, error: BaseException) -> LoadProblem:
+    """What was raised while a module was loaded, at the innermost line of the module's own files."""
+    lines = [(filename, line) for filename, line in _lines(error) if place.owns(filename)]
+    if not lines:
+        return place.problem(_message(error))
+    filename, line = lines[-1]
+    return LoadProblem(place.name, Path(filename), line, _message(error))
+
+
+def _lines(error: BaseException) -> Iterator[tuple[str, int | None]]:
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        yield frame.f_code.co_filename, line
+    if isinstance(error, SyntaxError) and error.filename:
+        yield error.filename, error.lineno
+
+
+def _message(error: BaseException) -> str:
+    text = str(error)[:_MESSAGE_LIMIT]
+    match error:
+        case GoalportError():
+            return text
+        case SyntaxError():
+            return f"SyntaxError: {error.msg}"
+        case SystemExit():
+            return f"it ends the program when it is imported (exit code {error.code}). Remove the call of exit."
+        case ModuleNotFoundError() if error.name and error.name.partition(".")[0] in FOLDERS:
+            return f"{text}. Modules of a workspace are imported as {PACKAGE}.{error.name}, or relatively."
+        case ModuleNotFoundError():
+            return f"{text}. Install it where goalport is installed, or correct the import."
+        case _:
+            return f"{type(error).__name__}: {text}" if text else type(error).__name__
