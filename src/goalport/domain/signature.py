@@ -237,11 +237,14 @@ def _without_awaitable(kind: object) -> object:
 
 
 def _exit_of(member: object) -> tuple[object, ...]:
-    parts: type | None = member if isinstance(member, type) and issubclass(member, SomeOf) else None
-    if parts is None:
+    if not _is_some_of(member):
         return (member,)
-    hints = get_type_hints(parts, include_extras=False)
+    hints = get_type_hints(member, include_extras=False)
     return tuple(part for hint in hints.values() for part in _members(hint) if part is not types.NoneType)
+
+
+def _is_some_of(member: object) -> bool:
+    return isinstance(member, type) and issubclass(member, SomeOf)
 
 
 def _check_type(origin: Origin, kind: object, where: str) -> None:

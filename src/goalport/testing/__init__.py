@@ -3,6 +3,7 @@
 The pytest plugin with the fixtures `agent_platform` and `mcp_client` is loaded by itself; see `docs/testing.md`.
 """
 
+from goalport.testing.clients import McpClient, client_of
 from goalport.testing.plans import plan_of
 
-__all__ = ["plan_of"]
+__all__ = ["McpClient", "client_of", "plan_of"]
