@@ -43,9 +43,11 @@ class _WorkspaceFinder(MetaPathFinder):
                 return None
             case []:
                 return _namespace(fullname, self._root)
+            case [folder] if folder not in FOLDERS:
+                # Without this, the next finder would look for any folder at the top of the workspace.
+                raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
             case [folder]:
-                found = folder in FOLDERS and (self._root / folder).is_dir()
-                return _namespace(fullname, self._root / folder) if found else None
+                return _namespace(fullname, self._root / folder) if (self._root / folder).is_dir() else None
             case _:
                 return _find_in(fullname, path or ())
 

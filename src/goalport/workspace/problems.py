@@ -82,6 +82,8 @@ def _message(error: BaseException) -> str:
             return f"it ends the program when it is imported (exit code {error.code}). Remove the call of exit."
         case ModuleNotFoundError() if error.name and error.name.partition(".")[0] in FOLDERS:
             return f"{text}. Modules of a workspace are imported as {PACKAGE}.{error.name}, or relatively."
+        case ModuleNotFoundError() if error.name and error.name.partition(".")[0] == PACKAGE:
+            return f"{text}. There is no such file in {' or '.join(f'{each}/' for each in FOLDERS)} of the workspace."
         case ModuleNotFoundError():
             return f"{text}. Install it where goalport is installed, or correct the import."
         case _:

@@ -1,0 +1,264 @@
+"""Where settings come from, which of them wins, and what is said about those that cannot be used."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalport.errors import SettingsError
+from goalport.settings import Settings, load_settings
+
+KEY = "k" * 32
+BOOLEAN = "should be a valid boolean, unable to interpret input"
+INTEGER = "should be a valid integer, unable to parse string as an integer"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """No variable of the machine comes in."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"GOALPORT_{name.upper()}", raising=False)
+    return monkeypatch
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "server").mkdir()
+    return tmp_path
+
+
+def write(workspace: Path, toml: str = "", env: str = "") -> None:
+    (workspace / "server" / "settings.toml").write_text(toml, "utf-8")
+    (workspace / ".env").write_text(env, "utf-8")
+
+
+def complaint(workspace: Path, **options: Any) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(workspace, **options)
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+def test_a_workspace_without_any_settings_has_the_defaults(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path)
+
+    assert (settings.host, settings.port, settings.name, settings.stateless) == ("127.0.0.1", 8080, "goalport", False)
+    assert (settings.workspace, settings.data_dir, settings.roots) == (tmp_path, tmp_path / ".goalport", (tmp_path,))
+    assert (settings.max_body_bytes, settings.max_result_bytes) == (4 * 1024 * 1024, 900_000)
+    assert (settings.page_size, settings.heartbeat_seconds, settings.max_threads) == (200, 10.0, 40)
+    assert (settings.allowed_hosts, settings.allowed_origins, settings.state_keys) == ((), (), ())
+
+
+def test_options_go_before_the_environment_before_the_env_file_before_the_settings_file(
+    workspace: Path, environment: pytest.MonkeyPatch
+) -> None:
+    write(
+        workspace,
+        toml="port = 1\nname = 'toml'\nhost = 'toml'\npage_size = 1",
+        env="GOALPORT_PORT=2\nGOALPORT_NAME=dotenv\nGOALPORT_HOST=dotenv",
+    )
+    environment.setenv("GOALPORT_PORT", "3")
+    environment.setenv("GOALPORT_NAME", "environment")
+
+    settings = load_settings(workspace, port=4, page_size=None)
+
+    assert (settings.port, settings.name, settings.host, settings.page_size) == (4, "environment", "dotenv", 1)
+
+
+def test_empty_variables_are_as_if_they_were_not_there(workspace: Path, environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("GOALPORT_PORT", "")
+
+    assert load_settings(workspace).port == 8080
+
+
+def test_other_variables_in_the_env_file_are_left_alone(workspace: Path) -> None:
+    write(workspace, env="GITHUB_TOKEN=x\nPORT=1\nGOALPORT_OTHER=2")
+
+    assert load_settings(workspace).port == 8080
+
+
+@pytest.mark.parametrize("text", ["a.example, b.example", '["a.example", "b.example"]', "a.example,b.example,"])
+def test_a_list_in_a_variable_is_json_or_separated_by_commas(
+    workspace: Path, environment: pytest.MonkeyPatch, text: str
+) -> None:
+    environment.setenv("GOALPORT_ALLOWED_HOSTS", text)
+
+    assert load_settings(workspace).allowed_hosts == ("a.example", "b.example")
+
+
+def test_a_list_in_the_file_is_a_list_and_one_in_options_any_sequence(workspace: Path) -> None:
+    write(workspace, toml='allowed_origins = ["https://a.example"]')
+
+    assert load_settings(workspace).allowed_origins == ("https://a.example",)
+    assert load_settings(workspace, allowed_origins=["b", "c"]).allowed_origins == ("b", "c")
+
+
+def test_paths_are_relative_to_the_workspace(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workspace / "server")
+    (workspace / "link").symlink_to(workspace / "server")
+    write(workspace, toml="data_dir = 'state'\nroots = ['server', 'link', '/']")
+
+    settings = load_settings(Path(".."))
+
+    assert settings.workspace == workspace
+    assert settings.data_dir == workspace / "state"
+    assert settings.roots == (workspace / "server", workspace / "server", Path("/"))
+
+
+def test_the_home_folder_may_be_written_as_a_tilde(workspace: Path, environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("HOME", str(workspace))
+
+    assert load_settings(workspace, data_dir="~/state").data_dir == workspace / "state"
+
+
+def test_sizes_may_be_written_with_a_unit_and_log_levels_in_capitals(workspace: Path) -> None:
+    settings = load_settings(workspace, max_body_bytes="2 MiB", log_level="DEBUG")
+
+    assert (settings.max_body_bytes, settings.log_level) == (2 * 1024 * 1024, "debug")
+
+
+def test_an_unknown_setting_in_the_file_names_the_nearest(workspace: Path) -> None:
+    write(workspace, toml="prot = 1\nmax-threads = 2\nnonsense = 3\n[server]\nport = 1")
+
+    lines = complaint(workspace).splitlines()
+
+    path = workspace / "server" / "settings.toml"
+    assert lines[:2] == [
+        f"{path}: there is no setting 'prot'. Did you mean 'port'?",
+        f"{path}: there is no setting 'max-threads'. Did you mean 'max_threads'?",
+    ]
+    assert lines[2].startswith(f"{path}: there is no setting 'nonsense'. The settings are allowed_hosts, ")
+    assert "'server'" in lines[3]
+
+
+def test_the_workspace_is_no_setting_of_its_own_file(workspace: Path) -> None:
+    write(workspace, toml="workspace = '/elsewhere'")
+
+    assert "there is no setting 'workspace'" in complaint(workspace)
+
+
+def test_an_unknown_option_names_the_nearest(workspace: Path) -> None:
+    assert complaint(workspace, prot=1) == "There is no setting 'prot'. Did you mean 'port'?"
+
+
+def test_a_misspelt_variable_is_warned_about_and_other_programs_variables_are_not(
+    workspace: Path, environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    environment.setenv("GOALPORT_PROT", "1")
+    environment.setenv("GOALPORT_WEATHER_TOKEN", "1")
+
+    with caplog.at_level(logging.WARNING):
+        load_settings(workspace)
+
+    assert [each.getMessage() for each in caplog.records] == [
+        "The environment variable GOALPORT_PROT is not a setting. Did you mean GOALPORT_PORT?"
+    ]
+
+
+def test_a_file_that_is_not_toml_is_reported_with_its_line(workspace: Path) -> None:
+    write(workspace, toml="name = 'a'\nport = \n")
+
+    path = workspace / "server" / "settings.toml"
+    assert complaint(workspace).startswith(f"{path}: should be TOML in UTF-8, but Invalid value (at line 2")
+
+
+@pytest.mark.parametrize("name", ["server/settings.toml", ".env"])
+def test_a_file_in_another_encoding_is_reported(workspace: Path, name: str) -> None:
+    (workspace / name).write_bytes(b"\xff\xfe")
+
+    assert complaint(workspace).startswith(f"{workspace / name}: should be ")
+    assert "UTF-8" in complaint(workspace)
+
+
+def test_a_folder_in_the_place_of_the_file_is_reported(workspace: Path) -> None:
+    (workspace / "server" / "settings.toml").mkdir()
+
+    assert "settings.toml: cannot be read (Is a directory)." in complaint(workspace)
+
+
+def test_values_that_cannot_be_used_get_a_line_each_with_where_they_came_from(
+    workspace: Path, environment: pytest.MonkeyPatch
+) -> None:
+    write(
+        workspace, toml="heartbeat_seconds = 0\nmax_sessions = 'many'", env="GOALPORT_NAME=\nGOALPORT_STATELESS=often"
+    )
+    environment.setenv("GOALPORT_PORT", "70000")
+
+    assert sorted(complaint(workspace, log_level="loud").splitlines()) == sorted(
+        [
+            f"{workspace}/.env, GOALPORT_STATELESS: stateless {BOOLEAN}; came 'often'",
+            f"{workspace}/server/settings.toml: heartbeat_seconds should be greater than 0; came 0",
+            f"{workspace}/server/settings.toml: max_sessions {INTEGER}; came 'many'",
+            "environment variable GOALPORT_PORT: port should be less than or equal to 65535; came '70000'",
+            "option: log_level should be 'debug', 'info', 'warning', 'error' or 'critical'; came 'loud'",
+        ]
+    )
+
+
+@pytest.mark.parametrize("port", [0, 65_535])
+def test_ports_at_the_ends_of_the_range_are_fine(workspace: Path, port: int) -> None:
+    assert load_settings(workspace, port=port).port == port
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, "http", 1.5])
+def test_other_ports_are_not(workspace: Path, port: object) -> None:
+    assert complaint(workspace, port=port).startswith("option: port should be ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_body_bytes", 0),
+        ("max_result_bytes", "big"),
+        ("shutdown_seconds", -1),
+        ("session_idle_seconds", float("inf")),
+        ("state_ttl_seconds", float("nan")),
+        ("page_size", 0),
+        ("max_threads", 0),
+        ("max_processes", 0),
+        ("name", ""),
+        ("host", ""),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(workspace: Path, name: str, value: object) -> None:
+    assert complaint(workspace, **{name: value}).startswith(f"option: {name} ")
+
+
+def test_a_root_that_is_not_there_is_refused(workspace: Path) -> None:
+    write(workspace, toml="roots = ['server', 'serve']")
+
+    assert f"roots should be folders that exist; {workspace}/serve is not there" in complaint(workspace)
+
+
+def test_a_list_that_is_broken_json_is_refused(workspace: Path, environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("GOALPORT_ROOTS", '["server"')
+
+    assert "roots should be a JSON list or separated by commas" in complaint(workspace)
+
+
+def test_keys_are_never_shown(workspace: Path, environment: pytest.MonkeyPatch) -> None:
+    settings = load_settings(workspace, state_keys=[KEY])
+
+    assert settings.state_keys[0].get_secret_value() == KEY
+    assert KEY not in f"{settings!r} {settings} {settings.model_dump_json()}"
+
+
+@pytest.mark.parametrize("keys", ["hush,hush", '["hush", 3]', '["hush"', json.dumps([KEY, "hush"])])
+def test_keys_that_cannot_be_used_are_not_shown_either(
+    workspace: Path, environment: pytest.MonkeyPatch, keys: str
+) -> None:
+    environment.setenv("GOALPORT_STATE_KEYS", keys)
+
+    message = complaint(workspace)
+
+    assert message.startswith("environment variable GOALPORT_STATE_KEYS: state_keys should ")
+    assert "hush" not in message
+
+
+def test_settings_do_not_change(workspace: Path) -> None:
+    settings = load_settings(workspace)
+
+    with pytest.raises(ValueError, match="frozen"):
+        settings.port = 1
