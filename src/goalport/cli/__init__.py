@@ -4,6 +4,6 @@ It reads options, hands them to the rooms below and prints what they answer; it 
 the wire. Nothing is above it; `platform`, `serve`, `workspace` and `settings` are below.
 """
 
-from goalport.cli.program import main
+from goalport.cli.program import execute, main
 
-__all__ = ["main"]
+__all__ = ["execute", "main"]

@@ -80,8 +80,10 @@ def _print_lines(found: Findings) -> None:
         print(f"problem: {problem}")
     for warning in found.warnings:
         print(f"warning: {warning}")
-    wrong = f"{len(found.problems)} problems, {len(found.warnings)} warnings"
-    print(
-        f"{found.agents} agents, {found.goals} goals, {len(found.tools)} tools: "
-        f"{wrong if found.problems or found.warnings else 'nothing is wrong'}."
-    )
+    wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"
+    there = [_counted(found.agents, "agent"), _counted(found.goals, "goal"), _counted(len(found.tools), "tool")]
+    print(f"{', '.join(there)}: {wrong if found.problems or found.warnings else 'nothing is wrong'}.")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

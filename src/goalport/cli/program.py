@@ -6,6 +6,7 @@ standard error with what to do next; a traceback appears with `--debug` only.
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -16,6 +17,8 @@ from goalport.errors import BadInput, GoalportError, UnknownName
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: it is done, it went wrong, it was asked for wrongly, it was stopped with Ctrl-C."""
+_PATIENCE = 0.5
+"""Seconds for a thread to end by itself."""
 
 EXAMPLES = """\
 Examples:
@@ -129,15 +132,17 @@ _command(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command that the arguments ask for, and leave with its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_outcome([word for word in words if word != "--debug"], debug="--debug" in words))
+def main() -> None:
+    """Run the command that this process was started for, and end the process."""
+    _leave(execute(sys.argv[1:]))
 
 
-def _outcome(words: list[str], *, debug: bool) -> int:
+def execute(words: Sequence[str]) -> int:
+    """Run one command, tell what goes wrong, and return the exit code."""
+    debug = "--debug" in words
     try:
-        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        given = [word for word in words if word != "--debug"]
+        code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as mistake:
         return _say(_misuse(mistake), MISUSED)
     except KeyboardInterrupt:
@@ -175,6 +180,18 @@ def _failure(error: Exception) -> str:
 def _say(message: str, code: int) -> int:
     print("error:", message.strip(), file=sys.stderr)
     return code
+
+
+def _leave(code: int) -> None:
+    """End the process, even if a `def` action that was given up is busy in its thread still: Python would wait."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(_PATIENCE)
+            if thread.is_alive():
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+    sys.exit(code)
 
 
 def _reader_left() -> int:

@@ -22,6 +22,7 @@ from goalport.events import ActionFinished, ActionRetried, ActionStarted, Event,
 from goalport.platform import AgentPlatform
 from goalport.process import Completed, Failed, Outcome
 from goalport.serve.arguments import Arguments
+from goalport.serve.names import label
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
 
@@ -139,8 +140,8 @@ def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
         try:
             return Arguments.of(starts).read(given)
         except BadInput as error:
-            refused.append(str(error))
-    raise BadInput("\n".join(refused))
+            refused.append(f"As {' and '.join(map(label, starts)) or 'nothing'}: {error}")
+    raise BadInput("\n".join(refused) if refused[1:] else refused[0].partition(": ")[2])
 
 
 def _print(result: Mapping[str, Any], *, structured: bool) -> None:

@@ -3,7 +3,10 @@
 Below the program; settings, platform and serve are below it.
 """
 
+import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +16,7 @@ from cyclopts import Parameter
 
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
+from goalport.cli.terminal import say
 from goalport.serve import serve_http, serve_stdio
 
 
@@ -56,7 +60,28 @@ def serve(
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """Serve the workspace to MCP clients."""
-    place = opened(
+    with _clean_stdout() if transport == "stdio" else nullcontext():
+        place = _opened(workspace, listening, logging)
+    if not len(place.platform.agents):
+        say(f"warning: {place.no_agents}")
+    anyio.run(_serve, place, transport, reload, backend_options={"use_uvloop": sys.platform != "win32"})
+
+
+@contextmanager
+def _clean_stdout() -> Generator[None]:
+    """What modules print while they are loaded goes to standard error: standard output is the protocol's."""
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _opened(workspace: Path, listening: Listening, logging: Logging) -> Place:
+    return opened(
         workspace,
         host=listening.host,
         port=listening.port,
@@ -64,7 +89,6 @@ def serve(
         stateless=listening.stateless,
         log_level="debug" if logging.verbose else logging.log_level,
     )
-    anyio.run(_serve, place, transport, reload, backend_options={"use_uvloop": sys.platform != "win32"})
 
 
 async def _serve(place: Place, transport: str, reload: bool) -> None:  # noqa: FBT001 - anyio.run hands on by position

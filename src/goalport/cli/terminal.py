@@ -55,10 +55,11 @@ def say(text: str) -> None:
 
 def _table(records: Sequence[Record]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in records[0]:
+    columns = [column for column in records[0] if any(_cell(record[column]) for record in records)]
+    for column in columns:
         table.add_column(column.replace("_", " "), overflow="fold")
     for record in records:
-        table.add_row(*(Text(_cell(value)) for value in record.values()))
+        table.add_row(*(Text(_cell(record[column])) for column in columns))
     return table
 
 

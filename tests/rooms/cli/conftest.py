@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.cli import main
+from goalport.cli import execute
 
 PROGRAM = Path(sys.executable).with_name("goalport")
 
@@ -39,10 +39,9 @@ def goalport(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
     def run(*arguments: str, stdin: str = "") -> Ran:
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        with pytest.raises(SystemExit) as left:
-            main(arguments)
+        code = execute(arguments)
         printed = capsys.readouterr()
-        return Ran(int(left.value.code or 0), printed.out, printed.err)
+        return Ran(code, printed.out, printed.err)
 
     return run
 

@@ -1,0 +1,157 @@
+import json
+from pathlib import Path
+
+from tests.rooms.cli.conftest import Command
+
+BROKEN = """
+from goalport import Export, UserInput, achieves_goal, action, agent
+
+class Guest: ...
+class Cake: ...
+class Party: ...
+
+@agent(description="Cannot bake")
+class Baker:
+    @action
+    def invite(self, user_input: UserInput) -> Guest:
+        return Guest()
+
+    @achieves_goal(description="Celebrate", export=Export(remote=True, starting_input_types=[UserInput]))
+    @action
+    def celebrate(self, guest: Guest, cake: Cake) -> Party:
+        return Party()
+"""
+LONG = """
+from goalport import tool
+
+@tool(export=True)
+def a_name_that_is_longer_than_some_clients_can_take_it() -> str:
+    \"\"\"Says nothing.\"\"\"
+    return ""
+"""
+
+
+def test_lists_are_lines_with_tabs_in_a_pipe_and_records_as_json(goalport: Command, workspace: Path) -> None:
+    lines = goalport("agents", "--workspace", str(workspace)).out.splitlines()
+    records = json.loads(goalport("agents", "--workspace", str(workspace), "--format", "json").out)
+
+    assert lines[0].split("\t")[:2] == ["agent", "description"]
+    assert lines[1].split("\t")[:2] == ["Hello", "Greet people by their name"]
+    assert [record["agent"] for record in records] == ["Hello"]
+    assert records[0]["goals"] == ["greet"]
+
+
+def test_goals_are_listed_with_the_tools_that_they_are_published_as(goalport: Command, workspace: Path) -> None:
+    (goal,) = json.loads(goalport("goals", "--workspace", str(workspace), "--format", "json").out)
+
+    assert goal["published_as"] == ["greet", "greet_from_guest"]
+    assert goal["starts_from"] == ["UserInput", "Guest"]
+    assert goal["makes"] == "Greeting"
+
+
+def test_goals_that_are_not_published_say_why(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "baker.py").write_text(BROKEN)
+
+    goals = json.loads(goalport("goals", "--workspace", str(workspace), "--agent", "Baker", "--format", "json").out)
+
+    assert [goal["published_as"] for goal in goals] == [[]]
+    assert "Cake" in goals[0]["not_published"]
+
+
+def test_actions_are_listed_with_what_they_need_and_make(goalport: Command, workspace: Path) -> None:
+    actions = json.loads(goalport("actions", "--workspace", str(workspace), "--format", "json").out)
+
+    assert [(each["action"], each["needs"], each["makes"]) for each in actions] == [
+        ("recognise", ["UserInput"], ["Guest"]),
+        ("greet", ["Guest"], ["Greeting"]),
+    ]
+
+
+def test_a_workspace_without_agents_says_how_to_get_one(goalport: Command, tmp_path: Path) -> None:
+    for arguments in (["agents"], ["goals"], ["actions"]):
+        ran = goalport(*arguments, "--workspace", str(tmp_path))
+
+        assert (ran.code, ran.out) == (0, "")
+        assert "There are no agents in " in ran.err
+        assert "goalport new DIR" in ran.err
+
+
+def test_an_agent_that_is_not_there_is_named_with_the_nearest(goalport: Command, workspace: Path) -> None:
+    ran = goalport("goals", "--agent", "Helo", "--workspace", str(workspace))
+
+    assert ran.code == 2
+    assert "Unknown agent 'Helo'. Did you mean Hello?" in ran.err
+
+
+def test_a_plan_is_explained_from_each_start(goalport: Command, workspace: Path) -> None:
+    ran = goalport("plan", "greet", "--workspace", str(workspace))
+
+    assert ran.code == 0
+    first, second = ran.out.split("Hello.greet from ")[1:]
+    assert first.startswith("UserInput:\n")
+    assert "Hello.recognise" in first
+    assert second.startswith("Guest:\n")
+    assert "Hello.recognise" not in second
+
+
+def test_a_plan_can_be_asked_for_from_other_types(goalport: Command, workspace: Path) -> None:
+    ran = goalport("plan", "Hello.greet", "--given", "Guest", "--workspace", str(workspace))
+
+    assert ran.code == 0
+    assert ran.out.startswith("Hello.greet from Guest:\n")
+
+
+def test_where_there_is_no_plan_it_is_said_what_is_missing(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "baker.py").write_text(BROKEN)
+
+    ran = goalport("plan", "celebrate", "--workspace", str(workspace))
+
+    assert ran.code == 1
+    assert "Cake" in ran.out
+
+
+def test_unknown_goals_and_types_are_named_with_the_nearest(goalport: Command, workspace: Path) -> None:
+    goal = goalport("plan", "gret", "--workspace", str(workspace))
+    kind = goalport("plan", "greet", "--given", "Gust", "--workspace", str(workspace))
+
+    assert (goal.code, kind.code) == (2, 2)
+    assert "Unknown goal 'gret'. Did you mean greet" in goal.err
+    assert "Unknown type 'Gust'. Did you mean Guest?" in kind.err
+
+
+def test_check_finds_what_is_wrong_and_what_is_fine(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "baker.py").write_text(BROKEN)
+    (workspace / "agents" / "torn.py").write_text("x = 1\nraise RuntimeError('torn')\n")
+    (workspace / "tools" / "long.py").write_text(LONG)
+
+    ran = goalport("check", "--workspace", str(workspace))
+
+    problems = [line for line in ran.out.splitlines() if line.startswith("problem: ")]
+    warnings = [line for line in ran.out.splitlines() if line.startswith("warning: ")]
+    assert ran.code == 1
+    assert any("torn.py:2: RuntimeError: torn" in line for line in problems)
+    assert any("Baker.celebrate" in line and "Cake" in line for line in problems)
+    assert len(problems) == 2
+    assert any("longer_than" in line for line in warnings)
+    assert ran.out.splitlines()[-1].startswith("2 agents, 2 goals, ")
+
+
+def test_what_only_some_clients_cannot_take_may_be_allowed(goalport: Command, workspace: Path) -> None:
+    (workspace / "tools" / "long.py").write_text(LONG)
+
+    assert goalport("check", "--workspace", str(workspace)).code == 1
+    assert goalport("check", "--workspace", str(workspace), "--allow-warnings").code == 0
+
+
+def test_check_answers_programs_in_json(goalport: Command, workspace: Path) -> None:
+    found = json.loads(goalport("check", "--workspace", str(workspace), "--format", "json").out)
+
+    assert (found["problems"], found["warnings"], found["agents"], found["goals"]) == ([], [], 1, 1)
+    assert {"greet", "greet_from_guest", "roll_dice"} <= set(found["tools"])
+
+
+def test_an_empty_workspace_is_nothing_to_be_content_with(goalport: Command, tmp_path: Path) -> None:
+    ran = goalport("check", "--workspace", str(tmp_path))
+
+    assert ran.code == 1
+    assert "warning: There are no agents in " in ran.out

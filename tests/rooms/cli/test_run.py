@@ -1,0 +1,206 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.rooms.cli.conftest import PROGRAM, Command
+
+SLOW = """
+import threading
+import anyio
+from goalport import OperationContext, UserInput, achieves_goal, action, agent
+
+class Rest: ...
+class Nap: ...
+
+@agent(description="Never done")
+class Sleeper:
+    @achieves_goal(description="Sleep")
+    @action
+    async def sleep(self, user_input: UserInput, context: OperationContext) -> Rest:
+        context.progress("asleep")
+        await anyio.sleep_forever()
+        return Rest()
+
+    @achieves_goal(description="Nap")
+    @action
+    def nap(self, user_input: UserInput, context: OperationContext) -> Nap:
+        context.progress("asleep")
+        threading.Event().wait()
+        return Nap()
+"""
+ODD = """
+from pydantic import BaseModel
+from goalport import UserInput, achieves_goal, action, agent
+
+class Tale(BaseModel):
+    content: str
+
+class Figures(BaseModel):
+    total: int
+
+@agent(description="Odd ones")
+class Odd:
+    @achieves_goal(description="Fail")
+    @action
+    def fail(self, user_input: UserInput) -> Tale:
+        raise RuntimeError("the well is dry")
+
+    @achieves_goal(description="Count")
+    @action
+    def count(self, user_input: UserInput) -> Figures:
+        return Figures(total=len(user_input.content))
+"""
+
+
+def test_the_result_is_on_standard_output_and_the_steps_on_standard_error(goalport: Command, workspace: Path) -> None:
+    ran = goalport("run", "--goal", "greet", "--input", '{"content": "I am Ada."}', "--workspace", str(workspace))
+
+    assert (ran.code, ran.out) == (0, "Hello, Ada!\n")
+    assert ran.err == "1/2 Hello.recognise\n2/2 Hello.greet\n"
+
+
+def test_the_steps_can_be_left_out_and_the_result_be_structured(goalport: Command, workspace: Path) -> None:
+    given = '{"content": "I am Ada."}'
+    ran = goalport("run", "--goal", "greet", "--input", given, "--quiet", "--json", "--workspace", str(workspace))
+
+    assert (json.loads(ran.out), ran.err) == ({"content": "Hello, Ada!"}, "")
+
+
+def test_a_result_without_content_is_printed_as_json(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "odd.py").write_text(ODD)
+
+    ran = goalport("run", "--goal", "count", "--input", '{"content": "four"}', "--workspace", str(workspace))
+
+    assert json.loads(ran.out) == {"total": 4}
+
+
+def test_the_input_may_be_a_file_or_standard_input(goalport: Command, workspace: Path) -> None:
+    file = workspace / "guest.json"
+    file.write_text('{"name": "Bob"}')
+
+    of_file = goalport("run", "--goal", "greet", "--input", f"@{file}", "--workspace", str(workspace))
+    piped = goalport(
+        "run", "--goal", "greet", "--input", "@-", "--workspace", str(workspace), stdin='{"content": "Eve"}'
+    )
+
+    assert (of_file.out, piped.out) == ("Hello, Bob!\n", "Hello, Eve!\n")
+
+
+@pytest.mark.parametrize("goal", ["greet", "Hello.greet", "greet_from_guest"])
+def test_a_goal_is_found_by_each_of_its_names(goalport: Command, workspace: Path, goal: str) -> None:
+    ran = goalport("run", "--goal", goal, "--input", '{"name": "Bob"}', "--workspace", str(workspace))
+
+    assert ran.out == "Hello, Bob!\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("Ada", "was expected to be JSON, not 'Ada'"),
+        ("[1]", "was expected to be a JSON object, not '[1]'"),
+        ("@nowhere.json", "There is no file nowhere.json"),
+        ('{"nam": "Bob"}', "Did you mean 'name'?"),
+        ("{}", "As UserInput: "),
+    ],
+)
+def test_an_input_that_does_not_fit_is_refused_before_anything_runs(
+    goalport: Command, workspace: Path, given: str, message: str
+) -> None:
+    ran = goalport("run", "--goal", "greet", "--input", given, "--workspace", str(workspace))
+
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert "Hello.recognise" not in ran.err
+
+
+def test_a_goal_that_is_not_reached_says_why(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "odd.py").write_text(ODD)
+
+    declined = goalport("run", "--goal", "greet", "--input", '{"content": " "}', "--workspace", str(workspace))
+    failed = goalport("run", "--goal", "fail", "--input", '{"content": ""}', "--workspace", str(workspace))
+
+    assert (declined.code, declined.out, failed.code, failed.out) == (1, "", 1, "")
+    assert "gave nothing; planning again" in declined.err
+    assert "the well is dry" in failed.err
+    assert "Traceback" not in failed.err
+
+
+def test_a_module_that_cannot_be_loaded_is_told_and_the_others_run(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "torn.py").write_text("raise RuntimeError('torn')\n")
+
+    ran = goalport("run", "--goal", "greet", "--input", '{"name": "Bob"}', "--workspace", str(workspace))
+
+    assert (ran.code, ran.out) == (0, "Hello, Bob!\n")
+    assert "torn.py:1: RuntimeError: torn" in ran.err
+
+
+def test_a_workspace_without_agents_has_nothing_to_run(goalport: Command, tmp_path: Path) -> None:
+    ran = goalport("run", "--goal", "greet", "--workspace", str(tmp_path))
+
+    assert ran.code == 2
+    assert "There are no agents in " in ran.err
+
+
+def test_an_unknown_goal_is_named_with_those_that_there_are(goalport: Command, workspace: Path) -> None:
+    ran = goalport("run", "--goal", "dance", "--workspace", str(workspace))
+
+    assert ran.code == 2
+    assert "Unknown goal 'dance'" in ran.err
+    assert "greet" in ran.err
+
+
+@pytest.mark.parametrize("goal", ["sleep", "nap"])
+def test_ctrl_c_ends_the_process_and_the_program(workspace: Path, goal: str) -> None:
+    (workspace / "agents" / "slow.py").write_text(SLOW)
+    arguments = ["run", "--goal", goal, "--input", '{"content": ""}', "--workspace", str(workspace)]
+    running = subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stderr is not None
+        wait_for(running.stderr, "asleep")
+        running.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        out, err = running.communicate(timeout=20)
+    finally:
+        running.kill()
+
+    assert (running.returncode, out) == (130, "")
+    assert "Stopped." in err
+    assert "Traceback" not in err
+    assert time.monotonic() - began < 10
+
+
+def wait_for(stream: IO[str], word: str) -> None:
+    for line in stream:
+        if word in line:
+            return
+    pytest.fail(f"The program ended without saying {word!r}.")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of its own is made the Unix way")
+def test_on_a_terminal_markdown_is_drawn(workspace: Path, home: Path) -> None:
+    import pty
+
+    inside, outside = pty.openpty()
+    arguments = ["run", "--goal", "greet", "--input", '{"name": "**Bob**"}', "--quiet", "--workspace", str(workspace)]
+    done = subprocess.run(
+        [PROGRAM, *arguments],
+        stdout=outside,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(outside)
+    drawn = os.read(inside, 10_000).decode()
+    os.close(inside)
+
+    assert done.returncode == 0
+    assert "Bob" in drawn
+    assert "**" not in drawn

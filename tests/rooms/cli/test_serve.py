@@ -1,0 +1,114 @@
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from tests.rooms.cli.conftest import PROGRAM, Command
+
+PATIENCE = 30
+
+
+@contextmanager
+def serving(workspace: Path, *options: str) -> Generator[tuple[str, "subprocess.Popen[str]"]]:
+    """A server on a free port: its URL, and its process."""
+    arguments = ["serve", "--workspace", str(workspace), "--port", "0", *options]
+    server = subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        for line in server.stderr:
+            if ready := re.match(r"goalport ready on (\S+)", line):
+                yield ready[1], server
+                return
+        pytest.fail("The server ended before it was ready.")
+    finally:
+        server.kill()
+        server.communicate(timeout=PATIENCE)
+
+
+async def greeting(target: str | StdioServerParameters) -> object:
+    with anyio.fail_after(PATIENCE):
+        async with Client(target) as client:
+            result = await client.call_tool("greet", {"content": "I am Ada"})
+            return result.structured_content
+
+
+async def test_a_new_workspace_is_served_over_http(workspace: Path) -> None:
+    with serving(workspace) as (url, _):
+        assert await greeting(url) == {"content": "Hello, Ada!"}
+
+
+async def test_a_new_workspace_is_served_over_stdio_however_loud_its_modules_are(workspace: Path) -> None:
+    (workspace / "agents" / "loud.py").write_text("import os\nprint('HERE I AM')\nos.system('echo ME TOO')\n")
+
+    arguments = ["serve", "--workspace", str(workspace), "--transport", "stdio"]
+
+    assert await greeting(StdioServerParameters(command=str(PROGRAM), args=arguments)) == {"content": "Hello, Ada!"}
+
+
+def test_over_stdio_only_the_protocol_is_on_standard_output(program: Command, workspace: Path) -> None:
+    (workspace / "agents" / "loud.py").write_text("print('HERE I AM')\n")
+
+    ran = program("serve", "--workspace", str(workspace), "--transport", "stdio")
+
+    assert (ran.code, ran.out) == (0, "")
+    assert "HERE I AM" in ran.err
+    assert "greet" in ran.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server(workspace: Path, number: signal.Signals) -> None:
+    with serving(workspace) as (_, server):
+        server.send_signal(number)
+        out, err = server.communicate(timeout=PATIENCE)
+
+    assert server.returncode == 0
+    assert out == ""
+    assert "Traceback" not in err
+
+
+async def test_options_overrule_the_settings(workspace: Path) -> None:
+    (workspace / "server" / "settings.toml").write_text('name = "house"\nport = 1\nhost = "203.0.113.1"\n')
+
+    with serving(workspace, "--host", "127.0.0.1", "--stateless", "--log-level", "warning") as (url, _):
+        assert url.startswith("http://127.0.0.1:")
+        assert await greeting(url) == {"content": "Hello, Ada!"}
+
+
+def test_a_port_in_use_is_told_in_one_line(program: Command, workspace: Path) -> None:
+    with serving(workspace) as (url, _):
+        port = url.rpartition(":")[2].removesuffix("/mcp")
+        ran = program("serve", "--workspace", str(workspace), "--port", port)
+
+    assert ran.code == 1
+    assert port in ran.err.splitlines()[-1]
+    assert ran.err.splitlines()[-1].startswith("error: ")
+
+
+def test_a_workspace_without_agents_is_served_and_says_how_to_get_one(tmp_path: Path) -> None:
+    arguments = ["serve", "--workspace", str(tmp_path), "--port", "0"]
+    with subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        said = ""
+        while "goalport ready on" not in said and (line := server.stderr.readline()):
+            said += line
+        server.terminate()
+        server.communicate(timeout=PATIENCE)
+
+    assert "goalport ready on" in said
+    assert "goalport new" in said
+
+
+def test_the_environment_is_read(program: Command, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "GOALPORT_PORT", "many")
+
+    ran = program("serve", "--workspace", str(workspace))
+
+    assert ran.code == 1
+    assert "GOALPORT_PORT" in ran.err
