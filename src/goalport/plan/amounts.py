@@ -6,6 +6,7 @@ and fewer steps among plans of one cost: `Scale.weight` says both in one integer
 """
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,8 +15,8 @@ from functools import lru_cache
 
 __all__ = ["BadAmount", "Scale", "checked_cost", "checked_value", "total"]
 
-STEP_BITS = 40
-"""Room for the number of steps below the cost; no search can reach a plan of 2**40 steps."""
+STEP_BITS = 24
+"""Room for the number of steps below the cost; no search can reach a plan of 2**24 steps."""
 
 
 class BadAmount(ValueError):
@@ -61,12 +62,18 @@ class Scale:
 
 
 def total(amounts: Iterable[float]) -> float:
-    """The sum, rounded once at the end."""
+    """The sum, rounded once at the end; never infinite."""
+    return _total(tuple(filter(None, amounts)))
+
+
+@lru_cache(maxsize=4096)
+def _total(amounts: tuple[float, ...]) -> float:
+    # A process plans after every action, and the plans of one agent add up the same few sums again and again.
     exact = sum((Fraction(*_ratio(amount)) for amount in amounts), Fraction(0))
     try:
         return float(exact)
     except OverflowError:
-        return math.inf if exact > 0 else -math.inf
+        return sys.float_info.max if exact > 0 else -sys.float_info.max
 
 
 @lru_cache(maxsize=4096)

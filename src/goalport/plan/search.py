@@ -14,7 +14,7 @@ from typing import NamedTuple
 from goalport.plan.amounts import total
 from goalport.plan.facts import Fact
 from goalport.plan.known_plans import KnownPlan
-from goalport.plan.landmarks import Cut, Landmarks
+from goalport.plan.landmarks import Bound, Landmarks
 from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
 from goalport.plan.reasons import Reliance
@@ -84,6 +84,8 @@ def best_plan(problem: Problem) -> Plan | NoPlan:
 def reliances(problem: Problem, found: Plan) -> list[Reliance]:
     """The unknown facts that a plan stands on, in the order in which it needs them."""
     unknown = set(problem.start.unknown)
+    if not unknown:
+        return []
     relied_on: list[Reliance] = []
     for taker in (*found.steps, found.goal):
         relied_on += [Reliance(fact, value, taker.name) for fact, value in taker.requires.items() if fact in unknown]
@@ -139,9 +141,9 @@ class Node(NamedTuple):
     path: tuple[int, ...]
     cost: int
     state: int
-    cuts: tuple[Cut, ...]
+    bound: Bound
+    """Of the state, or of the state before it while nobody has looked: most nodes are never worth a closer look."""
     completed: bool
-    """Whether the cuts are all that can be found; a node that nobody looks at is not worth finding them."""
 
 
 class Search:
@@ -153,7 +155,7 @@ class Search:
         self._task = task
         self._until = until
         self._landmarks = Landmarks(task)
-        self._open = [Node(0, (), 0, task.start, (), completed=False)]
+        self._open = [Node(0, (), 0, task.start, self._landmarks.none, completed=False)]
         self._best: dict[int, tuple[int, tuple[int, ...]]] = {task.start: (0, ())}
 
     def run(self) -> tuple[int, ...] | None:
@@ -175,32 +177,22 @@ class Search:
         return None
 
     def _complete(self, node: Node) -> None:
-        """Put a node back with all its cuts, or drop it if it leads nowhere."""
-        inherited = [cut for cut in node.cuts if node.path[-1] not in cut.steps] if node.path else []
-        cuts = self._landmarks.completed(node.state, inherited)
-        if cuts is not None:
-            estimate = node.cost + sum(cut.weight for cut in cuts)
-            heappush(self._open, node._replace(estimate=estimate, cuts=cuts, completed=True))
+        """Put a node back with all that can be said of what is to come, or drop it if it leads nowhere."""
+        known = node.bound.after(node.path[-1]) if node.path else node.bound
+        bound = self._landmarks.completed(node.state, known)
+        if bound is not None:
+            heappush(self._open, node._replace(estimate=node.cost + bound.total, bound=bound, completed=True))
 
     def _expand(self, node: Node) -> None:
-        """Offer the states that one step leads to, each with what its way costs at least by the cuts known so far."""
-        state, paid = node.state, _paid(node.cuts)
+        state, weights, left = node.state, self._task.weights, node.bound.left
         for index, step in enumerate(self._task.steps):
-            if state & step.required == step.required and step.given & ~state:
-                cost = node.cost + self._task.weights[index]
-                path = (*node.path, index)
+            if step.applicable(state) and step.given & ~state:
+                cost, path = node.cost + weights[index], (*node.path, index)
                 after = step.after(state)
                 known = self._best.get(after)
                 if known is None or (cost, path) < known:
                     self._best[after] = cost, path
-                    estimate = node.estimate + self._task.weights[index] - paid.get(index, 0)
-                    heappush(self._open, Node(estimate, path, cost, after, node.cuts, completed=False))
-
-
-def _paid(cuts: Sequence[Cut]) -> dict[int, int]:
-    """What each step pays of the cuts: those that contain it are no cuts of the state after it."""
-    paid: dict[int, int] = {}
-    for cut in cuts:
-        for index in cut.steps:
-            paid[index] = paid.get(index, 0) + cut.weight
-    return paid
+                    # The cuts that hold the step have paid for it, and are no cuts of what comes after it.
+                    heappush(
+                        self._open, Node(node.estimate + left[index], path, cost, after, node.bound, completed=False)
+                    )

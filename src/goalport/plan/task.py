@@ -132,10 +132,10 @@ class Relevance:
 
 
 def _step(move: Move, numbers: Mapping[int, int]) -> Step:
-    needs = tuple(numbers[literal] for literal in move.needs if literal in numbers)
-    gives = tuple(numbers[literal] for literal in move.gives if literal in numbers)
-    takes = (numbers[literal] for literal in move.takes if literal in numbers)
-    return Step(move.operator, needs, gives, required=_bits(needs), given=_bits(gives), kept=~_bits(takes))
+    needs = tuple([numbers[literal] for literal in move.needs if literal in numbers])
+    gives = tuple([numbers[literal] for literal in move.gives if literal in numbers])
+    takes = [numbers[literal] for literal in move.takes if literal in numbers]
+    return Step(move.operator, needs, gives, _bits(needs), _bits(gives), ~_bits(takes))
 
 
 def _bits(numbers: Iterable[int]) -> int:
