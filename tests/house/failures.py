@@ -14,6 +14,7 @@ EDGES = {
     ),
     "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
     "src/goalport/serve/": (1, "a bug in one request must become an answer, and leave the others alone"),
+    "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
     "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),
 }
 """The only places that may catch everything: how often (None: it is their work), and why it is right there."""

@@ -50,7 +50,33 @@ PLANNED = frozenset(
     ]
 )
 """The plan of the house; a name beyond it is a decision."""
-EXPORTED: list[str] = []
+EXPORTED = [
+    "ActionContext",
+    "AgentInvocation",
+    "AgentPlatform",
+    "AgentProcess",
+    "Blackboard",
+    "Budget",
+    "Export",
+    "McpToolExport",
+    "Named",
+    "OperationContext",
+    "ProcessOptions",
+    "ProcessStatus",
+    "Provided",
+    "SomeOf",
+    "Tool",
+    "ToolGroup",
+    "ToolObject",
+    "UserInput",
+    "achieves_goal",
+    "action",
+    "agent",
+    "component",
+    "condition",
+    "cost",
+    "tool",
+]
 """What users have today. Taking one away breaks them; adding one is a promise."""
 HEAVY = "anthropic mcp openai pydantic_ai sqlalchemy starlette uvicorn"
 

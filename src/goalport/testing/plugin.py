@@ -39,10 +39,10 @@ def agent_platform(goalport_workspace: Workspace) -> AgentPlatform:
 
 @pytest.fixture
 def mcp_client(request: pytest.FixtureRequest) -> McpClient:
-    """Open MCP clients in memory, for the workspace under test: `async with mcp_client() as client`.
+    """Clients in memory, of the workspace under test or of agents that are given.
 
-    `mcp_client(Hello(), services=[…])` serves just these agents; keyword arguments go to `AgentPlatform`, and those in
-    `options` to `mcp.Client`.
+    `async with mcp_client() as client` connects to the workspace; `mcp_client(Hello(), services=[…])` serves just these
+    agents: keyword arguments go to `AgentPlatform`, and those in `options` to `mcp.Client`.
     """
 
     @asynccontextmanager
