@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["Departure", "NoticeDepartures", "departure_of"]
 
 _KEY: Final = "goalport.departure"
+_VERSION: Final = b"mcp-protocol-version"
 
 
 class Departure:
@@ -45,13 +47,13 @@ def departure_of(context: ServerRequestContext[Any, Any]) -> Departure | None:
 
 
 class NoticeDepartures:
-    """Puts a `Departure` into the scope of each POST."""
+    """Puts a `Departure` into the scope of each handshake-era POST."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["method"] != "POST" or _is_modern(scope):
             await self._app(scope, receive, send)
             return
         departure = scope[_KEY] = Departure()
@@ -69,3 +71,9 @@ class NoticeDepartures:
             return message
 
         await self._app(scope, watched_receive, watched_send)
+
+
+def _is_modern(scope: Scope) -> bool:
+    """Whether the SDK itself watches the connection: in the era without sessions, closing it is how one cancels."""
+    version = next((value for name, value in scope["headers"] if name == _VERSION), b"")
+    return version.decode("latin-1") in MODERN_PROTOCOL_VERSIONS

@@ -16,8 +16,8 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
             return f"{goal} cannot be reached from what was given. {_sentence(reason)} Call it with other input."
         case Failed(reason, caller_mistake=True):
             return reason
-        case Failed(reason, tried):
-            return f"{goal} failed. {_sentence(reason)}{_attempts(tried)} Calling it again unchanged may fail again."
+        case Failed(reason):
+            return f"{goal} failed. {_sentence(reason)} Calling it again unchanged may fail again."
         case Terminated(reason):
             return f"{goal} was ended before it was done. {_sentence(reason)} Nothing goes on."
         case Killed(reason):
@@ -32,6 +32,3 @@ def _sentence(text: str) -> str:
         return ""
     return stripped if stripped[-1] in ".!?…" else f"{stripped}."
 
-
-def _attempts(tried: tuple[str, ...]) -> str:
-    return f" Tried: {', '.join(tried)}." if tried else ""
