@@ -1,0 +1,61 @@
+"""`python -m benchmarks`: measure, and print the tables as Markdown.
+
+Each table is a module beside this one; what is common to them is in `report` and `servers`.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.calls import calls, crowd
+from benchmarks.loop import loop
+from benchmarks.planning import planning
+from benchmarks.report import Table, machine, write_json, write_page
+from benchmarks.servers import ROOT
+from benchmarks.startup import startup
+
+TABLES: dict[str, Callable[..., Table]] = {
+    "calls": calls,
+    "crowd": crowd,
+    "loop": loop,
+    "planner": planning,
+    "startup": startup,
+}
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def main() -> None:
+    """Measure what was asked for: all tables, unless some are named."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure goalport.")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)}; default: all")
+    parser.add_argument(
+        "--quick", action="store_true", help="a short run that shows that all works; its numbers mean little"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables here too, as JSON")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/performance.md")
+    options = parser.parse_args()
+    unknown = [name for name in options.tables if name not in TABLES]
+    if unknown:
+        parser.error(f"there is no table {unknown[0]!r}; the tables are {', '.join(TABLES)}")
+    if options.quick and options.write_docs:
+        parser.error("--write-docs wants a full run: leave --quick out")
+    tables = [_made(name, quick=options.quick) for name in options.tables or TABLES]
+    if options.json:
+        write_json(tables, options.json)
+    if options.write_docs:
+        write_page(tables, PAGE)
+
+
+def _made(name: str, *, quick: bool) -> Table:
+    began = time.perf_counter()
+    table = TABLES[name](quick=quick)
+    print(f"{table.markdown}\n", flush=True)
+    print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    return table
+
+
+if __name__ == "__main__":
+    print(f"{machine()}\n", flush=True)
+    main()

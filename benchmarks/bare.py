@@ -1,0 +1,77 @@
+"""What goalport is measured against: the SDK's low-level server with one constant tool. `python -m benchmarks.bare`.
+
+As shipped it runs as the SDK's examples do: asyncio, h11, the collector's defaults. `--tuned` gives it all that
+goalport gives itself below the handler: uvloop, httptools, a frozen heap, the schema by name, no tracing middleware.
+"""
+
+import argparse
+import gc
+from collections.abc import Mapping
+from typing import Any
+
+import uvicorn
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+
+from benchmarks.listening import listen
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+OUTPUT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOL = Tool(name="greet", description="Greet a person", input_schema=SCHEMA, output_schema=OUTPUT)
+ANSWER = CallToolResult(
+    content=[TextContent(type="text", text='{"text":"Hello, Ada!"}')], structured_content={"text": "Hello, Ada!"}
+)
+
+
+async def list_tools(_context: ServerRequestContext[Any], _params: PaginatedRequestParams | None) -> ListToolsResult:
+    return ListToolsResult(tools=[TOOL])
+
+
+async def call_tool(_context: ServerRequestContext[Any], _params: CallToolRequestParams) -> CallToolResult:
+    return ANSWER
+
+
+def schema_of(name: str) -> Mapping[str, Any] | None:
+    return SCHEMA if name == TOOL.name else None
+
+
+def as_shipped() -> Server[Any]:
+    return Server("bare", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def tuned() -> Server[Any]:
+    server: Server[Any] = Server(
+        "tuned", get_tool_input_schema=schema_of, on_list_tools=list_tools, on_call_tool=call_tool
+    )
+    server.middleware.clear()
+    return server
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.bare")
+    parser.add_argument("--tuned", action="store_true")
+    tune: bool = parser.parse_args().tuned
+    server = tuned() if tune else as_shipped()
+    config = uvicorn.Config(
+        server.streamable_http_app(),
+        loop="uvloop" if tune else "asyncio",
+        http="httptools" if tune else "h11",
+        log_level="warning",
+    )
+    if tune:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+    uvicorn.Server(config).run(sockets=[listen()])
+
+
+if __name__ == "__main__":
+    main()

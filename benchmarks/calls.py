@@ -1,0 +1,142 @@
+"""The tables of calls over HTTP: one-action goals against the same tool elsewhere, and many calls at once.
+
+All servers are up side by side and take turns, so that whatever else the machine does hits each of them. One process
+makes the load (`load`), one at a time answers it.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+
+from benchmarks.load import Job, Measured
+from benchmarks.report import Table
+from benchmarks.servers import BENCHMARKS, FASTMCP, ROOT, Server, goalport_serves, started
+from benchmarks.wire import ERAS, HANDSHAKE
+
+__all__ = ["calls", "crowd"]
+
+OURS = "goalport"
+OTHERS = {
+    "SDK as shipped": [sys.executable, "-m", "benchmarks.bare"],
+    "SDK tuned": [sys.executable, "-m", "benchmarks.bare", "--tuned"],
+    "FastMCP": [str(FASTMCP), str(BENCHMARKS / "fastmcp_server.py")],
+}
+AIMS = {"SDK as shipped": "≥ 1.0", "SDK tuned": "≥ 0.75", "FastMCP": "≥ 1.3"}
+_MEDIANS = (
+    "Medians of {rounds} rounds of {seconds:g} s. *ratio*: goalport's calls per second over this server's, median over"
+    " the rounds. *CPU*: the server's processor time per call; the load took {client:.0f} µs of its own, on the other"
+    " core. goalport keeps its processes in memory; it has no SQLite store yet."
+)
+_SERVERS = (
+    "*SDK as shipped*: the MCP SDK's low-level server with a constant tool, on asyncio and h11. *SDK tuned*: the same"
+    " with what goalport gives itself: uvloop, httptools, a frozen heap, `get_tool_input_schema`, no tracing"
+    " middleware. *FastMCP*: a typed function, served by its `http_app` as it is."
+)
+
+Load = Callable[[Job], Measured]
+Cell = tuple[str, int]
+"""An era and a number of connections."""
+
+
+@dataclass(frozen=True)
+class _Length:
+    rounds: int
+    seconds: float
+    warm_up: float
+
+
+def calls(*, quick: bool = False) -> Table:
+    """The table of `tools/call` of a one-action goal against other servers."""
+    length = _Length(1, 0.1, 0.02) if quick else _Length(7, 0.6, 0.1)
+    cells = [(era, connections) for era in ERAS for connections in (1, 16)]
+    with ExitStack() as open_ones:
+        servers = [open_ones.enter_context(started(name, command)) for name, command in _commands().items()]
+        measured = _in_turn(servers, cells, length, open_ones.enter_context(loading()))
+    rows = [_row(measured, cell, server.name) for cell in cells for server in servers]
+    client = median(each.client_cpu for each in measured[cells[-1], OURS])
+    notes = [_MEDIANS.format(rounds=length.rounds, seconds=length.seconds, client=client), _SERVERS]
+    if not FASTMCP.is_file():
+        notes.append("FastMCP was left out: `make clients` prepares it.")
+    columns = ("era", "connections", "server", "calls/s", "p50 ms", "p99 ms", "CPU µs", "ratio", "aim")
+    return Table("calls", "`tools/call` of a one-action goal", columns, rows, notes)
+
+
+def crowd(*, quick: bool = False) -> Table:
+    """The table of many calls at once of a goal that sleeps."""
+    many, seconds = (20, 0.1) if quick else (200, 1.0)
+    job = Job(0, 0, "", "sleep", {"seconds": seconds}, "Slept", connections=many, calls=1)
+    with started(OURS, goalport_serves(BENCHMARKS / "workspace")) as server, loading() as load:
+        load(replace(job, port=server.port, pid=server.pid, era=HANDSHAKE, connections=2))
+        found = {era: load(replace(job, port=server.port, pid=server.pid, era=era)) for era in ERAS}
+    rows = [
+        (era, f"{each.seconds:.2f} s", f"{each.p50:.0f} ms", f"{each.longest:.0f} ms", str(each.errors))
+        for era, each in found.items()
+    ]
+    columns = ("era", "all answered in", "p50", "slowest", "errors")
+    return Table("crowd", f"{many} calls at once of a goal that sleeps {seconds:g} s", columns, rows)
+
+
+@contextmanager
+def loading() -> Generator[Load]:
+    """The process that makes the load, as a function of a job."""
+    command = [sys.executable, "-m", "benchmarks.load"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        writer, reader = process.stdin, process.stdout
+
+        def load(job: Job) -> Measured:
+            writer.write(json.dumps(asdict(job)) + "\n")
+            writer.flush()
+            answer = reader.readline()
+            if not answer:
+                raise RuntimeError(f"The load ended in the middle of {job}; standard error says why.")
+            return Measured(**json.loads(answer))
+
+        yield load
+        writer.close()
+
+
+def _commands() -> dict[str, list[str]]:
+    commands = {OURS: goalport_serves(BENCHMARKS / "workspace"), **OTHERS}
+    if not FASTMCP.is_file():
+        del commands["FastMCP"]
+    return commands
+
+
+def _in_turn(
+    servers: Sequence[Server], cells: Sequence[Cell], length: _Length, load: Load
+) -> dict[tuple[Cell, str], list[Measured]]:
+    found: dict[tuple[Cell, str], list[Measured]] = {(cell, each.name): [] for cell in cells for each in servers}
+    job = Job(0, 0, "", "greet", {"name": "Ada"}, "Hello, Ada!", seconds=length.seconds, warm_up=length.warm_up)
+    for turn in range(length.rounds):
+        for cell in cells:
+            for number in range(len(servers)):
+                server = servers[(turn + number) % len(servers)]
+                era, connections = cell
+                done = load(replace(job, port=server.port, pid=server.pid, era=era, connections=connections))
+                if done.errors or not done.calls:
+                    raise RuntimeError(f"{server.name} gave {done.errors} wrong answers in {done.calls}, {cell}.")
+                found[cell, server.name].append(done)
+    return found
+
+
+def _row(measured: dict[tuple[Cell, str], list[Measured]], cell: Cell, name: str) -> list[str]:
+    own, found = measured[cell, OURS], measured[cell, name]
+    ratio = median(ours.throughput / theirs.throughput for ours, theirs in zip(own, found, strict=True))
+    cpu = [each.server_cpu for each in found if each.server_cpu is not None]
+    return [
+        cell[0],
+        str(cell[1]),
+        name,
+        f"{median(each.throughput for each in found):.0f}",
+        f"{median(each.p50 for each in found):.2f}",
+        f"{median(each.p99 for each in found):.1f}",
+        f"{median(cpu):.0f}" if cpu else "",
+        "" if name == OURS else f"{ratio:.2f}",
+        AIMS.get(name, ""),
+    ]

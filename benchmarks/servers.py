@@ -1,0 +1,105 @@
+"""Servers as processes: started, found ready, asked for their memory, ended.
+
+Above are the tables that measure them. Nothing here outlives the block that started it.
+"""
+
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+__all__ = ["BENCHMARKS", "FASTMCP", "GOALPORT", "ROOT", "Server", "goalport_serves", "started"]
+
+BENCHMARKS = Path(__file__).parent
+ROOT = BENCHMARKS.parent
+GOALPORT = str(Path(sys.executable).with_name("goalport"))
+FASTMCP = ROOT / "tests" / "clients" / ".venvs" / "fastmcp" / "bin" / "python"
+"""The Python that `make clients` prepares for FastMCP."""
+_READY = re.compile(r"ready on http://127\.0\.0\.1:(\d+)/mcp")
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that answers."""
+
+    name: str
+    pid: int
+    port: int
+    seconds: float
+    """From its start until it said that it was ready."""
+    said: tuple[str, ...]
+    """The lines on standard error until then."""
+
+    @property
+    def memory(self) -> float:
+        """Resident MB; 0 where the machine does not tell."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        except OSError:
+            return 0.0
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return int(found[1]) / 1024 if found else 0.0
+
+
+def goalport_serves(workspace: Path) -> list[str]:
+    """The command that serves a workspace on a free port."""
+    return [GOALPORT, "serve", "--workspace", str(workspace), "--host", "127.0.0.1", "--port", "0"]
+
+
+@contextmanager
+def started(name: str, command: Sequence[str]) -> Generator[Server]:
+    """A server that runs until the block ends. Raises `RuntimeError` with its last words when it does not get ready."""
+    with tempfile.TemporaryDirectory() as scratch:
+        places = {"HOME": scratch, "GOALPORT_DATA_DIR": f"{scratch}/data", "NO_COLOR": "1"}
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | places, cwd=ROOT
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        assert process.stderr is not None
+        reader = Thread(target=_copy, args=(process.stderr, lines), daemon=True)
+        reader.start()
+        try:
+            said = _until_ready(name, lines)
+            port = _READY.search(said[-1])
+            assert port is not None
+            yield Server(name, process.pid, int(port[1]), time.perf_counter() - began, said)
+        finally:
+            _end(process)
+            reader.join(timeout=5)
+
+
+def _copy(stream: IO[str], lines: "queue.Queue[str]") -> None:
+    # Read to the end: a full pipe would stop the server that writes into it.
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
+def _until_ready(name: str, lines: "queue.Queue[str]") -> tuple[str, ...]:
+    said: list[str] = []
+    until = time.perf_counter() + _PATIENCE
+    while line := lines.get(timeout=max(0.0, until - time.perf_counter())):
+        said.append(line)
+        if _READY.search(line):
+            return tuple(said)
+    raise RuntimeError(f"{name} ended before it was ready:\n{''.join(said[-20:])}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,52 @@
+"""The benchmarks measure nothing here; that they run is all that is tested."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import Table, write_page
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "performance.md"
+TABLES = ("calls", "crowd", "loop", "planner", "startup")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_table_can_be_measured(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks", name, "--quick", "--json", str(tmp_path / "found.json")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    (table,) = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["tables"]
+    assert table["name"] == name
+    assert all(len(row) == len(table["columns"]) for row in table["rows"])
+    assert "| --- |" in done.stdout
+
+
+def test_a_table_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    command = [sys.executable, "-m", "benchmarks", "speed"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in TABLES)
+
+
+def test_a_measured_table_takes_its_place_on_the_page_and_leaves_the_others(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    write_page([Table("loop", "Loop", ("what", "takes"), [("one", "7 µs")])], page)
+    written, before = page.read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8")
+    assert "| one | 7 µs |" in written
+    assert _between(written, "calls") == _between(before, "calls")
+
+
+def test_a_page_without_a_place_for_a_table_is_an_error(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- machine --><!-- /machine -->", encoding="utf-8")
+    with pytest.raises(ValueError, match="<!-- loop -->"):
+        write_page([Table("loop", "Loop", ("what",), [("one",)])], page)
+
+
+def _between(text: str, name: str) -> str:
+    return text.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
