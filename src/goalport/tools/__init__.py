@@ -4,6 +4,8 @@ The room knows nothing of agents, models or servers. Above it, `ai` offers tools
 other servers' tools, and `serve` publishes exports; below it are only the errors.
 """
 
+from typing import TYPE_CHECKING
+
 from goalport.tools.definition import Tool
 from goalport.tools.exports import McpToolExport
 from goalport.tools.groups import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver
@@ -22,7 +24,10 @@ from goalport.tools.naming import (
 )
 from goalport.tools.objects import ToolObject, tools_of
 from goalport.tools.problems import argument_problems, listed
-from goalport.tools.results import ContentBlock, ToolResult
+from goalport.tools.results import ToolResult
+
+if TYPE_CHECKING:
+    from mcp_types import ContentBlock as ContentBlock
 
 __all__ = [
     "ContentBlock",
@@ -51,3 +56,12 @@ __all__ = [
     "tools_of",
     "upper",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`ContentBlock` is MCP's, and is imported by those who ask for it."""
+    if name == "ContentBlock":
+        from mcp_types import ContentBlock
+
+        return ContentBlock
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, cast
 
-from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 from typing_extensions import is_typeddict
@@ -18,12 +17,10 @@ from goalport.errors import DeclarationError, ToolError
 from goalport.tools.arguments import UNREADABLE
 from goalport.tools.places import place_of, type_hints
 from goalport.tools.problems import argument_problems
-from goalport.tools.results import ToolResult
+from goalport.tools.results import ToolResult, block_types
 from goalport.tools.schemas import PlainSchema
 
 __all__ = ["Output", "read_output"]
-
-_PASS_THROUGH = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, ToolResult)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def _not_as_declared(problems: str) -> ToolError:
 
 def _is_object(declared: object) -> bool:
     kind: Any = getattr(declared, "__origin__", declared)
-    if not inspect.isclass(kind) or issubclass(kind, _PASS_THROUGH):
+    if not inspect.isclass(kind) or issubclass(kind, (ToolResult, *block_types())):
         return False
     return issubclass(kind, BaseModel) or is_dataclass(kind) or is_typeddict(kind)
 

@@ -46,7 +46,8 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
 
 
 def _line(path: str, message: str) -> str:
-    cut = message if len(message) <= _MESSAGE_LIMIT else f"{message[:_MESSAGE_LIMIT]}…"
+    words = " ".join(message[: 2 * _MESSAGE_LIMIT].split())
+    cut = words if len(words) <= _MESSAGE_LIMIT else f"{words[:_MESSAGE_LIMIT]}…"
     return f"{path}: {cut}" if path else cut
 
 
@@ -57,7 +58,7 @@ def _reason(kind: str, path: str, message: str, came: object, known: Collection[
         case "extra_forbidden" | "unexpected_keyword_argument":
             return f"unknown.{_offer(path, known)}"
         case _:
-            words = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            words = " ".join(message.removeprefix("Value error, ").removeprefix("Assertion failed, ").split())
             return f"{words.replace('Input should', 'should', 1)}; came {_SHOWN.repr(came)}"
 
 
@@ -98,4 +99,9 @@ def _inside(place: object, step: int | str) -> tuple[object] | None:
 
 
 def _spelled(steps: Iterable[int | str]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{_name(step)}" for step in steps).removeprefix(".")
+
+
+def _name(step: str) -> str:
+    """A caller's field name as it may stand in a line."""
+    return step if step.isprintable() and len(step) <= _SHOWN.maxstring else _SHOWN.repr(step)

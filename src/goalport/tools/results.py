@@ -1,22 +1,30 @@
 """What a tool gave: text for a model, content blocks, and the object behind them.
 
 Knows nothing of the tool that gave it. The wire's content blocks are the only thing of MCP that the room uses, and they
-pass through as they are.
+pass through as they are. Their library is imported when the first result is made: it takes longer to import than all of
+goalport, and most commands make none.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeGuard, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
-from mcp_types import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, core_schema, to_json
 
 from goalport.errors import ToolError
 
-__all__ = ["ContentBlock", "ToolResult", "is_content"]
+if TYPE_CHECKING:
+    from mcp_types import ContentBlock
 
-_BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+__all__ = ["ToolResult", "block_types", "is_content"]
+
+
+def block_types() -> tuple[type, ...]:
+    """The classes of MCP's content blocks."""
+    from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+
+    return TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class ToolResult:
 
     text: str = ""
     """What a model reads."""
-    blocks: tuple[ContentBlock, ...] = ()
+    blocks: "tuple[ContentBlock, ...]" = ()
     """Images, audio, resources and texts, in the order in which they are to be shown; they come after `text`."""
     artifact: object = None
     """The object that the text describes, for code that calls the tool; no model sees it."""
@@ -34,9 +42,9 @@ class ToolResult:
     """The result as JSON data that is valid against the tool's output schema; None when the tool declares none."""
 
     @property
-    def content(self) -> tuple[ContentBlock, ...]:
+    def content(self) -> "tuple[ContentBlock, ...]":
         """Text and blocks as blocks: what goes over the wire. There is at least one."""
-        texts = (TextContent(type="text", text=self.text),) if self.text or not self.blocks else ()
+        texts = (_block(self.text),) if self.text or not self.blocks else ()
         return (*texts, *self.blocks)
 
     @classmethod
@@ -74,13 +82,18 @@ class ToolResult:
             case _:
                 return cls(text=_json(value), artifact=value)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
+        """In the eyes of pydantic an object with nothing inside: the blocks' types may not be imported yet."""
+        return core_schema.is_instance_schema(cls)
 
-def is_content(value: object) -> TypeGuard[ContentBlock]:
+
+def is_content(value: object) -> "TypeGuard[ContentBlock]":
     """Whether a value is a content block of MCP."""
-    return isinstance(value, _BLOCKS)
+    return isinstance(value, block_types())
 
 
-def _blocks(value: object) -> tuple[ContentBlock, ...] | None:
+def _blocks(value: object) -> "tuple[ContentBlock, ...] | None":
     """The blocks that a value consists of, strings among them as text; None when it is something else."""
     if is_content(value):
         return (value,)
@@ -92,7 +105,9 @@ def _blocks(value: object) -> tuple[ContentBlock, ...] | None:
     return tuple(_block(part) for part in parts)
 
 
-def _block(part: object) -> ContentBlock:
+def _block(part: object) -> "ContentBlock":
+    from mcp_types import TextContent
+
     return part if is_content(part) else TextContent(type="text", text=str(part))
 
 
