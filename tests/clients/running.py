@@ -15,6 +15,9 @@ from typing import IO
 CLIENTS = Path(__file__).parent
 ROOT = CLIENTS.parents[1]
 NODE_PACKAGES = CLIENTS / "node" / "node_modules"
+CONFORMANCE = str(NODE_PACKAGES / "@modelcontextprotocol/conformance/dist/index.js")
+INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
+MCP_REMOTE = str(NODE_PACKAGES / "mcp-remote/dist/proxy.js")
 GOALPORT = str(Path(sys.executable).with_name("goalport"))
 READY = re.compile(r"goalport ready on (?P<address>http://127\.0\.0\.1:\d+)/mcp")
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.running import NODE_PACKAGES, Served, run
-
-SUITE = str(NODE_PACKAGES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")
+from tests.clients.running import CONFORMANCE, Served, run
 
 
 def complaints(results: Path) -> list[str]:
@@ -28,6 +26,6 @@ def test_every_scenario_that_a_revision_requires_passes(
 ) -> None:
     results = tmp_path / "results"
     url = conformance.target("http")[0]
-    command = [node, SUITE, "server", "--url", url, "--requirements", revision, "--output-dir", str(results)]
+    command = [node, CONFORMANCE, "server", "--url", url, "--requirements", revision, "--output-dir", str(results)]
     suite = run(command, tmp_path, seconds=240)
     assert suite.returncode == 0, "\n".join([*complaints(results), suite.stdout[-4000:], suite.stderr[-2000:]])

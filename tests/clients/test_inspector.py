@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.clients.conversation import check_goal, text_of
-from tests.clients.running import NODE_PACKAGES, ROOT, Served, run
+from tests.clients.running import INSPECTOR, ROOT, Served, run
 
-INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
 WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("legacy", "modern")]
 ERAS = ["legacy", "modern"]
 Inspect = Callable[..., dict[str, Any]]

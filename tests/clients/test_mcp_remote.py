@@ -8,16 +8,14 @@ from mcp import Client, StdioServerParameters
 
 from tests.clients.conversation import check
 from tests.clients.python_client import MODES, report_of
-from tests.clients.running import NODE_PACKAGES, Served, environment
-
-BRIDGE = str(NODE_PACKAGES / "mcp-remote" / "dist" / "proxy.js")
+from tests.clients.running import MCP_REMOTE, Served, environment
 
 
 @pytest.mark.parametrize(("transport", "era"), [("http", "legacy"), ("http", "modern"), ("sse", "legacy")])
 async def test_the_conversation_passes_through_mcp_remote(
     node: str, served: Served, tmp_path: Path, transport: str, era: str
 ) -> None:
-    arguments = [BRIDGE, served.target(transport)[0], "--allow-http", "--transport", f"{transport}-only"]
+    arguments = [MCP_REMOTE, served.target(transport)[0], "--allow-http", "--transport", f"{transport}-only"]
     bridge = StdioServerParameters(command=node, args=arguments, env=environment(tmp_path))
     with anyio.fail_after(60):
         report = await report_of(Client(bridge, mode=MODES[era]))
