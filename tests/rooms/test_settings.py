@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,13 @@ def test_keys_that_cannot_be_used_are_not_shown_either(
 
     assert message.startswith("environment variable GOALPORT_STATE_KEYS: state_keys should ")
     assert "hush" not in message
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
+
+    documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted([*documented, "workspace"]) == sorted(Settings.model_fields)
 
 
 def test_settings_do_not_change(workspace: Path) -> None:

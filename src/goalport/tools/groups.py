@@ -50,9 +50,11 @@ class ToolGroup:
             )
 
     @classmethod
-    def of(cls, role: str, *objects: object, description: str = "") -> "ToolGroup":
+    def of(
+        cls, role: str, *objects: object, description: str = "", permissions: Iterable[Permission] = ()
+    ) -> "ToolGroup":
         """A group of functions, tools, tool objects and objects with `@tool` methods."""
-        return cls(role, tools_of(*objects), description)
+        return cls(role, tools_of(*objects), description, permissions=frozenset(permissions))
 
 
 class Requirement(Protocol):

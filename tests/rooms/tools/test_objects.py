@@ -221,7 +221,7 @@ def test_a_group_without_a_name_is_called_as_its_role() -> None:
     group = ToolGroup.of("math", Calculator(), description="Sums.")
 
     assert (group.name, group.role, group.description, group.version) == ("math", "math", "Sums.", "0.1.0")
-    assert ToolGroup("math", (), permissions=frozenset({Permission.HOST_ACCESS})).permissions == {"host_access"}
+    assert ToolGroup.of("math", permissions=[Permission.HOST_ACCESS]).permissions == {"host_access"}
 
 
 def test_a_resolver_finds_the_first_group_of_a_role_and_reports_the_others() -> None:
