@@ -141,7 +141,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         agent, found = self.agents.goal(goal)
         return foresee(self.agents.scope(agent), found, given, self.groups)
 
-    def starting_types(self, goal: str | Goal) -> tuple[type, ...]:
+    def starting_types(self, goal: str | Goal) -> tuple[object, ...]:
         """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""
         agent, found = self.agents.goal(goal)
         return starting_types(self.agents.scope(agent), found, self.groups)
