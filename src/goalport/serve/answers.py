@@ -6,18 +6,19 @@
 import json
 from dataclasses import dataclass
 
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from goalport.process import AgentProcess, Completed, Outcome
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output, Wire, failed, text_block
+from goalport.serve.texts import plain
 
 __all__ = ["Answers", "error_wire", "result_uri"]
 
 
 def error_wire(text: str) -> Wire:
     """A failure that a model is to read."""
-    return failed(text_block(text))
+    return failed(text_block(plain(text)))
 
 
 def result_uri(process_id: str) -> str:
@@ -41,6 +42,18 @@ class Answers:
             "goalport/actions": len(process.history),
         }
         return wire
+
+    def fitting(self, tool: str, wire: Wire) -> Wire:
+        """The answer of an exported tool, unless it is too big or no text: such a tool has no result to read later."""
+        try:
+            size = len(to_json(wire))
+        except PydanticSerializationError as error:
+            return error_wire(f"The result of {tool} cannot be written: {error}.")
+        if size <= self.max_bytes:
+            return wire
+        return error_wire(
+            f"The result of {tool} takes {size:,} bytes and an answer may have {self.max_bytes:,}. Ask for less."
+        )
 
     def _end(self, tool: str, output: Output, process: AgentProcess, outcome: Outcome) -> Wire:
         if not isinstance(outcome, Completed):

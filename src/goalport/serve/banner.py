@@ -11,17 +11,17 @@ from goalport.tools import Tool, ToolResult
 __all__ = ["banner"]
 
 _RULE: Final = "~" * 48
+_STARTED: Final = datetime.now(UTC)
 
 
 def banner(server: str) -> Tool:
     """A tool without arguments that answers with six lines."""
-    started = datetime.now(UTC)
     lines = [
         _RULE,
         f"Goalport MCP server {server!r}, asynchronous",
         f"Goalport {__version__}",
         f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}",
-        f"Up since {started:%Y-%m-%d %H:%M:%S} UTC",
+        f"Up since {_STARTED:%Y-%m-%d %H:%M:%S} UTC",
         _RULE,
     ]
     answer = ToolResult.of({"type": "banner", "mode": "ASYNC", "lines": lines})

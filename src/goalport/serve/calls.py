@@ -4,7 +4,6 @@ Every failure becomes an answer here: the caller's mistakes and the goal's failu
 own bugs as one sentence for it and a trace for the log.
 """
 
-import logging
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ from goalport.errors import BadInput, UnknownName
 from goalport.serve.answers import error_wire
 from goalport.serve.callers import current_caller
 from goalport.serve.departures import departure_of
+from goalport.serve.edge import Broken, answer_of
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.output import Wire
@@ -27,7 +27,6 @@ from goalport.serve.watching import outcome_of
 
 __all__ = ["call_tool"]
 
-_log = logging.getLogger(__name__)
 _KEY = "goalport/idempotencyKey"
 _LONGEST_NAME = 100
 
@@ -41,14 +40,11 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
         raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, serving.publication.tools)))
     with serving.call():
         try:
-            return await _answer(context, published, params)
+            return await answer_of(params.name, _answer(context, published, params))
         except BadInput as error:
             return error_wire(str(error))
-        except MCPError:
-            raise
-        except Exception as bug:
-            _log.exception("The call of %s broke.", params.name)
-            return error_wire(f"{params.name} failed: {_in_words(bug)}. The server's log says more.")
+        except Broken as broken:
+            return error_wire(broken.message)
 
 
 async def _answer(context: Context, published: PublishedTool, params: CallToolRequestParams) -> HandlerResult:
@@ -57,7 +53,8 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
             return await _reach(context, published, params)
         case FunctionTool():
             with _ended_by_departure(context):
-                return await published.call(params.arguments or {})
+                wire = await published.call(params.arguments or {})
+                return context.lifespan_context.answers.fitting(params.name, wire)
         case RawTool():
             with _ended_by_departure(context):
                 return await published.handler(context, params)
@@ -92,8 +89,3 @@ def _ended_by_departure(context: Context) -> anyio.CancelScope:
     if departure is not None:
         departure.then(scope.cancel)
     return scope
-
-
-def _in_words(bug: Exception) -> str:
-    text = str(bug).strip().splitlines()
-    return f"{type(bug).__name__}: {text[0]}" if text else type(bug).__name__

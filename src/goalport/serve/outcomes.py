@@ -31,4 +31,3 @@ def _sentence(text: str) -> str:
     if not stripped:
         return ""
     return stripped if stripped[-1] in ".!?…" else f"{stripped}."
-

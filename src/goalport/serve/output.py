@@ -119,8 +119,9 @@ def _told(value: object) -> str | None:
 def _is_blocks(kind: object) -> bool:
     """Whether a type is made of content blocks, alone, in a union or in a list, perhaps among texts."""
     members = _members(kind)
+    texts = [each for each in members if each is str]
     blocks = [each for each in members if isinstance(each, type) and issubclass(each, BLOCKS)]
-    return bool(blocks) and all(each in blocks or each is str for each in members)
+    return bool(blocks) and len(texts) + len(blocks) == len(members)
 
 
 def _members(kind: object) -> list[object]:

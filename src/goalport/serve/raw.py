@@ -6,7 +6,7 @@ has is within reach. goalport adds nothing but its place in the lists and an ans
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from mcp.server.context import ServerRequestContext
 from mcp.shared.uri_template import UriTemplate
@@ -40,6 +40,16 @@ __all__ = [
 ]
 
 Context = ServerRequestContext[Any, Any]
+
+
+class _Serving(Protocol):
+    """What the state of a server does for raw handlers."""
+
+    changes: Changes
+
+    async def republish(self, *kinds: Kind) -> None: ...
+
+
 Wire = dict[str, Any]
 CallTool = Callable[[Context, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult | Wire]]
 GetPrompt = Callable[[Context, GetPromptRequestParams], Awaitable[GetPromptResult | InputRequiredResult | Wire]]
@@ -106,14 +116,14 @@ def raw_template(template: ResourceTemplate, handler: ReadResource) -> RawTempla
 
 
 async def changed(context: Context, *kinds: Kind) -> None:
-    """Tell every client that lists changed: "tools", "prompts", "resources"."""
-    await _changes(context).announce(*kinds)
+    """Publish anew and tell every client which lists changed: "tools", "prompts", "resources"."""
+    await _serving(context).republish(*kinds)
 
 
 async def resource_updated(context: Context, uri: str) -> None:
     """Tell the clients that asked for it that a resource changed."""
-    await _changes(context).updated(uri)
+    await _serving(context).changes.updated(uri)
 
 
-def _changes(context: Context) -> Changes:
-    return cast("Changes", context.lifespan_context.changes)
+def _serving(context: Context) -> _Serving:
+    return cast("_Serving", context.lifespan_context)

@@ -12,6 +12,7 @@ from goalport.domain import Agent, type_name
 from goalport.errors import UnknownName
 from goalport.process import AgentProcess, Completed
 from goalport.serve.callers import current_caller
+from goalport.serve.edge import answer_of
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.output import Output
 from goalport.serve.pictures import picture_of
@@ -28,13 +29,13 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     serving, uri = context.lifespan_context, str(params.uri)
     raw = serving.publication.resources.get(uri)
     if raw is not None:
-        return await raw.handler(context, params)
+        return await answer_of(uri, raw.handler(context, params))
     place = place_of(uri)
     if place is not None:
         return _own(serving, uri, place)
     for template in serving.publication.templates:
         if template.matches(uri):
-            return await template.handler(context, params)
+            return await answer_of(uri, template.handler(context, params))
     raise _not_found(uri)
 
 

@@ -33,6 +33,7 @@ from goalport import __version__
 from goalport.errors import UnknownName
 from goalport.serve import calls, completion, news, resources
 from goalport.serve.connections import set_log_level, without_deprecations
+from goalport.serve.edge import answer_of
 from goalport.serve.prompts import GoalPrompt
 from goalport.serve.sealing import sealing_keys
 from goalport.serve.serving import Context, Serving
@@ -142,7 +143,7 @@ async def _get_prompt(context: Context, params: GetPromptRequestParams) -> Handl
         raise MCPError(INVALID_PARAMS, str(UnknownName("prompt", params.name[:100], prompts)))
     if isinstance(published, GoalPrompt):
         return published.message(params.arguments or {})
-    return await published.handler(context, params)
+    return await answer_of(params.name, published.handler(context, params))
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:

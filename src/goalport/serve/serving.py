@@ -15,7 +15,7 @@ from goalport.errors import UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
 from goalport.serve.answers import Answers
-from goalport.serve.changes import Changes
+from goalport.serve.changes import Changes, Kind
 from goalport.serve.publication import Publication, publish
 from goalport.serve.runs import Runs
 from goalport.settings import Settings
@@ -43,8 +43,12 @@ class Serving:
         """Serve a workspace that was loaded anew; calls that are open finish with what they began with."""
         self.platform.load(workspace)
         self.workspace = workspace
-        self.publication = publish(self.platform, workspace, self.settings)
-        await self.changes.announce("tools", "prompts", "resources")
+        await self.republish("tools", "prompts", "resources")
+
+    async def republish(self, *kinds: Kind) -> None:
+        """Publish what platform and workspace offer now, and tell the clients which lists changed."""
+        self.publication = publish(self.platform, self.workspace, self.settings)
+        await self.changes.announce(*kinds)
 
     def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
         """A process of this caller; None when it is unknown or somebody else's, which nobody else shall learn."""

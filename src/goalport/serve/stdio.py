@@ -25,7 +25,8 @@ async def serve_stdio(platform: AgentPlatform, workspace: Workspace, settings: S
     log_to_stderr(settings)
     tell(report_of(serving.publication, platform, settings, None))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, platform)
+        if sys.platform != "win32":
+            tasks.start_soon(_stop_on_signal, platform)
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
         await _finish(serving)

@@ -25,6 +25,7 @@ from goalport.serve.connections import log_level_of, progress_wanted, send_log
 from goalport.serve.departures import departure_of
 from goalport.serve.progress import Meter
 from goalport.serve.runs import Run, Watch
+from goalport.serve.texts import one_line
 
 __all__ = ["outcome_of"]
 
@@ -93,10 +94,10 @@ class _News:
     async def _tell(self, event: Event) -> None:
         step = self._meter.after(event)
         if step is not None and self._progress:
-            await self._context.session.report_progress(step.progress, step.total, step.message)
+            await self._context.session.report_progress(step.progress, step.total, one_line(step.message))
         level, words = _level_of(event), in_words(event)
         if words and _LEVELS.index(level) >= self._least:
-            await send_log(self._context.session, level, words, self._context.request_id)
+            await send_log(self._context.session, level, one_line(words), self._context.request_id)
 
 
 def _level_of(event: Event) -> LoggingLevel:
