@@ -1,62 +1,85 @@
-"""What `goalport connect` prints, used as it is: a host that reads it reaches the server.
-
-The hosts themselves are not here; most of them are built on the TypeScript SDK, so its client stands for them.
-"""
+"""What `goalport connect` writes, read by the clients themselves as far as a machine without a screen can have them."""
 
 import json
-from collections.abc import Sequence
+import re
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx2
 import pytest
+from mcp import Client, StdioServerParameters
 
-from tests.clients.conversation import check
-from tests.clients.running import CLIENTS, GOALPORT, INSPECTOR, MCP_REMOTE, Served, run
+from tests.clients.running import GOALPORT, NODE_PACKAGES, Served, environment, run, started
 
-HOSTS = ["claude-desktop", "claude-code", "cursor", "vscode"]
+INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
+BRIDGE = str(NODE_PACKAGES / "mcp-remote" / "dist" / "proxy.js")
+MCPO_READY = re.compile(r"Uvicorn running on (?P<address>http://127\.0\.0\.1:\d+)")
 
 
-def printed(served: Served, scratch: Path, client: str, transport: str) -> dict[str, Any]:
-    """The configuration file of a client, as the command prints it."""
-    command = [GOALPORT, "connect", client, "--workspace", str(served.workspace), "--transport", transport]
-    if transport == "http":
-        command += ["--url", *served.target("http")]
-    done = run(command, scratch)
+def connected(client: str, served: Served, scratch: Path, transport: str) -> Path:
+    """The file that the command writes for a client, for a server that runs or one that the client starts."""
+    workspace = scratch if transport == "http" else served.workspace
+    where = ["--url", served.target("http")[0]] if transport == "http" else ["--transport", "stdio"]
+    done = run([GOALPORT, "connect", client, "--write", "--yes", *where, "--workspace", str(workspace)], scratch)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return next(path for path in scratch.rglob("*.json") if str(path) in done.stderr)
 
 
-def started_by(node: str, entry: dict[str, Any]) -> Sequence[str]:
-    """What the TypeScript client is told, to do what a host does with an entry of its configuration."""
-    if "url" in entry:
-        return ["http", "legacy", entry["url"]]
-    command, arguments = entry["command"], entry["args"]
-    if command == "npx":
-        # npx fetches the newest mcp-remote; the one that the lock names is here already.
-        assert arguments[:2] == ["-y", "mcp-remote"]
-        command, arguments = node, [MCP_REMOTE, *arguments[2:]]
-    return ["stdio", "legacy", command, *arguments]
+def entry(file: Path) -> dict[str, Any]:
+    (servers,) = json.loads(file.read_text(encoding="utf-8")).values()
+    return servers["goalport"]
 
 
-@pytest.mark.parametrize("transport", ["http", "stdio"])
-@pytest.mark.parametrize("host", HOSTS)
-def test_the_configuration_of_a_host_leads_to_the_server(
-    node: str, served: Served, tmp_path: Path, host: str, transport: str
-) -> None:
-    configuration = printed(served, tmp_path, host, transport)
-    entry = configuration["servers" if host == "vscode" else "mcpServers"]["goalport"]
-    client = run([node, str(CLIENTS / "node" / "client_1.mjs"), *started_by(node, entry)], tmp_path)
-    assert client.returncode == 0, client.stderr
-    check(json.loads(client.stdout), "legacy")
+async def names_of(target: StdioServerParameters | str) -> set[str]:
+    with anyio.fail_after(60):
+        async with Client(target) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
 
 
-@pytest.mark.parametrize("transport", ["http", "stdio"])
-def test_the_inspector_takes_the_configuration_that_is_made_for_it(
-    node: str, served: Served, tmp_path: Path, transport: str
-) -> None:
-    file = tmp_path / "inspector.json"
-    file.write_text(json.dumps(printed(served, tmp_path, "inspector", transport)))
-    where = ["--config", str(file), "--server", "goalport"]
-    inspector = run([node, INSPECTOR, "--cli", *where, "--method", "tools/list", "--format", "json", "-q"], tmp_path)
-    assert inspector.returncode == 0, inspector.stderr
-    assert "shout" in {tool["name"] for tool in json.loads(inspector.stdout)["result"]["tools"]}
+def test_the_inspector_takes_its_file(node: str, served: Served, tmp_path: Path) -> None:
+    file = connected("inspector", served, tmp_path, "http")
+
+    arguments = ["--cli", "--config", str(file), "--method", "tools/list", "--format", "json", "--quiet"]
+    done = run([node, INSPECTOR, *arguments], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "shout" in {tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]}
+
+
+def test_mcpo_takes_its_file(mcpo: str, served: Served, tmp_path: Path) -> None:
+    file = connected("mcpo", served, tmp_path, "http")
+
+    command = [mcpo, "--host", "127.0.0.1", "--port", "0", "--config", str(file)]
+    with started(command, MCPO_READY, environment(tmp_path)) as ready:
+        answer = httpx2.post(
+            f"{ready['address']}/goalport/shout", json={"text": "good morning", "times": 2}, timeout=30
+        )
+
+    assert (answer.status_code, answer.json()) == (200, "GOOD MORNING GOOD MORNING!")
+
+
+async def test_claude_desktop_reaches_a_server_through_mcp_remote(node: str, served: Served, tmp_path: Path) -> None:
+    told = entry(connected("claude-desktop", served, tmp_path, "http"))
+    assert (told["command"], told["args"][:2]) == ("npx", ["-y", "mcp-remote"])
+
+    # npx would fetch the package that is here already.
+    bridge = StdioServerParameters(command=node, args=[BRIDGE, *told["args"][2:]], env=environment(tmp_path))
+
+    assert "shout" in await names_of(bridge)
+
+
+async def test_claude_desktop_starts_a_server_of_its_own(served: Served, tmp_path: Path) -> None:
+    told = entry(connected("claude-desktop", served, tmp_path, "stdio"))
+
+    # A desktop starts programs in a folder and with a path of its own.
+    alone = StdioServerParameters(**told, env={"HOME": str(tmp_path), "PATH": "/usr/bin"}, cwd="/")
+
+    assert "shout" in await names_of(alone)
+
+
+@pytest.mark.parametrize("client", ["cursor", "vscode", "claude-code"])
+async def test_editors_are_told_the_address_of_the_server(client: str, served: Served, tmp_path: Path) -> None:
+    told = entry(connected(client, served, tmp_path, "http"))
+
+    assert "shout" in await names_of(told["url"])

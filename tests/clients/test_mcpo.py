@@ -2,41 +2,26 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.clients.running import GOALPORT, Served, environment, run, started
+from tests.clients.running import Served, environment, started
 
 READY = re.compile(r"Uvicorn running on (?P<address>http://127\.0\.0\.1:\d+)")
 KINDS = {"http": ["--server-type", "streamable-http"], "sse": ["--server-type", "sse"], "stdio": []}
 
 
-def command_of(mcpo: str, served: Served, kind: str, scratch: Path) -> list[str]:
-    """How mcpo is told of the server: on its command line, or by the file that `goalport connect` prints."""
-    listening = [mcpo, "--host", "127.0.0.1", "--port", "0"]
-    if kind != "configured":
-        return [*listening, *KINDS[kind], "--", *served.target(kind)]
-    url = served.target("http")[0]
-    printed = run([GOALPORT, "connect", "mcpo", "--workspace", str(served.workspace), "--url", url], scratch)
-    file = scratch / "mcpo.json"
-    file.write_text(printed.stdout)
-    return [*listening, "--config", str(file)]
-
-
-@pytest.fixture(scope="module", params=[*KINDS, "configured"])
+@pytest.fixture(scope="module", params=KINDS)
 def bridge(
     request: pytest.FixtureRequest, mcpo: str, served: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx2.Client]:
-    """An HTTP client of an mcpo that reaches the small workspace in one of four ways."""
-    kind = str(request.param)
-    scratch = tmp_path_factory.mktemp("mcpo")
-    # With a file of several servers, each has a path of its own.
-    path = "/goalport" if kind == "configured" else ""
+    """An HTTP client of an mcpo that reaches the small workspace in one of three ways."""
+    transport = str(request.param)
+    command = [mcpo, "--host", "127.0.0.1", "--port", "0", *KINDS[transport], "--", *served.target(transport)]
     with (
-        started(command_of(mcpo, served, kind, scratch), READY, environment(scratch)) as ready,
-        httpx2.Client(base_url=ready["address"] + path, timeout=30) as client,
+        started(command, READY, environment(tmp_path_factory.mktemp("mcpo"))) as ready,
+        httpx2.Client(base_url=ready["address"], timeout=30) as client,
     ):
         yield client
 
