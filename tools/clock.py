@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from difflib import get_close_matches
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from pydantic import Field
 
 from goalport import tool
 from goalport.errors import ToolError
@@ -14,8 +17,7 @@ class Moment:
     """A point in time as people in one place read it."""
 
     zone: str
-    iso: str
-    """Date, time and offset from UTC in ISO 8601."""
+    iso: Annotated[str, Field(description="Date, time and offset from UTC in ISO 8601.")]
     weekday: str
 
 
@@ -23,10 +25,9 @@ class Moment:
 class Span:
     """What lies between two dates."""
 
-    days: int
-    """Negative when the second date is the earlier one."""
-    weeks: int
-    remaining_days: int
+    days: Annotated[int, Field(description="Negative when the second date is the earlier one.")]
+    weeks: Annotated[int, Field(description="Whole weeks, never negative.")]
+    remaining_days: Annotated[int, Field(description="Days beyond the whole weeks.")]
 
 
 @tool(export=True, title="Current time", read_only=True, open_world=False)

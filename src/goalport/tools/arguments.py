@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from goalport.errors import BadInput, DeclarationError
 from goalport.tools.places import place_of, type_hints
-from goalport.tools.problems import argument_problems, listed
+from goalport.tools.problems import argument_problems, listed, shortened
 from goalport.tools.schemas import PlainSchema
 
 __all__ = ["UNREADABLE", "Arguments", "read_arguments"]
@@ -54,7 +54,7 @@ class Arguments:
         try:
             filled = self.model.model_validate(dict(arguments))
         except ValidationError as error:
-            raise BadInput(listed(argument_problems(error, arguments, self.names))) from None
+            raise BadInput(listed(shortened(argument_problems(error, arguments, self.names)))) from None
         positional: list[object] = []
         named: dict[str, object] = {}
         for field, parameter in self.parameters.items():

@@ -16,7 +16,7 @@ from goalport.tools.functions import FunctionHandler
 from goalport.tools.marks import ToolMark, mark_of
 from goalport.tools.outputs import read_output
 from goalport.tools.places import docstring_of, place_of
-from goalport.tools.problems import listed, schema_problems
+from goalport.tools.problems import listed, schema_problems, shortened
 from goalport.tools.results import ToolResult
 
 __all__ = ["Tool"]
@@ -59,7 +59,7 @@ class Tool:
         """Run the tool. Bad arguments and failures are results with `is_error`, in words for the model that called."""
         try:
             if not self.checks_arguments and (problems := schema_problems(self.input_schema, arguments)):
-                return ToolResult.of_error(listed(problems))
+                return ToolResult.of_error(listed(shortened(problems)))
             return await self.handler(arguments)
         except (BadInput, ToolError) as error:
             return ToolResult.of_error(str(error))

@@ -16,7 +16,7 @@ from typing_extensions import is_typeddict
 from goalport.errors import DeclarationError, ToolError
 from goalport.tools.arguments import UNREADABLE
 from goalport.tools.places import place_of, type_hints
-from goalport.tools.problems import argument_problems
+from goalport.tools.problems import argument_problems, shortened
 from goalport.tools.results import ToolResult, block_types
 from goalport.tools.schemas import PlainSchema
 
@@ -39,7 +39,7 @@ class Output:
             plain = self.adapter.dump_python(kept, mode="json", by_alias=True, warnings="error")
             text = self.adapter.dump_json(kept, by_alias=True).decode()
         except ValidationError as error:
-            raise _not_as_declared("; ".join(argument_problems(error, value, ()))) from error
+            raise _not_as_declared("; ".join(shortened(argument_problems(error, value, ())))) from error
         except PydanticSerializationError as error:
             raise _not_as_declared(" ".join(str(error).split())) from error
         return ToolResult(text=text, artifact=kept, structured=plain)

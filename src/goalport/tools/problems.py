@@ -5,16 +5,20 @@ Turns what pydantic and JSON Schema report into those lines. It decides nothing:
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from reprlib import Repr
 from typing import Any, cast
 
 from pydantic import ValidationError
 
-__all__ = ["argument_problems", "listed", "schema_problems"]
+__all__ = ["argument_problems", "listed", "schema_problems", "shortened"]
 
 _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
 _MESSAGE_LIMIT = 300
+_MOST_LINES = 20
+_MOST_ERRORS = 5_000
+"""Beyond this, describing each error would keep the event loop from its other work."""
 
 
 def listed(problems: Iterable[str]) -> str:
@@ -22,8 +26,16 @@ def listed(problems: Iterable[str]) -> str:
     return "The arguments need correcting:\n" + "\n".join(f"- {problem}" for problem in problems)
 
 
+def shortened(problems: Sequence[str]) -> tuple[str, ...]:
+    """As many as a reader takes in, and how many more there are."""
+    more = len(problems) - _MOST_LINES
+    return (*problems[:_MOST_LINES], f"and {more} more") if more > 0 else tuple(problems)
+
+
 def argument_problems(error: ValidationError, arguments: object, known: Collection[str]) -> tuple[str, ...]:
     """One line per field that pydantic refused; `known` are the names that the top level may have."""
+    if error.error_count() > _MOST_ERRORS:
+        return (f"{error.error_count()} values do not fit the schema",)
     lines: dict[str, list[str]] = {}
     for each in error.errors(include_url=False, include_context=False):
         path = _path(each["loc"], arguments, missing=each["type"] == "missing")
@@ -41,7 +53,8 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
 
     # An empty registry: a schema of somebody else's must not make us fetch what it refers to.
     validator: Any = Draft202012Validator(dict(schema), registry=EMPTY_REGISTRY)
-    found = sorted(validator.iter_errors(dict(arguments)), key=lambda each: list(map(str, each.absolute_path)))
+    errors = islice(validator.iter_errors(dict(arguments)), _MOST_ERRORS)
+    found = sorted(errors, key=lambda each: list(map(str, each.absolute_path)))
     return tuple(_line(_spelled(each.absolute_path), each.message) for each in found)
 
 

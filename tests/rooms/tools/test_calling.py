@@ -134,6 +134,19 @@ async def test_a_huge_argument_is_shown_only_in_part() -> None:
     assert len(result.text) < 300
 
 
+async def test_of_very_many_mistakes_some_are_told_and_the_rest_counted() -> None:
+    def add(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    some = await call(add, numbers=["x"] * 25)
+    many = await call(add, numbers=["x"] * 100_000)
+
+    assert len(some.text.splitlines()) == 1 + 20 + 1
+    assert some.text.endswith("- and 5 more")
+    assert many.text == "The arguments need correcting:\n- 100000 values do not fit the schema"
+    assert (await raw(NUMBERS).call({"a": ["x"] * 25})).text.endswith("- and 5 more")
+
+
 async def test_nothing_runs_when_the_arguments_are_wrong() -> None:
     ran: list[int] = []
 
@@ -306,6 +319,7 @@ def raw(schema: Mapping[str, object]) -> Tool:
     return Tool("raw", "Echo.", schema, echo)
 
 
+NUMBERS = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "number"}}}}
 NUMBER = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"], "additionalProperties": False}
 
 

@@ -3,9 +3,11 @@
 import functools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
+from pydantic import Field
 
 from goalport.errors import DeclarationError
 from goalport.tools import McpToolExport, Tool, ToolGroup, ToolObject, ToolResult, prefixed, tool, tools_of
@@ -52,6 +54,19 @@ def makes_plain() -> Plain:
     return Plain()
 
 
+@dataclass
+class Holder:
+    thing: Callable[[], int]
+
+
+def makes_holder() -> Holder:
+    return Holder(lambda: 1)
+
+
+def discriminated(kind: int = Field(1, discriminator="x")) -> int:
+    return kind
+
+
 def yields() -> Iterator[int]:
     yield 1
 
@@ -77,6 +92,8 @@ class Calculator:
         (elsewhere, "'Missing' is not there", "not under TYPE_CHECKING"),
         (garbled, "annotations that are types", "Write it as a type"),
         (makes_plain, "a return type that can be given to a model", "ToolResult.of_artifact"),
+        (makes_holder, "a return type that can be given to a model", "Give its fields types that JSON can express"),
+        (discriminated, "a signature that a JSON Schema can describe", "Simplify the annotations or defaults."),
         (yields, "it is a generator", "Return a list instead of yielding."),
         (streams, "it is a generator", "Return a list instead of yielding."),
         (Calculator.add, "a type for the parameter 'self'", "Tool.from_instance(Calculator())"),
