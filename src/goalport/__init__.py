@@ -1,25 +1,11 @@
 """Goalport plans and runs typed agents and publishes their goals as MCP tools.
 
-What an agent's author needs is here; everything else is imported by room.
+What an agent's author needs is here; everything else is imported by room. A name is looked up when it is first used, so
+that what needs one room only, such as the help of the command line, loads no other. `__init__.pyi` beside this
+file tells type checkers the same.
 """
 
-from goalport.blackboard import Blackboard
-from goalport.domain import (
-    Export,
-    Named,
-    Provided,
-    SomeOf,
-    UserInput,
-    achieves_goal,
-    action,
-    agent,
-    component,
-    condition,
-    cost,
-)
-from goalport.platform import AgentInvocation, AgentPlatform
-from goalport.process import ActionContext, AgentProcess, Budget, OperationContext, ProcessOptions, ProcessStatus
-from goalport.tools import McpToolExport, Tool, ToolGroup, ToolObject, tool
+from importlib import import_module
 
 __version__ = "0.1.0"
 
@@ -50,3 +36,35 @@ __all__ = [
     "cost",
     "tool",
 ]
+
+_ROOMS = {
+    "blackboard": ["Blackboard"],
+    "domain": [
+        "Export",
+        "Named",
+        "Provided",
+        "SomeOf",
+        "UserInput",
+        "achieves_goal",
+        "action",
+        "agent",
+        "component",
+        "condition",
+        "cost",
+    ],
+    "platform": ["AgentInvocation", "AgentPlatform"],
+    "process": ["ActionContext", "AgentProcess", "Budget", "OperationContext", "ProcessOptions", "ProcessStatus"],
+    "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
+}
+
+
+def __getattr__(name: str) -> object:
+    room = next((room for room, names in _ROOMS.items() if name in names), None)
+    if room is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{room}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

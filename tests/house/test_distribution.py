@@ -1,5 +1,6 @@
 """What a wheel contains, what the package offers at its root, and what importing it costs."""
 
+import ast
 import subprocess
 import sys
 import zipfile
@@ -114,6 +115,12 @@ def test_the_root_offers_exactly_the_pinned_names() -> None:
     offered = list(getattr(goalport, "__all__", ()))
     assert offered == EXPORTED == sorted(EXPORTED)
     assert [name for name in offered if not hasattr(goalport, name)] == []
+
+
+def test_type_checkers_are_told_of_the_same_names_as_the_interpreter() -> None:
+    declared = ast.parse((ROOT / "src/goalport/__init__.pyi").read_text())
+    told = [alias.asname for node in ast.walk(declared) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(filter(None, told)) == EXPORTED
 
 
 def test_the_pinned_names_are_in_the_plan() -> None:

@@ -1,0 +1,32 @@
+from goalport.blackboard import Blackboard as Blackboard
+from goalport.domain import (
+    Export as Export,
+    Named as Named,
+    Provided as Provided,
+    SomeOf as SomeOf,
+    UserInput as UserInput,
+    achieves_goal as achieves_goal,
+    action as action,
+    agent as agent,
+    component as component,
+    condition as condition,
+    cost as cost,
+)
+from goalport.platform import AgentInvocation as AgentInvocation, AgentPlatform as AgentPlatform
+from goalport.process import (
+    ActionContext as ActionContext,
+    AgentProcess as AgentProcess,
+    Budget as Budget,
+    OperationContext as OperationContext,
+    ProcessOptions as ProcessOptions,
+    ProcessStatus as ProcessStatus,
+)
+from goalport.tools import (
+    McpToolExport as McpToolExport,
+    Tool as Tool,
+    ToolGroup as ToolGroup,
+    ToolObject as ToolObject,
+    tool as tool,
+)
+
+__version__: str
