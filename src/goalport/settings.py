@@ -13,7 +13,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from dotenv import dotenv_values
 from pydantic import (
     BeforeValidator,
     ByteSize,
@@ -27,6 +26,7 @@ from pydantic import (
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
+    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -152,9 +152,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a folder of secrets is not a source of ours
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         workspace = _workspace_in(init_settings())
-        dotenv = DotEnvSettingsSource(settings_cls, env_file=workspace / _ENV_FILE, env_file_encoding="utf-8")
         file = InitSettingsSource(settings_cls, _read_file(workspace))
-        return init_settings, env_settings, dotenv, file
+        return init_settings, env_settings, _dotenv(settings_cls, workspace), file
 
 
 def load_settings(workspace: Path, **options: Any) -> Settings:
@@ -175,6 +174,10 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
     for name, nearest in _misspelt(os.environ):
         _log.warning("The environment variable %s is not a setting. Did you mean %s?", name, nearest)
     return settings
+
+
+def _dotenv(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
+    return DotEnvSettingsSource(settings, env_file=workspace / _ENV_FILE, env_file_encoding="utf-8")
 
 
 def _read_file(workspace: Path) -> dict[str, object]:
@@ -226,11 +229,10 @@ def _origin(name: str, workspace: Path, options: Mapping[str, object]) -> str:
     variable = f"{_PREFIX}{name.upper()}"
     if name in options:
         return "option"
-    if any(each.upper() == variable and value for each, value in os.environ.items()):
+    if name in EnvSettingsSource(Settings)():
         return f"environment variable {variable}"
-    env_file = workspace / _ENV_FILE
-    if any(each.upper() == variable and value for each, value in dotenv_values(env_file).items()):
-        return f"{env_file}, {variable}"
+    if name in _dotenv(Settings, workspace)():
+        return f"{workspace / _ENV_FILE}, {variable}"
     return str(workspace / SETTINGS_FILE)
 
 
