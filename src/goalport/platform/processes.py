@@ -58,7 +58,8 @@ class Processes:
         process = AgentProcess(new_id(), scope, options, inputs.caller, surroundings)
         process.goals = _chosen(scope, inputs.goals)
         process.subscribe(self.audience)
-        process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
+        if process.heard:
+            process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         _put(process, inputs)
         self._repository.save(process)
         task = loop.create_task(drive(process), name=process.id)
@@ -85,9 +86,10 @@ class Processes:
 
     def _limiter(self, loop: asyncio.AbstractEventLoop) -> CapacityLimiter:
         # A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
-        if loop not in self._limiters:
-            self._limiters[loop] = CapacityLimiter(self._max_threads)
-        return self._limiters[loop]
+        known = self._limiters.get(loop)
+        if known is None:
+            known = self._limiters[loop] = CapacityLimiter(self._max_threads)
+        return known
 
     def _ended(self, process: AgentProcess, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)

@@ -4,6 +4,7 @@ A process is data plus the news of its changes. It plans and invokes nothing its
 it, watches from outside: a watcher that goes away leaves the process as it is.
 """
 
+import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -93,7 +94,7 @@ class AgentProcess:
         self.finished_at: datetime | None = None
         self.end_requested: Outcome | None = None
         self._cancel_scope = anyio.CancelScope()
-        self._settled = anyio.Event()
+        self._settled = asyncio.Event()
 
     @property
     def goal(self) -> Goal | None:
@@ -135,6 +136,11 @@ class AgentProcess:
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
         return self._audience.join(listener)
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens: what nobody would hear need not be put into words."""
+        return self._audience.attentive
 
     def emit(self, event: Event) -> None:
         """Tell the listeners; from a worker thread too, in order."""
@@ -180,7 +186,8 @@ class AgentProcess:
         """Note how the process ended, and tell whoever waits."""
         self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
         self.progress.plan = ()
-        self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
+        if self.heard:
+            self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self._settled.set()
 
 

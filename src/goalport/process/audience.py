@@ -34,6 +34,11 @@ class Audience:
 
         return leave
 
+    @property
+    def attentive(self) -> bool:
+        """Whether anybody would hear an event; an audience among the listeners is as attentive as its own listeners."""
+        return any(not isinstance(each, Audience) or each.attentive for each in self._listeners)
+
     def on_event(self, event: Event, /) -> None:
         """Tell everybody."""
         if not self._listeners:
@@ -47,7 +52,7 @@ class Audience:
         """What tells of each object that is put on the process's blackboard."""
 
         def bound(name: str, value: object) -> None:
-            if self._listeners:
+            if self.attentive:
                 self.on_event(ObjectBound(name, type(value).__name__, process_id=process_id))
 
         return bound

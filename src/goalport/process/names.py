@@ -14,8 +14,11 @@ badger beaver bison crane curlew deer dove eagle egret falcon ferret finch fox g
 ibis jackdaw kestrel kite lark linnet lynx magpie marten merlin mole moose newt osprey otter owl panda pelican
 pigeon plover puffin rabbit raven robin salmon seal shrew sparrow stork swan swift tern thrush toad trout vole wren
 """
+_FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
 def new_id() -> str:
     """An id such as `quiet-otter-4f1c9a02d7be`: two words to speak of and 48 random bits."""
-    return f"{secrets.choice(_ADJECTIVES.split())}-{secrets.choice(_NOUNS.split())}-{secrets.token_hex(6)}"
+    words, digits = divmod(secrets.randbits(72), 1 << 48)
+    second, first = divmod(words, len(_FIRST))
+    return f"{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"

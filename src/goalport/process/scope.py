@@ -8,10 +8,26 @@ from typing import get_origin
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, matcher
 from goalport.domain import Action, Agent, Condition, Goal, operators_of, plan_goal
-from goalport.plan import Available, Fact, GroupAvailable, Holds, LastResult, PlanningSystem
-from goalport.plan import Goal as PlanGoal
+from goalport.plan import (
+    Available,
+    Fact,
+    Goal as PlanGoal,
+    GroupAvailable,
+    HasRun,
+    Holds,
+    LastResult,
+    NoPlan,
+    Plan,
+    PlanningSystem,
+    Problem,
+    Undecided,
+    plan,
+)
 
 __all__ = ["Scope"]
+
+_ANSWERS = 256
+"""How many of the planner's answers are remembered."""
 
 
 class Scope:
@@ -23,7 +39,11 @@ class Scope:
         self.conditions: dict[str, Condition] = {each.name: each for each in self.agent.conditions}
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
+        self.figured = tuple(each for each in self.actions.values() if each.cost or each.value)
+        """The actions whose cost or value is computed anew on each planning."""
+        self.has_run = {name: HasRun(name) for name in self.actions}
         self.system = PlanningSystem(operators_of(self.agent))
+        self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         self.facts = self._wanted()
         available = [each for each in self.facts if isinstance(each, Available)]
         unnamed = [(each, matcher(each.type)) for each in available if each.binding == DEFAULT_BINDING]
@@ -37,6 +57,18 @@ class Scope:
             each for each in self.facts if isinstance(each, Holds) and each.condition in self.conditions
         )
         self._flags = tuple(each for each in self.facts if isinstance(each, Holds) and each not in self.questions)
+
+    def answer(self, problem: Problem) -> Plan | Undecided | NoPlan:
+        """The planner's answer, remembered: the processes of an agent mostly pass through the same states."""
+        if problem.costs or problem.values or problem.deadline is not None:
+            return plan(problem)
+        question = (problem.start, problem.goals, problem.excluded)
+        known = self._answers.get(question)
+        if known is None:
+            if len(self._answers) >= _ANSWERS:
+                self._answers.clear()
+            known = self._answers[question] = plan(problem)
+        return known
 
     def facts_on(self, blackboard: Blackboard) -> set[Fact]:
         """The facts that objects and stated conditions on a blackboard make true."""

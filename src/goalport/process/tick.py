@@ -12,7 +12,6 @@ from goalport.errors import BadInput
 from goalport.events import GoalAchieved, PlanFormulated
 from goalport.plan import (
     Fact,
-    HasRun,
     Holds,
     NoPlan,
     Plan,
@@ -20,7 +19,6 @@ from goalport.plan import (
     Undecided,
     WorldState,
     explain,
-    plan,
 )
 from goalport.process.agent_process import AgentProcess
 from goalport.process.arguments import call, fill, missing
@@ -66,9 +64,10 @@ async def tick(process: AgentProcess) -> Outcome | None:
     process.progress.plan = tuple(step.action for step in found.steps)
     if not found.steps:
         return _reached(process)
-    if overrun := process.options.budget.overrun(len(process.history), process.usage):
+    if overrun := process.options.budget.overrun(len(process.progress.history), process.usage):
         return Terminated(overrun)
-    process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
+    if process.heard:
+        process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
     await invoke(process, process.scope.actions[process.plan[0]])
     return None
 
@@ -86,7 +85,7 @@ async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem]:
             costs=costs,
             values=values,
         )
-        found = plan(problem)
+        found = process.scope.answer(problem)
         if not isinstance(found, Undecided):
             return found, problem
         assert isinstance(found.fact, Holds)
@@ -97,12 +96,12 @@ def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> World
     """The facts as they are now; conditions that nobody has asked yet are unknown."""
     scope = process.scope
     true = scope.facts_on(process.blackboard)
-    true.update(HasRun(name) for name in process.progress.has_run)
+    true.update(map(scope.has_run.__getitem__, process.progress.has_run))
     true.update(group for group in scope.groups if process.surroundings.groups.unmet(group) is None)
     true.update(fact for fact, answer in answers.items() if answer)
     return WorldState(
         frozenset(true),
-        scope.questions - answers.keys(),
+        scope.questions.difference(answers),
         frozenset(fact for fact, answer in answers.items() if answer is None),
     )
 
@@ -122,7 +121,7 @@ async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, f
     """The costs and values that are computed anew on each planning."""
     costs: dict[str, float] = {}
     values: dict[str, float] = {}
-    for action in process.scope.actions.values():
+    for action in process.scope.figured:
         if action.cost is not None:
             costs[action.name] = max(await _figure(process, action, action.cost, action.settings.cost), 0.0)
         if action.value is not None:
@@ -146,7 +145,8 @@ async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: 
 def _reached(process: AgentProcess) -> Outcome:
     goal = process.progress.goal
     assert goal is not None
-    process.emit(GoalAchieved(goal.name, process_id=process.id))
+    if process.heard:
+        process.emit(GoalAchieved(goal.name, process_id=process.id))
     return Completed(process.progress.results.get(goal.action))
 
 
