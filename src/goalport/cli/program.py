@@ -174,7 +174,8 @@ def _failure(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
-    return f"{type(error).__name__}: {error}. Goalport did not expect this; --debug shows where it is from."
+    first = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first} (Goalport did not expect this; --debug shows where it is from.)"
 
 
 def _say(message: str, code: int) -> int:

@@ -25,6 +25,7 @@ from goalport.serve.arguments import Arguments
 from goalport.serve.names import label
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
+from goalport.tools.arguments import UNREADABLE
 
 FAILED, MISUSED = 1, 2
 _LONGEST = 60
@@ -137,10 +138,16 @@ def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
     """The objects that the process begins with: of the first alternative that the JSON fits."""
     refused: list[str] = []
     for starts in found.starts:
+        named = " and ".join(map(label, starts)) or "nothing"
         try:
             return Arguments.of(starts).read(given)
         except BadInput as error:
-            refused.append(f"As {' and '.join(map(label, starts)) or 'nothing'}: {error}")
+            refused.append(f"As {named}: {error}")
+        except UNREADABLE as error:
+            raise BadInput(
+                f"The goal starts from {named}, which cannot be read from JSON. Make it a pydantic model or a"
+                " dataclass, or start the goal from Python."
+            ) from error
     raise BadInput("\n".join(refused) if refused[1:] else refused[0].partition(": ")[2])
 
 

@@ -1,5 +1,6 @@
 import io
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -64,6 +65,41 @@ def program(home: Path) -> Command:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def terminal(home: Path) -> Command:
+    """The program with a terminal for its input and its output; what it draws is in `out`."""
+
+    def run(*arguments: str, typed: str = "", cwd: Path | None = None) -> Ran:
+        ours, theirs = pty.openpty()
+        try:
+            os.write(ours, typed.encode())
+            done = subprocess.run(
+                [PROGRAM, *arguments],
+                stdin=theirs,
+                stdout=theirs,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                check=False,
+                cwd=cwd,
+                env={**os.environ, "HOME": str(home), "TERM": "xterm", "COLUMNS": "200"},
+            )
+            os.write(theirs, b"\0")
+            return Ran(done.returncode, _drawn(ours), done.stderr)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
+    return run
+
+
+def _drawn(terminal: int) -> str:
+    drawn = b""
+    while not drawn.endswith(b"\0"):
+        drawn += os.read(terminal, 10_000)
+    return drawn.decode().rstrip("\0")
 
 
 @pytest.fixture

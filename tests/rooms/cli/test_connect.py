@@ -1,7 +1,4 @@
 import json
-import os
-import pty
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -144,27 +141,11 @@ def test_what_cannot_be_connected_is_said_in_one_line(goalport: Command, argumen
     assert ran.err.count("\n") == 1
 
 
-def test_writing_asks_first_and_no_means_no(home: Path) -> None:
-    assert _answered("n", home) == (1, False)
-    assert _answered("y", home) == (0, True)
+@pytest.mark.parametrize(("answer", "code", "written"), [("n", 1, 0), ("", 1, 0), ("y", 0, 1)])
+def test_writing_asks_first_and_only_yes_means_yes(
+    terminal: Command, home: Path, answer: str, code: int, written: int
+) -> None:
+    ran = terminal("connect", "cursor", "--write", typed=f"{answer}\n", cwd=home)
 
-
-def _answered(answer: str, home: Path) -> tuple[int, bool]:
-    """The program with somebody at its terminal: its exit code, and whether the file is there then."""
-    keyboard, terminal = pty.openpty()
-    try:
-        os.write(keyboard, f"{answer}\n".encode())
-        done = subprocess.run(
-            [PROGRAM, "connect", "cursor", "--write"],
-            stdin=terminal,
-            capture_output=True,
-            timeout=60,
-            check=False,
-            cwd=home,
-            env={**os.environ, "HOME": str(home)},
-        )
-    finally:
-        os.close(keyboard)
-        os.close(terminal)
-    assert b"[y/N]" in done.stderr
-    return done.returncode, (home / ".cursor" / "mcp.json").exists()
+    assert "[y/N]" in ran.err
+    assert (ran.code, len(list(home.rglob("mcp.json")))) == (code, written)

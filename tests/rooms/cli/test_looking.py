@@ -68,7 +68,7 @@ def test_actions_are_listed_with_what_they_need_and_make(goalport: Command, work
 
 
 def test_a_workspace_without_agents_says_how_to_get_one(goalport: Command, tmp_path: Path) -> None:
-    for arguments in (["agents"], ["goals"], ["actions"]):
+    for arguments in (["agents"], ["goals"], ["actions"], ["actions", "--agent", "Hello"]):
         ran = goalport(*arguments, "--workspace", str(tmp_path))
 
         assert (ran.code, ran.out) == (0, "")
@@ -119,6 +119,13 @@ def test_unknown_goals_and_types_are_named_with_the_nearest(goalport: Command, w
     assert "Unknown type 'Gust'. Did you mean Guest?" in kind.err
 
 
+def test_a_workspace_without_agents_has_nothing_to_plan(goalport: Command, tmp_path: Path) -> None:
+    ran = goalport("plan", "greet", "--workspace", str(tmp_path))
+
+    assert ran.code == 2
+    assert "goalport new DIR" in ran.err
+
+
 def test_check_finds_what_is_wrong_and_what_is_fine(goalport: Command, workspace: Path) -> None:
     (workspace / "agents" / "baker.py").write_text(BROKEN)
     (workspace / "agents" / "torn.py").write_text("x = 1\nraise RuntimeError('torn')\n")
@@ -155,3 +162,22 @@ def test_an_empty_workspace_is_nothing_to_be_content_with(goalport: Command, tmp
 
     assert ran.code == 1
     assert "warning: There are no agents in " in ran.out
+
+
+def test_on_a_terminal_lists_are_tables_without_their_empty_columns(terminal: Command, workspace: Path) -> None:
+    ran = terminal("goals", "--workspace", str(workspace))
+
+    assert ran.code == 0
+    assert "greet, greet_from_guest" in ran.out
+    assert "published as" in ran.out
+    assert "not published" not in ran.out
+
+
+def test_lists_warn_of_what_could_not_be_loaded(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "torn.py").write_text("raise RuntimeError('torn')\n")
+
+    ran = goalport("agents", "--workspace", str(workspace))
+
+    assert ran.code == 0
+    assert "warning: " in ran.err
+    assert "torn.py:1" in ran.err

@@ -85,8 +85,8 @@ def test_a_setting_that_cannot_be_used_is_told_with_where_it_is(goalport: Comman
     assert "'port'" in ran.err
 
 
-def test_a_traceback_is_there_for_those_who_ask_for_it(program: Command, tmp_path: Path) -> None:
-    assert "Traceback" not in program("agents", "--workspace", str(tmp_path / "nowhere")).err
+def test_a_traceback_is_there_for_those_who_ask_for_it(goalport: Command, program: Command, tmp_path: Path) -> None:
+    assert "Traceback" not in goalport("agents", "--workspace", str(tmp_path / "nowhere")).err
     assert "Traceback" in program("agents", "--workspace", str(tmp_path / "nowhere"), "--debug").err
 
 

@@ -1,8 +1,6 @@
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import IO
@@ -36,8 +34,12 @@ class Sleeper:
         return Nap()
 """
 ODD = """
+from mcp_types import ImageContent
 from pydantic import BaseModel
 from goalport import UserInput, achieves_goal, action, agent
+
+class Stone:
+    def __init__(self, weight): ...
 
 class Tale(BaseModel):
     content: str
@@ -56,6 +58,16 @@ class Odd:
     @action
     def count(self, user_input: UserInput) -> Figures:
         return Figures(total=len(user_input.content))
+
+    @achieves_goal(description="Draw")
+    @action
+    def draw(self, user_input: UserInput) -> ImageContent:
+        return ImageContent(type="image", data="aGk=", mime_type="image/png")
+
+    @achieves_goal(description="Polish")
+    @action
+    def polish(self, stone: Stone) -> Tale:
+        return Tale(content="It shines.")
 """
 
 
@@ -183,24 +195,38 @@ def wait_for(stream: IO[str], word: str) -> None:
     pytest.fail(f"The program ended without saying {word!r}.")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of its own is made the Unix way")
-def test_on_a_terminal_markdown_is_drawn(workspace: Path, home: Path) -> None:
-    import pty
+def test_on_a_terminal_markdown_is_drawn(terminal: Command, workspace: Path) -> None:
+    ran = terminal("run", "--goal", "greet", "--input", '{"name": "**Bob**"}', "--workspace", str(workspace))
 
-    inside, outside = pty.openpty()
-    arguments = ["run", "--goal", "greet", "--input", '{"name": "**Bob**"}', "--quiet", "--workspace", str(workspace)]
-    done = subprocess.run(
-        [PROGRAM, *arguments],
-        stdout=outside,
-        stderr=subprocess.PIPE,
-        timeout=60,
-        check=False,
-        env={**os.environ, "TERM": "xterm"},
-    )
-    os.close(outside)
-    drawn = os.read(inside, 10_000).decode()
-    os.close(inside)
+    assert ran.code == 0
+    assert "Bob" in ran.out
+    assert "**" not in ran.out
 
-    assert done.returncode == 0
-    assert "Bob" in drawn
-    assert "**" not in drawn
+
+def test_on_a_terminal_json_is_drawn_in_colours(terminal: Command, workspace: Path) -> None:
+    (workspace / "agents" / "odd.py").write_text(ODD)
+
+    ran = terminal("run", "--goal", "count", "--input", '{"content": "four"}', "--workspace", str(workspace))
+
+    assert '"total"' in ran.out
+    assert "\x1b[" in ran.out
+
+
+def test_what_is_no_text_is_named_and_printed_whole_as_structured_data(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "odd.py").write_text(ODD)
+    arguments = ["run", "--goal", "draw", "--input", '{"content": ""}', "--workspace", str(workspace)]
+
+    shown, whole = goalport(*arguments), goalport(*arguments, "--json")
+
+    assert shown.out == "(image image/png; --json prints it whole)\n"
+    assert json.loads(whole.out)["content"] == [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
+
+
+def test_a_goal_that_starts_from_what_json_cannot_say_is_for_python(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "odd.py").write_text(ODD)
+
+    ran = goalport("run", "--goal", "polish", "--workspace", str(workspace))
+
+    assert ran.code == 2
+    assert "starts from Stone, which cannot be read from JSON" in ran.err
+    assert ran.err.count("\n") == 1
