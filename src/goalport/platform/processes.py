@@ -58,7 +58,7 @@ class Processes:
         process = AgentProcess(new_id(), scope, options, inputs.caller, surroundings)
         process.goals = _chosen(scope, inputs.goals)
         process.subscribe(self.audience)
-        if process.heard:
+        if process.audience.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         _put(process, inputs)
         self._repository.save(process)

@@ -84,8 +84,9 @@ class AgentProcess:
         self.caller = caller
         self.surroundings = surroundings
         self.goals: tuple[str, ...] = tuple(scope.goals)
-        self._audience = Audience(options.listeners)
-        self.blackboard = (options.blackboard or Blackboard()).spawn(self._audience.teller_of_bindings(process_id))
+        self.audience = Audience(options.listeners)
+        """Who listens; what nobody would hear need not be put into words."""
+        self.blackboard = (options.blackboard or Blackboard()).spawn(self.audience.teller_of_bindings(process_id))
         self.progress = Progress()
         self.usage = Usage()
         self.status = ProcessStatus.NOT_STARTED
@@ -135,16 +136,11 @@ class AgentProcess:
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
-        return self._audience.join(listener)
-
-    @property
-    def heard(self) -> bool:
-        """Whether anybody listens: what nobody would hear need not be put into words."""
-        return self._audience.attentive
+        return self.audience.join(listener)
 
     def emit(self, event: Event) -> None:
         """Tell the listeners; from a worker thread too, in order."""
-        self._audience.on_event(event)
+        self.audience.on_event(event)
 
     def result_of_type(self, kind: type[T]) -> T:
         """The goal's output, which must be of that type, or the newest object of the type, once completed.
@@ -171,7 +167,7 @@ class AgentProcess:
     @contextmanager
     def running(self) -> Generator[None]:
         """The time in which the process is driven; killing it, or its deadline, ends the block without an error."""
-        self._audience.settle_here()
+        self.audience.settle_here()
         self.status = ProcessStatus.RUNNING
         token = _current.set(self)
         try:
@@ -186,7 +182,7 @@ class AgentProcess:
         """Note how the process ended, and tell whoever waits."""
         self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
         self.progress.plan = ()
-        if self.heard:
+        if self.audience.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self._settled.set()
 

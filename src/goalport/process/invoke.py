@@ -26,7 +26,7 @@ async def invoke(process: AgentProcess, action: Action) -> None:
     Raises `BadInput` as it is: a mistake of the caller is not planned around.
     """
     number, planned = len(process.progress.history) + 1, len(process.progress.history) + len(process.plan)
-    if process.heard:
+    if process.audience.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
     error: Exception | None = None
@@ -45,7 +45,7 @@ async def invoke(process: AgentProcess, action: Action) -> None:
     else:
         process.progress.left_out[action.name] = words or ""
         _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=error)
-    if process.heard:
+    if process.audience.attentive:
         process.emit(ActionFinished(action.name, number, planned, status, seconds, words, process_id=process.id))
     if isinstance(error, BadInput):
         raise error

@@ -66,7 +66,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return _reached(process)
     if overrun := process.options.budget.overrun(len(process.progress.history), process.usage):
         return Terminated(overrun)
-    if process.heard:
+    if process.audience.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
     await invoke(process, process.scope.actions[process.plan[0]])
     return None
@@ -145,7 +145,7 @@ async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: 
 def _reached(process: AgentProcess) -> Outcome:
     goal = process.progress.goal
     assert goal is not None
-    if process.heard:
+    if process.audience.attentive:
         process.emit(GoalAchieved(goal.name, process_id=process.id))
     return Completed(process.progress.results.get(goal.action))
 
