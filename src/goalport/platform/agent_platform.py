@@ -62,7 +62,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         cls, workspace: Workspace, settings: Settings, *, listeners: Iterable[EventListener] = ()
     ) -> Self:
         """A platform that serves what a workspace holds; what cannot be deployed is in `problems`."""
-        platform = cls(services=[settings], listeners=listeners, max_threads=settings.max_threads)
+        repository = InMemoryProcessRepository(settings.max_processes)
+        platform = cls(
+            services=[settings], listeners=listeners, repository=repository, max_threads=settings.max_threads
+        )
         platform.load(workspace)
         return platform
 
