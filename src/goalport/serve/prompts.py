@@ -7,7 +7,7 @@ called. Nothing runs here.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
@@ -16,8 +16,6 @@ from goalport.errors import BadInput
 from goalport.serve.goal_tool import GoalTool
 
 __all__ = ["GoalPrompt"]
-
-_MOST_VALUES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class GoalPrompt:
 
     def options(self, argument: str) -> list[str]:
         """The values that an argument can have, where they are few enough to list."""
-        return list(_options(self._field(argument)))[:_MOST_VALUES]
+        return list(_options(self._field(argument)))
 
     def _lines(self, arguments: Mapping[str, object]) -> Iterator[str]:
         yield f"Reach the goal {self.goal.tool.name}: {self.prompt.description}"

@@ -1,0 +1,75 @@
+"""A server in memory and its clients, for the tests of this room. No test is in here."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+from mcp_types import CallToolResult, TextContent, Tool
+
+from goalport.platform import AgentPlatform
+from goalport.serve.publication import Publication, publish
+from goalport.serve.server import GoalServer, make_server
+from goalport.serve.serving import Serving
+from goalport.settings import load_settings
+from goalport.workspace import load_workspace
+
+ERAS = ("auto", "legacy")
+"""How a client begins: with the newest revision, or with a handshake."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that runs in the test's own process."""
+
+    serving: Serving
+    server: GoalServer
+
+    @property
+    def platform(self) -> AgentPlatform:
+        return self.serving.platform
+
+    @asynccontextmanager
+    async def client(self, era: str = "auto", **options: Any) -> AsyncGenerator[Client]:
+        async with Client(self.server, mode=era, **options) as client:
+            yield client
+
+
+@asynccontextmanager
+async def served(
+    root: Path, *agents: object, files: Mapping[str, str] | None = None, **settings: Any
+) -> AsyncGenerator[Served]:
+    """Serve agents, and the modules whose text `files` gives by path, with settings other than the usual ones."""
+    serving = serving_of(root, *agents, files=files, **settings)
+    async with serving.platform:
+        yield Served(serving, make_server(serving)[0])
+
+
+def serving_of(root: Path, *agents: object, files: Mapping[str, str] | None = None, **settings: Any) -> Serving:
+    for name, text in (files or {}).items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    given = load_settings(root, **settings)
+    workspace = load_workspace(root)
+    platform = AgentPlatform.from_workspace(workspace, given)
+    for agent in agents:
+        platform.deploy(agent)
+    return Serving(platform, workspace, given)
+
+
+def published(root: Path, *agents: object, files: Mapping[str, str] | None = None) -> Publication:
+    """What would be served, without serving it."""
+    serving = serving_of(root, *agents, files=files)
+    return publish(serving.platform, serving.workspace, serving.settings)
+
+
+def tool_of(publication: Publication, name: str) -> Tool:
+    return publication.tools[name].tool
+
+
+def text_of(result: CallToolResult) -> str:
+    """All the text of a result."""
+    return "".join(block.text for block in result.content if isinstance(block, TextContent))

@@ -1,0 +1,171 @@
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+from pydantic import BaseModel, Field
+
+from goalport import Export, achieves_goal, action, agent
+from goalport.errors import BadInput
+from tests.rooms.serve.served import ERAS, served, text_of
+
+runs: list[object] = []
+
+
+class Stop(BaseModel):
+    city: str
+    nights: int = 1
+
+
+class Trip(BaseModel):
+    traveller: str
+    days: int = Field(ge=1, le=30)
+    style: Literal["cheap", "grand"] = "cheap"
+    stops: list[Stop] = []
+    notes: dict[str, str] = {}
+
+
+class Ticket(BaseModel):
+    content: str
+
+
+@agent(description="Books trips")
+class Booker:
+    @achieves_goal(description="A ticket", export=Export(remote=True, name="book_trip", starting_input_types=[Trip]))
+    @action
+    async def book(self, trip: Trip) -> Ticket:
+        runs.append(trip)
+        if trip.traveller == "nobody":
+            raise BadInput("traveller: somebody must travel")
+        return Ticket(content=trip.traveller)
+
+
+@pytest.fixture(autouse=True)
+def _no_runs() -> None:
+    runs.clear()
+
+
+async def refusal(root: Path, era: str, arguments: dict[str, object]) -> str:
+    async with served(root, Booker()) as server, server.client(era) as client:
+        result = await client.call_tool("book_trip", arguments)
+        assert result.is_error
+        assert result.structured_content is None
+        return text_of(result)
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ({"days": 3}, ["- traveller: required, but missing"]),
+        ({"traveller": "Ada", "days": "soon"}, ["- days: should be a valid integer", "'soon'"]),
+        ({"traveller": "Ada", "days": 31}, ["- days: should be less than or equal to 30"]),
+        ({"traveller": "Ada", "days": 3, "style": "shabby"}, ["- style: should be 'cheap' or 'grand'"]),
+        ({"traveller": "Ada", "days": 3, "dayz": 4}, ["- dayz: unknown. Did you mean 'days'?"]),
+        ({"traveller": "Ada", "days": 3, "zzz": 4}, ["- zzz: unknown. Known: traveller, days, style, stops, notes."]),
+        ({"traveller": "Ada", "days": 3, "stops": [{"nights": 2}]}, ["- stops[0].city: required, but missing"]),
+        (
+            {"traveller": "Ada", "days": 3, "stops": [{"city": "Rome"}, {"city": "Bari", "night": 2}]},
+            ["- stops[1].night: unknown. Did you mean 'nights'?"],
+        ),
+    ],
+)
+async def test_what_is_wrong_is_told_a_line_per_field_and_nothing_runs(
+    tmp_path: Path, era: str, arguments: dict[str, object], lines: list[str]
+) -> None:
+    told = await refusal(tmp_path, era, arguments)
+    for line in lines:
+        assert line in told
+    assert not runs
+
+
+async def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    told = await refusal(tmp_path, "auto", {"traveler": "Ada", "days": "soon", "style": 3})
+    assert [line.split(":")[0] for line in told.splitlines()[1:]] == ["- traveler", "- traveller", "- days", "- style"]
+
+
+async def test_fields_that_a_type_leaves_open_may_have_any_name(tmp_path: Path) -> None:
+    async with served(tmp_path, Booker()) as server, server.client() as client:
+        result = await client.call_tool("book_trip", {"traveller": "Ada", "days": 1, "notes": {"seat": "window"}})
+    assert not result.is_error
+
+
+async def test_a_number_in_quotation_marks_is_understood(tmp_path: Path) -> None:
+    async with served(tmp_path, Booker()) as server, server.client() as client:
+        assert not (await client.call_tool("book_trip", {"traveller": "Ada", "days": "3"})).is_error
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_thousands_of_mistakes_are_told_in_a_few_lines(tmp_path: Path, era: str) -> None:
+    wrong = [{"city": number} for number in range(1_000)]
+    told = await refusal(tmp_path, era, {"traveller": "Ada", "days": 3, "stops": wrong})
+    assert len(told.splitlines()) < 30
+    assert "and 980 more" in told
+
+
+async def test_a_hundred_thousand_mistakes_are_not_even_listed(tmp_path: Path) -> None:
+    told = await refusal(tmp_path, "auto", {"traveller": "Ada", "days": 3, "stops": [1] * 100_000})
+    assert "100000 values" in told
+
+
+async def test_a_huge_value_is_not_sent_back(tmp_path: Path) -> None:
+    assert len(await refusal(tmp_path, "auto", {"traveller": "Ada", "days": "x" * 1_000_000})) < 1_000
+
+
+async def test_a_mistake_that_an_action_finds_is_told_as_it_says_it(tmp_path: Path) -> None:
+    assert await refusal(tmp_path, "auto", {"traveller": "nobody", "days": 1}) == "traveller: somebody must travel"
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(("name", "offer"), [("book_tripp", "Did you mean book_trip?"), ("x" * 10_000, "Known:")])
+async def test_a_tool_that_there_is_not_is_a_protocol_error_that_names_the_nearest(
+    tmp_path: Path, era: str, name: str, offer: str
+) -> None:
+    async with served(tmp_path, Booker()) as server, server.client(era) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool(name, {})
+    assert caught.value.code == INVALID_PARAMS
+    assert offer in caught.value.message
+    assert len(caught.value.message) < 500
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_prompt_that_there_is_not_is_a_protocol_error(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Booker()) as server, server.client(era) as client:
+        with pytest.raises(MCPError, match="Trip_book_trip") as caught:
+            await client.get_prompt("Trip_book", {})
+    assert caught.value.code == INVALID_PARAMS
+
+
+EXPORTED = """
+from goalport import tool
+
+@tool(export=True)
+def add(a: int, b: int) -> int:
+    '''Add two numbers.'''
+    return a + b
+
+@tool(export=True)
+def divide(a: int, b: int) -> float:
+    '''Divide.'''
+    return a / b
+"""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_exported_functions_refuse_bad_arguments_in_the_same_words(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, files={"tools/maths.py": EXPORTED}) as server, server.client(era) as client:
+        result = await client.call_tool("add", {"a": "one", "c": 3})
+    assert result.is_error
+    assert "- a: should be a valid integer" in text_of(result)
+    assert "- b: required, but missing" in text_of(result)
+    assert "- c: unknown." in text_of(result)
+
+
+async def test_a_function_that_fails_is_an_error_result_without_a_traceback(tmp_path: Path) -> None:
+    async with served(tmp_path, files={"tools/maths.py": EXPORTED}) as server, server.client() as client:
+        result = await client.call_tool("divide", {"a": 1, "b": 0})
+    assert result.is_error
+    assert "ZeroDivisionError" in text_of(result)
+    assert "Traceback" not in text_of(result)

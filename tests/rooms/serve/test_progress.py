@@ -1,0 +1,180 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp_types import LoggingMessageNotificationParams
+from pydantic import BaseModel
+
+from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+from goalport.errors import Retryable
+from goalport.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
+from goalport.serve.connections import without_deprecations
+from goalport.serve.progress import Meter, Step
+from tests.rooms.serve.served import ERAS, Served, served
+
+Told = tuple[float, float | None, str | None]
+
+
+class Draft(BaseModel):
+    text: str
+
+
+class Review(BaseModel):
+    text: str
+
+
+class Story(BaseModel):
+    content: str
+
+
+@agent(description="Writes stories")
+class Writer:
+    def __init__(self, hold: asyncio.Event | None = None, *, stumbles: bool = False) -> None:
+        self.hold = hold
+        self.stumbles = stumbles
+
+    @action
+    async def draft(self, said: UserInput, context: ActionContext) -> Draft:
+        context.progress("halfway through the draft")
+        context.progress("nearly there \ud800" + "x" * 10_000)
+        return Draft(text=said.content)
+
+    @action
+    def review(self, draft: Draft, context: ActionContext) -> Review:
+        context.progress("read in a thread")
+        return Review(text=draft.text)
+
+    @achieves_goal(description="A story", export=Export(remote=True, name="write_story"))
+    @action
+    async def write(self, review: Review) -> Story:
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.stumbles:
+            self.stumbles = False
+            raise Retryable("out of ink")
+        return Story(content=review.text)
+
+
+async def progress_of(server: Served, era: str) -> list[Told]:
+    told: list[Told] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    async with server.client(era) as client:
+        await client.call_tool("write_story", {"content": "x"}, progress_callback=note)
+        with anyio.fail_after(5):
+            while not any("3/3" in (message or "") for _, _, message in told):
+                await anyio.lowlevel.checkpoint()
+    return told
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_each_action_and_each_message_moves_the_progress_on(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Writer()) as server:
+        told = await progress_of(server, era)
+    amounts = [progress for progress, _, _ in told]
+    assert amounts == sorted(set(amounts))
+    messages = [message or "" for _, _, message in told]
+    assert [message for message in messages if "/" in message] == ["1/3 draft", "2/3 review", "3/3 write"]
+    assert "halfway through the draft" in messages
+    assert "read in a thread" in messages
+    assert all(total == 3 for _, total, _ in told)
+    assert max(map(len, messages)) < 1_000
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_attempt_that_failed_is_told(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Writer(stumbles=True)) as server:
+        assert any("failed at attempt 1" in (message or "") for _, _, message in await progress_of(server, era))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_silent_action_is_heard_of_at_each_heartbeat(tmp_path: Path, era: str) -> None:
+    hold = asyncio.Event()
+    beats: list[Told] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        if "still at write" in (message or ""):
+            beats.append((progress, total, message))
+            if len(beats) == 3:
+                hold.set()
+
+    async with served(tmp_path, Writer(hold), heartbeat_seconds=0.02) as server, server.client(era) as client:
+        with anyio.fail_after(5):
+            await client.call_tool("write_story", {"content": "x"}, progress_callback=note)
+    amounts = [progress for progress, _, _ in beats]
+    assert amounts == sorted(set(amounts))
+    assert all(2 < amount < 3 for amount in amounts)
+
+
+def test_a_meter_only_grows_whatever_happens() -> None:
+    meter = Meter()
+    events: list[Any] = [
+        ProgressUpdated("planning"),
+        ActionStarted("A.one", 1, 2),
+        ActionRetried("A.one", 1, 0.2, "down"),
+        ActionFinished("A.one", 1, 2, "failed", 0.1),
+        ActionStarted("A.two", 2, 4),
+        ProgressUpdated("again"),
+        ActionFinished("A.two", 2, 4, "declined", 0.1),
+    ]
+    steps = [step for event in events if (step := meter.after(event)) is not None]
+    steps += [meter.beat(10), meter.beat(20)]
+    amounts = [step.progress for step in steps]
+    assert amounts == sorted(set(amounts))
+    assert steps[2] == Step(1, 2, "1/2 one failed")
+    assert steps[4] == Step(2, 4, "2/4 two declined")
+
+
+async def test_who_asks_for_no_progress_is_told_nothing(tmp_path: Path) -> None:
+    messages: list[object] = []
+
+    async def note(message: object) -> None:
+        messages.append(message)
+
+    async with served(tmp_path, Writer()) as server, server.client("legacy", message_handler=note) as client:
+        await client.call_tool("write_story", {"content": "x"})
+    assert not messages
+
+
+async def logged(server: Served, era: str, **options: Any) -> list[LoggingMessageNotificationParams]:
+    lines: list[LoggingMessageNotificationParams] = []
+
+    async def note(line: LoggingMessageNotificationParams) -> None:
+        lines.append(line)
+
+    level = options.pop("level", None)
+    async with server.client(era, logging_callback=note, **options) as client:
+        if level is not None:
+            with without_deprecations():
+                await client.set_logging_level(level)  # pyright: ignore[reportDeprecated]
+        await client.call_tool("write_story", {"content": "x"})
+        with anyio.fail_after(5):
+            await anyio.wait_all_tasks_blocked()
+    return lines
+
+
+@pytest.mark.parametrize(("level", "least"), [("debug", {"debug", "info", "warning"}), ("warning", {"warning"})])
+async def test_a_handshake_client_gets_the_log_from_the_level_it_sets(
+    tmp_path: Path, level: str, least: set[str]
+) -> None:
+    async with served(tmp_path, Writer(stumbles=True)) as server:
+        lines = await logged(server, "legacy", level=level)
+    assert {line.level for line in lines} == least
+    assert any("out of ink" in str(line.data) for line in lines)
+
+
+async def test_a_client_of_the_newest_revision_gets_it_when_its_request_says_so(tmp_path: Path) -> None:
+    async with served(tmp_path, Writer(stumbles=True)) as server:
+        with without_deprecations():
+            lines = await logged(server, "auto", log_level="info")
+    assert {line.level for line in lines} == {"info", "warning"}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_nobody_gets_a_log_unasked(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Writer(stumbles=True)) as server:
+        assert not await logged(server, era)

@@ -1,0 +1,153 @@
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference, TextContent
+from pydantic import BaseModel, Field
+
+from goalport import Export, achieves_goal, action, agent
+from tests.rooms.serve.served import ERAS, served
+
+
+class Tone(Enum):
+    GLAD = "glad"
+    SAD = "sad"
+
+
+class Order(BaseModel):
+    dish: str = Field(description="What to eat")
+    guests: int
+    tone: Tone = Tone.GLAD
+    size: Literal["small", "large"] | None = None
+    spicy: bool = False
+    table: Literal[1, 2] = 1
+
+
+class Meal(BaseModel):
+    content: str
+
+
+@agent(description="Cooks")
+class Cook:
+    @achieves_goal(
+        description="A meal for guests", export=Export(remote=True, name="cook", starting_input_types=[Order])
+    )
+    @action
+    async def cook(self, order: Order) -> Meal:
+        return Meal(content=order.dish)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_prompt_has_an_argument_for_each_field(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Cook()) as server, server.client(era) as client:
+        prompt = (await client.list_prompts()).prompts[0]
+    assert prompt.name == "Order_cook"
+    assert prompt.description == "A meal for guests"
+    arguments = {each.name: (each.description, each.required) for each in prompt.arguments or ()}
+    assert arguments["dish"] == ("What to eat", True)
+    assert arguments["guests"] == ("Guests (integer as JSON)", True)
+    assert arguments["spicy"] == ("Spicy (boolean as JSON)", False)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_its_message_names_the_goal_its_description_and_the_values(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Cook()) as server, server.client(era) as client:
+        result = await client.get_prompt("Order_cook", {"dish": "soup", "guests": "4", "spicy": "true", "size": ""})
+    (message,) = result.messages
+    assert message.role == "user"
+    assert isinstance(message.content, TextContent)
+    assert message.content.text == (
+        "Reach the goal cook: A meal for guests\n"
+        "Call the tool cook once with these values:\n"
+        "- dish: soup\n- guests: 4\n- spicy: true"
+    )
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"dish": "soup"}, "guests: required, but missing"),
+        ({"dish": "soup", "guests": "many"}, "guests: should be a valid integer"),
+        ({"dish": "soup", "guests": "4", "dessert": "cake"}, "dessert: unknown"),
+        ({"dish": "soup", "guests": "4", "tone": "grim"}, "tone: should be 'glad' or 'sad'"),
+    ],
+)
+async def test_values_that_the_tool_would_not_take_are_refused(
+    tmp_path: Path, era: str, given: dict[str, str], told: str
+) -> None:
+    async with served(tmp_path, Cook()) as server, server.client(era) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.get_prompt("Order_cook", given)
+    assert caught.value.code == INVALID_PARAMS
+    assert told in caught.value.message
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("argument", "typed", "values"),
+    [
+        ("tone", "", ["glad", "sad"]),
+        ("tone", "S", ["sad"]),
+        ("size", "", ["small", "large"]),
+        ("spicy", "t", ["true"]),
+        ("table", "", ["1", "2"]),
+        ("dish", "", []),
+        ("unknown", "", []),
+    ],
+)
+async def test_arguments_of_few_values_are_completed(
+    tmp_path: Path, era: str, argument: str, typed: str, values: list[str]
+) -> None:
+    async with served(tmp_path, Cook()) as server, server.client(era) as client:
+        reference = PromptReference(type="ref/prompt", name="Order_cook")
+        completion = (await client.complete(reference, {"name": argument, "value": typed})).completion
+    assert completion.values == values
+    assert completion.total == len(values)
+
+
+async def test_no_more_than_a_hundred_values_are_offered(tmp_path: Path) -> None:
+    many = Literal[tuple(f"v{number}" for number in range(150))]  # type: ignore[valid-type]
+
+    class Pick(BaseModel):
+        value: many  # type: ignore[valid-type]
+
+    async def pick(self: object, given: Pick) -> Meal:
+        return Meal(content="x")
+
+    pick.__annotations__ = {"given": Pick, "return": Meal}
+    goal = achieves_goal(description="A pick", export=Export(remote=True, name="pick", starting_input_types=[Pick]))
+    picker = agent(name="Picker", description="Picks")(type("Picker", (), {"pick": goal(action(pick))}))()
+    async with served(tmp_path, picker) as server, server.client() as client:
+        reference = PromptReference(type="ref/prompt", name="Pick_pick")
+        completion = (await client.complete(reference, {"name": "value", "value": "v"})).completion
+    assert len(completion.values) == 100
+    assert completion.has_more
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_names_of_agents_are_completed_in_resource_templates(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Cook()) as server, server.client(era) as client:
+        reference = ResourceTemplateReference(type="ref/resource", uri="goalport://agents/{name}")
+        assert (await client.complete(reference, {"name": "name", "value": "co"})).completion.values == ["Cook"]
+        other = ResourceTemplateReference(type="ref/resource", uri="goalport://processes/{id}")
+        assert (await client.complete(other, {"name": "id", "value": ""})).completion.values == []
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        PromptReference(type="ref/prompt", name="Order_bake"),
+        ResourceTemplateReference(type="ref/resource", uri="goalport://cooks/{name}"),
+    ],
+    ids=["prompt", "template"],
+)
+async def test_completing_for_what_there_is_not_is_a_protocol_error(
+    tmp_path: Path, reference: PromptReference | ResourceTemplateReference
+) -> None:
+    async with served(tmp_path, Cook()) as server, server.client() as client:
+        with pytest.raises(MCPError) as caught:
+            await client.complete(reference, {"name": "x", "value": ""})
+    assert caught.value.code == INVALID_PARAMS

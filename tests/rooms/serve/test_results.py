@@ -1,0 +1,229 @@
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp_types import (
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from pydantic import BaseModel
+
+from goalport import Export, achieves_goal, action, agent
+from tests.rooms.serve.served import ERAS, Served, served, text_of
+
+PIXEL = base64.b64encode(b"pixel").decode()
+IMAGE = ImageContent(type="image", data=PIXEL, mime_type="image/png")
+SOUND = AudioContent(type="audio", data=PIXEL, mime_type="audio/wav")
+PAGE = EmbeddedResource(type="resource", resource=TextResourceContents(uri="note://1", text="a note"))
+LINK = ResourceLink(type="resource_link", uri="note://2", name="another note")
+
+
+class Report(BaseModel):
+    content: str
+    pages: int
+
+
+class Numbers(BaseModel):
+    smallest: int
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: int
+
+
+class Longer(Report):
+    secret: str = "only for subclasses"
+
+
+class Opaque:
+    def __str__(self) -> str:
+        return "an opaque thing"
+
+
+def answering(output: Any, value: object) -> object:
+    async def answer(self: object) -> object:
+        return value
+
+    answer.__annotations__ = {"return": output}
+    goal = achieves_goal(description="An answer", export=Export(remote=True, name="answer"))
+    return agent(name="Answerer", description="Answers")(type("Answerer", (), {"answer": goal(action(answer))}))()
+
+
+async def answer_in(root: Path, era: str, output: Any, value: object, **settings: Any) -> CallToolResult:
+    async with served(root, answering(output, value), **settings) as server, server.client(era) as client:
+        result = await client.call_tool("answer", {})
+        assert isinstance(result, CallToolResult)
+        await _is_valid(server, result)
+        return result
+
+
+async def _is_valid(server: Served, result: CallToolResult) -> None:
+    schema = server.serving.publication.tools["answer"].tool.output_schema
+    if schema is not None and not result.is_error:
+        jsonschema.validate(result.structured_content, schema)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_text_of_an_object_is_its_content_and_all_of_it_is_structured(tmp_path: Path, era: str) -> None:
+    result = await answer_in(tmp_path, era, Report, Report(content="# Title", pages=2))
+    assert text_of(result) == "# Title"
+    assert result.structured_content == {"content": "# Title", "pages": 2}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_object_without_content_is_told_as_json(tmp_path: Path, era: str) -> None:
+    result = await answer_in(tmp_path, era, Numbers, Numbers(smallest=1))
+    assert text_of(result) == '{"smallest":1,"note":null}'
+    assert result.structured_content == {"smallest": 1, "note": None}
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "text", "structured"),
+    [
+        (str, "plain words", "plain words", {"result": "plain words"}),
+        (int, 42, "42", {"result": 42}),
+        (list[Point], [Point(1, 2)], '[{"x":1,"y":2}]', {"result": [{"x": 1, "y": 2}]}),
+        (Point, Point(3, 4), '{"x":3,"y":4}', {"x": 3, "y": 4}),
+        (dict[str, int], {"a": 1}, '{"a":1}', {"a": 1}),
+    ],
+    ids=["string", "number", "list", "dataclass", "mapping"],
+)
+@pytest.mark.parametrize("era", ERAS)
+async def test_values_of_all_kinds_are_told_and_structured(
+    tmp_path: Path, era: str, output: Any, value: object, text: str, structured: object
+) -> None:
+    result = await answer_in(tmp_path, era, output, value)
+    assert (text_of(result), result.structured_content) == (text, structured)
+
+
+async def test_a_subclass_is_written_as_the_type_that_was_published(tmp_path: Path) -> None:
+    result = await answer_in(tmp_path, "auto", Report, Longer(content="x", pages=1))
+    assert result.structured_content == {"content": "x", "pages": 1}
+
+
+async def test_a_value_that_is_not_of_its_declared_type_is_an_error_and_not_a_lie(tmp_path: Path) -> None:
+    result = await answer_in(tmp_path, "auto", Numbers, Numbers.model_construct(smallest="many"))
+    assert result.is_error
+    assert "cannot be written" in text_of(result)
+
+
+async def test_a_type_without_a_schema_is_told_as_text(tmp_path: Path) -> None:
+    result = await answer_in(tmp_path, "auto", Opaque, Opaque())
+    assert text_of(result) == '"an opaque thing"'
+    assert result.structured_content is None
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "kinds"),
+    [
+        (ImageContent, IMAGE, ["image"]),
+        (AudioContent, SOUND, ["audio"]),
+        (list[ImageContent | str], ["Look:", IMAGE], ["text", "image"]),
+        (list[EmbeddedResource | ResourceLink], [PAGE, LINK], ["resource", "resource_link"]),
+        (Sequence[TextContent | AudioContent], (TextContent(type="text", text="a"), SOUND), ["text", "audio"]),
+    ],
+    ids=["image", "audio", "text and image", "resources", "sequence"],
+)
+@pytest.mark.parametrize("era", ERAS)
+async def test_content_blocks_pass_through_without_an_output_schema(
+    tmp_path: Path, era: str, output: Any, value: object, kinds: list[str]
+) -> None:
+    result = await answer_in(tmp_path, era, output, value)
+    assert [block.type for block in result.content] == kinds
+    assert result.structured_content is None
+
+
+async def test_a_picture_arrives_as_it_was(tmp_path: Path) -> None:
+    assert (await answer_in(tmp_path, "auto", ImageContent, IMAGE)).content == [IMAGE]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_result_says_which_process_made_it_and_what_it_cost(tmp_path: Path, era: str) -> None:
+    result = await answer_in(tmp_path, era, str, "x")
+    assert result.meta is not None
+    assert result.meta["goalport/processId"]
+    assert result.meta["goalport/cost"] == 0
+    assert result.meta["goalport/actions"] == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("letter", ["a", '"', "é", "\x01", "😀"], ids=["ascii", "quote", "accent", "control", "emoji"])
+async def test_a_result_that_is_too_big_is_read_in_pieces_that_are_not(tmp_path: Path, era: str, letter: str) -> None:
+    whole = letter * 60_000
+    async with served(tmp_path, answering(str, whole), max_result_bytes=50_000) as server, server.client(era) as client:
+        result = await client.call_tool("answer", {})
+        assert result.is_error
+        assert "Do not call it again" in text_of(result)
+        link = result.content[-1]
+        assert isinstance(link, ResourceLink)
+        pieces, number = "", 0
+        while len(pieces) < len(whole):
+            number += 1
+            piece = (await client.read_resource(f"{link.uri[:-2]}/{number}")).contents[0]
+            assert isinstance(piece, TextResourceContents)
+            assert len(piece.model_dump_json()) < 60_000
+            pieces += piece.text
+        assert pieces == whole
+        assert piece.meta is not None
+        assert piece.meta["goalport/pieces"] == number
+
+
+async def test_a_big_result_can_be_read_whole_with_its_structure(tmp_path: Path) -> None:
+    report = Report(content="x" * 2_000, pages=7)
+    async with served(tmp_path, answering(Report, report), max_result_bytes=1_000) as server, server.client() as client:
+        result = await client.call_tool("answer", {})
+        assert result.meta is not None
+        uri = f"goalport://processes/{result.meta['goalport/processId']}/result"
+        content = (await client.read_resource(uri)).contents[0]
+        assert isinstance(content, TextResourceContents)
+        assert content.mime_type == "application/json"
+        assert Report.model_validate_json(content.text) == report
+
+
+async def test_a_result_just_below_the_limit_is_sent(tmp_path: Path) -> None:
+    assert not (await answer_in(tmp_path, "legacy", str, "x" * 400_000)).is_error
+
+
+BIG = """
+from goalport import tool
+
+@tool(export=True)
+def repeat(text: str, times: int) -> str:
+    '''Repeat a text.'''
+    return text * times
+
+@tool(export=True)
+def broken() -> str:
+    '''Return half a character.'''
+    return chr(0xD800)
+"""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_exported_tool_whose_result_cannot_be_sent_says_so_and_the_next_call_works(
+    tmp_path: Path, era: str
+) -> None:
+    async with served(tmp_path, files={"tools/big.py": BIG}) as server, server.client(era) as client:
+        big = await client.call_tool("repeat", {"text": "x" * 1000, "times": 1000})
+        assert big.is_error
+        assert "Ask for less" in text_of(big)
+        assert (await client.call_tool("broken", {})).is_error
+        assert text_of(await client.call_tool("repeat", {"text": "ab", "times": 2})) == "abab"
+
+
+async def test_a_goal_of_which_only_the_deed_counts_says_that_it_is_done(tmp_path: Path) -> None:
+    result = await answer_in(tmp_path, "auto", None, None)
+    assert not result.is_error
+    assert text_of(result) == "Done."
