@@ -31,7 +31,7 @@ class Listening:
     "Default: 8080. 0 takes a free one."
     allowed_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
     "A name by which clients call this server, for instance behind a proxy; repeat it for more."
-    stateless: Annotated[bool | None, Parameter(negative="")] = None
+    stateless: bool | None = None
     "No sessions: any replica answers any request."
 
 
