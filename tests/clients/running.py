@@ -62,13 +62,16 @@ def _copy(stream: IO[str], lines: "queue.Queue[str]") -> None:
 
 def _first_match(pattern: re.Pattern[str], lines: "queue.Queue[str]", seconds: float) -> re.Match[str]:
     seen: list[str] = []
-    while line := lines.get(timeout=seconds):
-        seen.append(line)
-        if match := pattern.search(line):
-            return match
-    raise AssertionError(
-        f"Expected a line like {pattern.pattern!r} on stderr; the process ended and said:\n{''.join(seen)}"
-    )
+    came = "its end"
+    try:
+        while line := lines.get(timeout=seconds):
+            seen.append(line)
+            if match := pattern.search(line):
+                return match
+    except queue.Empty:
+        came = f"{seconds} s of silence"
+    said = "".join(seen)
+    raise AssertionError(f"Expected a line like {pattern.pattern!r} on stderr; {came} came instead, after:\n{said}")
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -34,7 +34,7 @@ def inspect(node: str, tmp_path: Path) -> Inspect:
 
     def ask(served: Served, transport: str, era: str, *arguments: str) -> dict[str, Any]:
         where = ["--config", str(configuration(served, tmp_path)), "--server", transport]
-        options = ["--protocol-era", era, "--format", "json", "--quiet", *arguments]
+        options = ["--protocol-era", era, "--format", "json", "--quiet", "--connect-timeout", "45000", *arguments]
         done = run([node, INSPECTOR, "--cli", *where, *options], tmp_path)
         said = done.stdout or done.stderr
         return {"exit": done.returncode, "stderr": done.stderr, **json.loads(said)}
@@ -57,7 +57,7 @@ def test_the_inspector_reaches_a_goal(inspect: Inspect, served: Served, transpor
     called = inspect(
         served, transport, era, "--method", "tools/call", "--tool-name", "shout", "--tool-args-json", arguments
     )
-    assert called["exit"] == 0
+    assert called["exit"] == 0, called
     check_goal(called["result"])
 
 

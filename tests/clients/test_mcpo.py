@@ -29,7 +29,12 @@ def bridge(
 def test_mcpo_publishes_every_tool_with_its_arguments(bridge: httpx2.Client) -> None:
     described = bridge.get("/openapi.json").json()
     assert {"/shout", "/count_letters", "/helloBanner"} <= set(described["paths"])
-    assert set(described["components"]["schemas"]["shout_form_model"]["properties"]) == {"text", "times", "mood"}
+    assert set(described["components"]["schemas"]["shout_form_model"]["properties"]) == {
+        "text",
+        "times",
+        "mood",
+        "pause",
+    }
 
 
 def test_mcpo_passes_on_the_text_of_a_goal(bridge: httpx2.Client) -> None:

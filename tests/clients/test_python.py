@@ -28,3 +28,4 @@ async def test_the_python_client_has_the_whole_conversation(
     with anyio.fail_after(60):
         report = await report_of(Client(server(served, transport, tmp_path), mode=MODES[era]))
     check(report, era)
+    assert len(report["progress"]) >= 3

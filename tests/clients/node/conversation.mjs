@@ -15,7 +15,9 @@ async function names(list, of) {
 export async function converse(client, call) {
   const tools = (await client.listTools()).tools;
   const progress = [];
-  const goal = await call({ name: "shout", arguments: { text: "good morning", times: 2 } }, (step) => progress.push(step));
+  // Both SDKs drop a notification that they read together with the result, so the steps take their time.
+  const saying = { text: "good morning", times: 2, pause: 0.3 };
+  const goal = await call({ name: "shout", arguments: saying }, (step) => progress.push(step));
   const prompt = await client.getPrompt({ name: "Saying_shout", arguments: { text: "good morning" } });
   const resource = await client.readResource({ uri: "goalport://goals" });
   return {

@@ -7,9 +7,6 @@ from pydantic import BaseModel, Field
 
 from goalport import Export, achieves_goal, action, agent
 
-A_MOMENT = 0.05
-"""Each step takes one, so that a client sees its progress before the result."""
-
 
 class Saying(BaseModel):
     """What somebody says."""
@@ -17,6 +14,7 @@ class Saying(BaseModel):
     text: str = Field(description="The words to shout")
     times: int = Field(default=1, ge=1, le=5, description="How often to shout them")
     mood: Literal["glad", "angry"] = Field(default="glad", description="How it should sound")
+    pause: float = Field(default=0, ge=0, le=1, description="Seconds that each step takes, to see them pass")
 
 
 class Words(BaseModel):
@@ -24,6 +22,7 @@ class Words(BaseModel):
 
     items: list[str]
     ending: str
+    pause: float
 
 
 class LoudWords(BaseModel):
@@ -31,6 +30,7 @@ class LoudWords(BaseModel):
 
     items: list[str]
     ending: str
+    pause: float
 
 
 class Shout(BaseModel):
@@ -46,13 +46,14 @@ class Shouter:
 
     @action
     async def listen(self, saying: Saying) -> Words:
-        await anyio.sleep(A_MOMENT)
-        return Words(items=saying.text.split() * saying.times, ending="!" if saying.mood == "glad" else "!!")
+        await anyio.sleep(saying.pause)
+        ending = "!" if saying.mood == "glad" else "!!"
+        return Words(items=saying.text.split() * saying.times, ending=ending, pause=saying.pause)
 
     @action
     async def raise_voice(self, words: Words) -> LoudWords:
-        await anyio.sleep(A_MOMENT)
-        return LoudWords(items=[word.upper() for word in words.items], ending=words.ending)
+        await anyio.sleep(words.pause)
+        return LoudWords(items=[word.upper() for word in words.items], ending=words.ending, pause=words.pause)
 
     @achieves_goal(
         description="Shout a saying",
@@ -60,5 +61,5 @@ class Shouter:
     )
     @action
     async def shout(self, words: LoudWords) -> Shout:
-        await anyio.sleep(A_MOMENT)
+        await anyio.sleep(words.pause)
         return Shout(content=" ".join(words.items) + words.ending, words=len(words.items))
