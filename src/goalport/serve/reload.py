@@ -25,12 +25,12 @@ _SILENT = frozenset({"__pycache__", ".git"})
 Stamps = dict[str, tuple[int, int]]
 
 
-async def watch(serving: Serving) -> None:
+async def watch(serving: Serving, interval: float = _SECONDS) -> None:
     """Serve the workspace anew whenever its files change, until cancelled."""
     root = serving.workspace.root
     seen = await anyio.to_thread.run_sync(_stamps, root)
     while True:
-        await anyio.sleep(_SECONDS)
+        await anyio.sleep(interval)
         now = await anyio.to_thread.run_sync(_stamps, root)
         if now != seen:
             seen = now

@@ -137,7 +137,7 @@ async def test_a_piece_beyond_the_last_is_refused_with_their_number(tmp_path: Pa
 
 
 async def test_an_agent_whose_name_is_no_address_is_found_all_the_same(tmp_path: Path) -> None:
-    async with served(tmp_path, agent(name="Ä / B", description="Odd")(type("Odd", (Greeter,), {}))()) as server:
-        async with server.client() as client:
-            uri = (await client.list_resources()).resources[0].uri
-            assert (await read(client, uri))["name"] == "Ä / B"
+    odd = agent(name="Ä / B", description="Odd")(type("Odd", (Greeter,), {}))()
+    async with served(tmp_path, odd) as server, server.client() as client:
+        uri = (await client.list_resources()).resources[0].uri
+        assert (await read(client, uri))["name"] == "Ä / B"
