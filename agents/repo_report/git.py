@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -104,14 +105,16 @@ class GitRun:
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            self._command,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-        )
+        with ExitStack() as opened:
+            self._errors: IO[bytes] = opened.enter_context(tempfile.TemporaryFile())
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+            )
+            opened.pop_all()
         self._watch = threading.Thread(target=self._kill_when_late, daemon=True)
         self._watch.start()
         return self
@@ -119,18 +122,18 @@ class GitRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._over.is_set():
-            # A git that nobody reads any more would work on until it has something to write.
-            self.ending = "stopped"
-            self._process.kill()
-            self._finish()
+        self._stop()
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the output as it comes; `ending` tells afterwards whether that was all of it."""
         assert self._process.stdout is not None
-        while chunk := os.read(self._process.stdout.fileno(), CHUNK):
+        while not self._deadline.passed:
+            chunk = os.read(self._process.stdout.fileno(), CHUNK)
+            if not chunk:
+                self._finish()
+                return
             yield chunk
-        self._finish()
+        self._stop()
 
     def tokens(self) -> Iterator[bytes]:
         """Yield the output cut at its NUL bytes; a last piece without one was cut off, and is dropped."""
@@ -145,6 +148,13 @@ class GitRun:
                 self.ending = "stopped"
                 self._process.kill()
                 return
+
+    def _stop(self) -> None:
+        """End a git that nobody reads any more: it would work on until it had something to write."""
+        if not self._over.is_set():
+            self.ending = "stopped"
+            self._process.kill()
+            self._finish()
 
     def _finish(self) -> None:
         assert self._process.stdout is not None

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from .languages import Language, language_of
+from .languages import Kind, Language, language_of
 from .period import Period
 from .ranking import Largest
 
 LARGEST = 20
-NEWEST = 400
+NEWEST = 15
+MODIFIED = 100
 
 
 class FoundFile(NamedTuple):
@@ -69,6 +70,8 @@ class Listing:
     largest: tuple[FoundFile, ...]
     newest: tuple[FoundFile, ...]
     """The last modified files of the period."""
+    modified_code: tuple[FoundFile, ...]
+    """The largest files of code that were last modified in the period."""
     modified: int
     """How many files were last modified in the period."""
     months: tuple[tuple[str, int], ...]
@@ -92,6 +95,7 @@ class ListingTally:
         self._languages: dict[Language, list[int]] = {}
         self._largest = Largest[FoundFile](LARGEST)
         self._newest = Largest[FoundFile](NEWEST)
+        self._modified_code = Largest[FoundFile](MODIFIED)
         self._months = Counter[str]()
         self._oddities = Counter[Oddity]()
         self._skipped = Counter[str]()
@@ -102,13 +106,19 @@ class ListingTally:
         """Count a file."""
         self.files += 1
         self._unusual += not found.path.isprintable()
-        sums = self._languages.setdefault(language_of(found.path), [0, 0])
+        language = language_of(found.path)
+        sums = self._languages.setdefault(language, [0, 0])
         sums[0] += 1
         sums[1] += found.size
         self._largest.push(found.size, found.path, found)
         if self._period.holds(found.modified):
-            self._newest.push(found.modified, found.path, found)
-            self._months[month_of(found.modified)] += 1
+            self._add_modified(found, language)
+
+    def _add_modified(self, found: FoundFile, language: Language) -> None:
+        self._newest.push(found.modified, found.path, found)
+        self._months[month_of(found.modified)] += 1
+        if language.kind is Kind.CODE:
+            self._modified_code.push(found.size, found.path, found)
 
     def note(self, aside: Aside) -> None:
         """Count an oddity."""
@@ -126,6 +136,7 @@ class ListingTally:
             languages=tuple(sorted(languages, key=lambda one: (-one.size, one.language.name))),
             largest=self._largest.ordered(),
             newest=self._newest.ordered(),
+            modified_code=self._modified_code.ordered(),
             modified=sum(self._months.values()),
             months=tuple(sorted(self._months.items(), reverse=True)),
             oddities=tuple(self._oddities.items()),
