@@ -7,8 +7,9 @@ from typing import Literal
 
 import anyio
 
-from goalport.domain import Action, SomeOf, parts_of
-from goalport.errors import BadInput
+from goalport.blackboard import matcher
+from goalport.domain import Action, SomeOf, parts_of, type_name
+from goalport.errors import BadInput, NonRetryable
 from goalport.events import ActionFinished, ActionRetried, ActionStarted
 from goalport.process.agent_process import ActionInvocation, AgentProcess
 from goalport.process.arguments import call, fill
@@ -31,7 +32,7 @@ async def invoke(process: AgentProcess, action: Action) -> None:
     started_at, start = datetime.now(UTC), time.perf_counter()
     error: Exception | None = None
     try:
-        result = await _attempt(process, action)
+        result = _as_declared(action, await _attempt(process, action))
     except Exception as failure:
         error, result = failure, None
     seconds = time.perf_counter() - start
@@ -90,6 +91,16 @@ def _tools(process: AgentProcess, action: Action) -> list[Tool]:
     return found
 
 
+def _as_declared(action: Action, result: object) -> object:
+    declared = action.outputs.type
+    if result is None or (declared is not None and matcher(declared)(result)):
+        return result
+    raise NonRetryable(
+        f"{action.origin} declares that it returns {type_name(declared)}, but it returned a {type(result).__name__}."
+        f" Correct the annotation or the return value."
+    )
+
+
 def _declined(action: Action, result: object) -> bool:
     return result is None and bool(action.outputs.exits)
 
@@ -102,7 +113,8 @@ def _take(process: AgentProcess, action: Action, result: object) -> None:
         blackboard.clear()
         progress.has_run.clear()
     for condition in action.settings.post:
-        if condition not in process.scope.conditions and result is not None:
+        # What the action itself said of the condition counts; saying nothing means that it did what it promises.
+        if result is not None and condition not in (process.scope.conditions.keys() | blackboard.conditions.keys()):
             blackboard.set_condition(condition, True)
     if result is None:
         blackboard.last_result = None

@@ -405,3 +405,36 @@ async def test_progress_from_a_worker_thread_arrives_in_order() -> None:
     told = [event for event in heard.events if isinstance(event, ProgressUpdated)]
     assert [each.message for each in told] == ["0", "1", "2", "3", "4"]
     assert type(heard.events[-1]).__name__ == "ProcessFinished"
+
+
+async def test_an_action_that_returns_another_type_than_it_declares_fails_with_the_place_and_the_fix() -> None:
+    @agent(description="d")
+    class Wrong:
+        @achieves_goal(description="g")
+        def write(self, person: Person) -> Writeup:
+            return Horoscope("not a write-up")  # pyright: ignore[reportReturnType]
+
+    process = await AgentPlatform([Wrong]).run("Wrong", Person("Ada"))
+    assert isinstance(process.outcome, Failed)
+    assert "Wrong.write" in process.outcome.reason
+    assert "declares that it returns Writeup, but it returned a Horoscope" in process.outcome.reason
+    assert "test_running.py" in process.outcome.reason
+
+
+async def test_what_an_action_posts_holds_afterwards_unless_the_action_says_otherwise() -> None:
+    @agent(description="d")
+    class Posts:
+        @action(post=["checked"])
+        def check(self, person: Person, context: OperationContext) -> Horoscope:
+            if person.name != "Ada":
+                context.blackboard.set_condition("checked", False)
+            return Horoscope("checked")
+
+        @achieves_goal(description="g")
+        @action(pre=["checked"])
+        def write(self, horoscope: Horoscope) -> Writeup:
+            return Writeup("ok")
+
+    platform = AgentPlatform([Posts])
+    assert (await platform.run("Posts", Person("Ada"))).outcome == Completed(Writeup("ok"))
+    assert isinstance((await platform.run("Posts", Person("Bo"))).outcome, Stuck)
