@@ -1,13 +1,33 @@
-"""Planner rows of docs/performance.md: problem families, and a table of what planning over them takes.
+"""Problem families of the planner, and `python -m benchmarks.planner`: what planning over each of them takes.
 
-The families are plain functions that give a `Problem`; tests count their expansions, this script measures their times.
+The families are plain functions that give a `Problem`: tests count how far the search looks in them, `planning` times
+the rows of docs/performance.md, and the table here shows the whole range, hard cases among them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
+from statistics import median
+from time import perf_counter
 
-from goalport.plan.facts import Available, Fact, HasRun, Holds
-from goalport.plan.problem import Goal, Operator, PlanningSystem, Problem, WorldState
+from goalport.plan import (
+    Available,
+    Fact,
+    Goal,
+    HasRun,
+    Holds,
+    NoPlan,
+    Operator,
+    Plan,
+    PlanningSystem,
+    Problem,
+    Undecided,
+    WorldState,
+    explain,
+    plan,
+)
+
+Answer = Plan | Undecided | NoPlan
 
 
 def typed_action(name: str, takes: tuple[str, ...], gives: str, cost: float = 0.1) -> Operator:
@@ -62,32 +82,133 @@ def crime(enemies: int = 1, random_actions: int = 0, seed: int = 7) -> Problem:
 
 
 def deed(name: str, cost: float, requires: Mapping[str, bool], effects: Mapping[str, bool]) -> Operator:
-    changes = {"peril": True} | effects
-    return Operator(
-        name,
-        name,
-        {Holds(fact): value for fact, value in requires.items()},
-        {Holds(fact): value for fact, value in changes.items()},
-        cost,
-    )
+    """Something that puts one in legal peril, unless its effects say otherwise."""
+    return Operator(name, name, conditions(requires), conditions({"peril": True, **effects}), cost)
+
+
+def conditions(values: Mapping[str, bool]) -> dict[Fact, bool]:
+    return {Holds(name): value for name, value in values.items()}
 
 
 def random_deeds(count: int, seed: int) -> Iterator[Operator]:
     """Actions over conditions of their own, one in ten of which can run at once."""
     random = Random(seed)  # noqa: S311
     for number in range(count):
-        needed = {} if random.random() < 0.1 else {Holds(f"r{random.randrange(count)}"): True}
-        given = {Holds(f"r{random.randrange(count)}"): random.random() < 0.8}
-        yield Operator(f"random_{number}", f"random_{number}", needed, given, round(random.uniform(0.1, 3), 1))
+        needed = {} if random.random() < 0.1 else {f"r{random.randrange(count)}": True}
+        given = {f"r{random.randrange(count)}": random.random() < 0.8}
+        cost = round(random.uniform(0.1, 3), 1)
+        yield Operator(f"random_{number}", f"random_{number}", conditions(needed), conditions(given), cost)
 
 
-def random_dag(actions: int = 1000, window: int = 60, inputs: int = 2, seed: int = 11) -> Problem:
-    """Typed actions that each take outputs of earlier ones: twice as many conditions as actions."""
+def random_dag(actions: int = 1000, window: int = 300, inputs: int = 2, seed: int = 11) -> Problem:
+    """Typed actions, each with a type of its own made from those of some earlier ones: two conditions per action."""
     random = Random(seed)  # noqa: S311
     operators: list[Operator] = []
     for number in range(actions):
-        earlier = [f"T{i}" for i in range(max(0, number - window), number)]
-        takes = random.sample(earlier, min(len(earlier), random.randint(1, inputs))) or ["Input"]
-        operators.append(typed_action(f"act_{number}", tuple(takes), f"T{number}", round(random.uniform(0, 1), 2)))
-    last = operators[-1].name
-    return Problem(PlanningSystem(operators), started_with("Input"), (typed_goal(last, f"T{actions - 1}"),))
+        earlier = range(max(0, number - window), number)
+        taken = random.sample(earlier, min(len(earlier), random.randint(1, inputs)))
+        takes = tuple(f"T{each}" for each in taken) or ("Input",)
+        operators.append(typed_action(f"act_{number}", takes, f"T{number}", round(random.uniform(0, 1), 2)))
+    goal = typed_goal(f"act_{actions - 1}", f"T{actions - 1}")
+    return Problem(PlanningSystem(operators), started_with("Input"), (goal,))
+
+
+def layers(depth: int = 10, width: int = 50, ways: int = 2, inputs: int = 2, seed: int = 1) -> Problem:
+    """Types in layers, each made in several ways from some of the layer below: choices that depend on each other."""
+    random = Random(seed)  # noqa: S311
+    operators: list[Operator] = []
+    for layer in range(depth):
+        for number in range(width):
+            for way in range(ways):
+                below = sorted({random.randrange(width) for _ in range(random.randint(1, inputs))})
+                takes = tuple(f"T{layer - 1}_{each}" for each in below) if layer else ("Input",)
+                cost = round(random.uniform(0, 1), 2)
+                operators.append(typed_action(f"act_{layer}_{number}_{way}", takes, f"T{layer}_{number}", cost))
+    goal = Goal("the last", {Available(f"T{depth - 1}_0"): True})
+    return Problem(PlanningSystem(operators), started_with("Input"), (goal,))
+
+
+def after_a_step(problem: Problem) -> Problem:
+    """The problem when the first step of its plan has gone as foreseen."""
+    found = plan(problem)
+    assert isinstance(found, Plan)
+    true = set(problem.start.true)
+    for fact, value in found.steps[0].effects.items():
+        (true.add if value else true.discard)(fact)
+    return replace(problem, start=replace(problem.start, true=frozenset(true)))
+
+
+def after_a_failure(problem: Problem) -> Problem:
+    """The problem when an action in the middle of its plan has failed and is left out."""
+    found = plan(problem)
+    assert isinstance(found, Plan)
+    return replace(problem, excluded=frozenset({found.steps[len(found.steps) // 2].action}))
+
+
+FAMILIES: dict[str, Callable[[], Problem]] = {
+    "chain of 10 + 60 irrelevant": chain_with_irrelevant,
+    "chain of 10 + 60, all costs 0": lambda: chain_with_irrelevant(cost=0.0),
+    "50 agents x 4 actions": platform_of_agents,
+    "50 agents x 4, all costs 0": lambda: platform_of_agents(cost=0.0),
+    "crime domain + 300 random": lambda: crime(random_actions=300),
+    **{f"crime domain, {count} enemies": lambda count=count: crime(count) for count in range(1, 7)},
+    "random DAG, 10 actions": lambda: random_dag(10),
+    "random DAG, 100 actions": lambda: random_dag(100),
+    "1,000 actions x 2,000 conditions": lambda: random_dag(window=1000),
+    "the same, latest 300 types": random_dag,
+    "the same, latest 60 types, 1 input": lambda: random_dag(window=60, inputs=1),
+    "layers 10 x 50, 2 ways each": layers,
+    "layers 5 x 100, 2 ways each": lambda: layers(5, 100),
+    "layers 10 x 33, 3 ways, 1 input": lambda: layers(10, 33, 3, 1),
+    "layers 20 x 25, 2 ways each": lambda: layers(20, 25),
+}
+
+COLUMNS = ("problem", "compile", "first plan", "a step on", "left out", "explain no", "steps", "expansions")
+DEADLINE = 5.0
+
+
+def main() -> None:
+    """Print the table: medians, in milliseconds."""
+    print("".join(f"{column:>12}" if number else f"{column:34}" for number, column in enumerate(COLUMNS)))
+    for name, family in FAMILIES.items():
+        cells = measured(family())
+        print(f"{name:34}" + "".join(f"{cell:>12}" for cell in cells), flush=True)
+
+
+def measured(problem: Problem, times: int = 5) -> list[str]:
+    problem = replace(problem, deadline=DEADLINE)
+    compiling = timed(lambda: PlanningSystem(problem.system.operators), times)
+    systems = [anew(problem) for _ in range(times)]
+    answers: list[Answer] = []
+    first = timed(lambda: answers.append(plan(systems.pop())), times)
+    found = answers[0]
+    if not isinstance(found, Plan):
+        return [compiling, f"> {DEADLINE:g} s", "", "", "", "", str(found.expansions)]
+    stepped, failed = after_a_step(problem), after_a_failure(problem)
+    return [
+        compiling,
+        first,
+        timed(lambda: plan(stepped), times),
+        timed(lambda: plan(replace(failed, costs={"": len(answers)})), times),
+        timed(lambda: explain(replace(problem, start=WorldState(), excluded=failed.excluded)), times),
+        str(len(found.steps)),
+        str(found.expansions),
+    ]
+
+
+def anew(problem: Problem) -> Problem:
+    """The same problem over a system that remembers no plan."""
+    return replace(problem, system=PlanningSystem(problem.system.operators))
+
+
+def timed(task: Callable[[], object], times: int) -> str:
+    seconds: list[float] = []
+    for _ in range(times):
+        began = perf_counter()
+        task()
+        seconds.append(perf_counter() - began)
+    return f"{1e3 * median(seconds):.2f}"
+
+
+if __name__ == "__main__":
+    main()

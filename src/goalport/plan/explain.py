@@ -74,7 +74,8 @@ def _how(plan: Plan) -> str:
     if not plan.steps:
         return f"The goal {plan.goal.name} is reached already."
     names = ", ".join(step.name for step in plan.steps)
-    return f"The goal {plan.goal.name} is reached by {names} (cost {plan.cost:g}, net value {plan.net_value:g})."
+    figures = f"cost {plan.cost:g}, net value {plan.net_value:g}{'' if plan.proven else ', perhaps not the cheapest'}"
+    return f"The goal {plan.goal.name} is reached by {names} ({figures})."
 
 
 def _step_reasons(problem: Problem, plan: Plan) -> tuple[StepReason, ...]:

@@ -46,14 +46,14 @@ class Landmarks:
     """Finds the cuts of one task's states."""
 
     def __init__(self, task: Task) -> None:
-        self._graph = Graph(task)
+        self.graph = Graph(task)
         self.none = Bound((), list(task.weights), 0)
         """The bound of a state of which nothing is known."""
 
     def completed(self, state: int, known: Bound) -> Bound | None:
         """A bound with every cut that the known ones leave room for; None where the goal cannot be reached."""
         left = list(known.left)
-        relaxation = Relaxation(self._graph, state, left)
+        relaxation = Relaxation(self.graph, state, left)
         if not relaxation.reaches_goal:
             return None
         found = list(known.cuts)

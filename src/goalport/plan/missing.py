@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from goalport.plan.facts import Fact
+from goalport.plan.facts import Fact, HasRun
 from goalport.plan.operators import Goal
 from goalport.plan.problem import Problem
 from goalport.plan.reach import Reach
@@ -32,6 +32,8 @@ def missing_for(reach: Reach, goal: Goal) -> tuple[Missing, ...]:
                 missing.append(Missing(fact, value, unproduced(reach.problem, fact), ()))
         elif not reach.obtainable[literal]:
             wanted.append(literal)
+    # What an action gives says more of why it is wanted than that it has run.
+    wanted.sort(key=lambda literal: isinstance(reach.system.fact(literal)[0], HasRun))
     return (*missing, *Walk(reach).missing(wanted))
 
 

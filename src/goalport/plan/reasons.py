@@ -51,6 +51,12 @@ class Supply:
     step: int | None
     """Which step that is, counted from 1; None for the goal."""
 
+    @property
+    def what(self) -> str:
+        """What is supplied, in words of the step that supplies it."""
+        is_its_run = isinstance(self.fact, HasRun) and self.value
+        return "that it has run" if is_its_run else in_words(self.fact, value=self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class StepReason:
@@ -61,9 +67,9 @@ class StepReason:
 
     def __str__(self) -> str:
         needed: dict[str, list[str]] = {}
-        for supply in self.supplies:
+        for supply in sorted(self.supplies, key=lambda supply: isinstance(supply.fact, HasRun)):
             to = "the goal" if supply.step is None else f"step {supply.step}, {supply.to}"
-            needed.setdefault(to, []).append(in_words(supply.fact, value=supply.value))
+            needed.setdefault(to, []).append(supply.what)
         return f"{self.operator.name}, for " + "; for ".join(f"{to}: {_listed(facts)}" for to, facts in needed.items())
 
 
@@ -88,11 +94,12 @@ class Wanter:
     gives: Fact
     value: bool
 
-    @property
-    def gift(self) -> str:
-        """What it would give, in words."""
+    def __str__(self) -> str:
+        if isinstance(self.gives, HasRun) and self.value:
+            return f"{self.operator.name} needs that to run"
         is_condition = isinstance(self.gives, Holds) and self.value
-        return str(self.gives) if is_condition else in_words(self.gives, value=self.value)
+        gift = str(self.gives) if is_condition else in_words(self.gives, value=self.value)
+        return f"{self.operator.name} needs that for {gift}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +157,7 @@ class Missing:
     @property
     def wanted_by(self) -> str:
         """The chain in words."""
-        links = [f"{wanter.operator.name} needs that for {wanter.gift}" for wanter in self.chain]
-        return "; ".join(links) or "the goal itself needs that"
+        return "; ".join(map(str, self.chain)) or "the goal itself needs that"
 
     def _unproduced(self) -> str:
         match self.fact:

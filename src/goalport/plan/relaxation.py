@@ -10,7 +10,7 @@ from math import inf
 
 from goalport.plan.task import Task
 
-__all__ = ["Graph", "Relaxation"]
+__all__ = ["Graph", "Relaxation", "numbers"]
 
 NEVER = 1 << 30
 """More needs than a step can have: it waits for ever."""
@@ -78,7 +78,7 @@ class Relaxation:
                 waiting[step] = NEVER
         later: list[tuple[float, int]] = []
         now: float = 0
-        fresh = [*_numbers(state), self._graph.nothing]
+        fresh = [*numbers(state), self._graph.nothing]
         for literal in fresh:
             self._values[literal] = 0
         self._spread(fresh, now, waiting, later)
@@ -170,5 +170,5 @@ class Relaxation:
                 heappush(changed, (value, given))
 
 
-def _numbers(state: int) -> list[int]:
+def numbers(state: int) -> list[int]:
     return [number for number, bit in enumerate(bin(state)[:1:-1]) if bit == "1"]

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from goalport.plan.amounts import total
 from goalport.plan.facts import Fact
 from goalport.plan.known_plans import KnownPlan
-from goalport.plan.landmarks import Bound, Landmarks
+from goalport.plan.landmarks import Bound
+from goalport.plan.narrowing import Narrow, narrowed
 from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
 from goalport.plan.reasons import Reliance
@@ -25,13 +26,15 @@ __all__ = ["NoPlan", "Plan", "Undecided", "plan"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps to a goal, none where it holds already; no other plan to it costs less."""
+    """The steps to a goal, none where it holds already; if it is proven, no other plan to the goal costs less."""
 
     goal: Goal
     steps: tuple[Operator, ...]
     cost: float
     value: float
     """What the goal and the steps are worth."""
+    proven: bool = True
+    """False where the time was up before a cheaper plan to the goal could be ruled out."""
     expansions: int = field(compare=False, default=0)
     """How many states the search looked beyond."""
 
@@ -72,7 +75,7 @@ def best_plan(problem: Problem) -> Plan | NoPlan:
     searches = [_searched(problem, goal, until) for goal in problem.goals]
     expansions = sum(search.expansions for search in searches)
     plans = [
-        _plan(problem, goal, search.steps, expansions)
+        _plan(problem, goal, search, expansions)
         for goal, search in zip(problem.goals, searches, strict=True)
         if search.steps is not None
     ]
@@ -111,27 +114,32 @@ def _searched(problem: Problem, goal: Goal, until: float | None) -> Found:
     if rest is not None:
         return Found(rest)
     task = task_for(problem, wanted, holding)
-    search = Search(task, until)
+    narrow = narrowed(task, lambda without: task_for(problem, wanted, holding, without))
+    search = Search(narrow, until)
     path = search.run()
     if path is None:
-        return Found(None, search.expansions, search.timed_out)
-    known = _known(task, path)
+        ready = tuple(step.operator for step in narrow.ready.steps) if narrow.ready else None
+        return Found(ready, search.expansions, search.timed_out)
+    known = _known(task, [narrow.task.steps[index].move for index in path])
     problem.system.known_plans.remember(question, known)
     return Found(known.steps, search.expansions)
 
 
-def _known(task: Task, path: Sequence[int]) -> KnownPlan:
-    """The plan with the states on its way."""
+def _known(task: Task, moves: Sequence[int]) -> KnownPlan:
+    """The plan with the states on its way, told by all that could matter and not only by what the search looked at."""
+    steps = {step.move: step for step in task.steps}
     state, states = task.start, {task.start: 0}
-    for number, index in enumerate(path, start=1):
-        state = task.steps[index].after(state)
+    for number, move in enumerate(moves, start=1):
+        state = steps[move].after(state)
         states[state] = number
-    return KnownPlan(tuple(task.steps[index].operator for index in path), states, task.literals, task.held)
+    return KnownPlan(tuple(steps[move].operator for move in moves), states, task.literals, task.held)
 
 
-def _plan(problem: Problem, goal: Goal, steps: tuple[Operator, ...], expansions: int) -> Plan:
-    cost = total(map(problem.cost, steps))
-    return Plan(goal, steps, cost, total((goal.value, *map(problem.value, steps))), expansions)
+def _plan(problem: Problem, goal: Goal, found: Found, expansions: int) -> Plan:
+    assert found.steps is not None
+    cost = total(map(problem.cost, found.steps))
+    value = total((goal.value, *map(problem.value, found.steps)))
+    return Plan(goal, found.steps, cost, value, not found.timed_out, expansions)
 
 
 class Node(NamedTuple):
@@ -149,13 +157,14 @@ class Node(NamedTuple):
 class Search:
     """One run of A* over a task."""
 
-    def __init__(self, task: Task, until: float | None) -> None:
+    def __init__(self, narrow: Narrow, until: float | None) -> None:
         self.expansions = 0
         self.timed_out = False
-        self._task = task
+        self._task = task = narrow.task
+        self._limit = narrow.limit
         self._until = until
-        self._landmarks = Landmarks(task)
-        self._open = [Node(0, (), 0, task.start, self._landmarks.none, completed=False)]
+        self._landmarks = narrow.landmarks
+        self._open = [Node(0, (), 0, task.start, narrow.bound, completed=False)]
         self._best: dict[int, tuple[int, tuple[int, ...]]] = {task.start: (0, ())}
 
     def run(self) -> tuple[int, ...] | None:
@@ -187,12 +196,10 @@ class Search:
         state, weights, left = node.state, self._task.weights, node.bound.left
         for index, step in enumerate(self._task.steps):
             if step.applicable(state) and step.given & ~state:
-                cost, path = node.cost + weights[index], (*node.path, index)
-                after = step.after(state)
+                # The cuts that hold the step have paid for it, and are no cuts of what comes after it.
+                estimate = node.estimate + left[index]
+                cost, path, after = node.cost + weights[index], (*node.path, index), step.after(state)
                 known = self._best.get(after)
-                if known is None or (cost, path) < known:
+                if estimate <= self._limit and (known is None or (cost, path) < known):
                     self._best[after] = cost, path
-                    # The cuts that hold the step have paid for it, and are no cuts of what comes after it.
-                    heappush(
-                        self._open, Node(node.estimate + left[index], path, cost, after, node.bound, completed=False)
-                    )
+                    heappush(self._open, Node(estimate, path, cost, after, node.bound, completed=False))

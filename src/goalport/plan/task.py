@@ -19,6 +19,8 @@ __all__ = ["Step", "Task", "task_for", "wanted_literals"]
 class Step:
     """A move in the task's own numbers, which are small enough for a state to be one integer."""
 
+    move: int
+    """The index of the move in the system."""
     operator: Operator
     needs: tuple[int, ...]
     gives: tuple[int, ...]
@@ -50,9 +52,11 @@ class Task:
     weights: tuple[int, ...]
 
 
-def task_for(problem: Problem, wanted: Sequence[int], holding: bytearray) -> Task:
-    """The task of bringing about the wanted literals where others hold."""
-    relevance = Relevance(problem, holding)
+def task_for(
+    problem: Problem, wanted: Sequence[int], holding: bytearray, without: frozenset[int] = frozenset()
+) -> Task:
+    """The task of bringing about the wanted literals where others hold, without some of the moves."""
+    relevance = Relevance(problem, holding, without)
     relevance.trace(wanted)
     return relevance.task(wanted)
 
@@ -72,8 +76,9 @@ def wanted_literals(problem: Problem, goal: Goal) -> list[int] | None:
 class Relevance:
     """The walk backwards. What holds at the start need be produced only if a relevant move can take it away."""
 
-    def __init__(self, problem: Problem, holding: bytearray) -> None:
+    def __init__(self, problem: Problem, holding: bytearray, without: frozenset[int]) -> None:
         self._problem = problem
+        self._without = without
         self._system = problem.system
         self._holding = holding
         self._needed = bytearray(len(holding))
@@ -90,7 +95,7 @@ class Relevance:
 
     def _include(self, index: int) -> None:
         move = self._system.moves[index]
-        if move.operator.action in self._problem.excluded:
+        if index in self._without or move.operator.action in self._problem.excluded:
             return
         self._moves.add(index)
         self._need(move.needs)
@@ -112,7 +117,8 @@ class Relevance:
 
     def task(self, wanted: Sequence[int]) -> Task:
         numbers = {literal: number for number, literal in enumerate(self._produced)}
-        moves = [self._system.moves[index] for index in sorted(self._moves)]
+        indexes = sorted(self._moves)
+        moves = [self._system.moves[index] for index in indexes]
         goal = tuple(numbers[literal] for literal in wanted if literal in numbers)
         return Task(
             start=_bits(number for literal, number in numbers.items() if self._holding[literal]),
@@ -120,22 +126,23 @@ class Relevance:
             goal_literals=goal,
             literals=tuple(self._produced),
             held=tuple(literal for literal, needed in enumerate(self._needed) if needed and literal not in numbers),
-            steps=tuple(_step(move, numbers) for move in moves),
+            steps=tuple(_step(index, move, numbers) for index, move in zip(indexes, moves, strict=True)),
             weights=self._weights(moves),
         )
 
     def _weights(self, moves: Sequence[Move]) -> tuple[int, ...]:
         if not self._problem.costs:
             return tuple(move.weight for move in moves)
-        costs = [self._problem.cost(move.operator) for move in moves]
-        return tuple(map(self._system.scale.widened(costs).weight, costs))
+        # One scale for all tasks of a problem, whatever moves they have, so that their weights compare.
+        scale = self._system.scale.widened(self._problem.costs.values())
+        return tuple(scale.weight(self._problem.cost(move.operator)) for move in moves)
 
 
-def _step(move: Move, numbers: Mapping[int, int]) -> Step:
+def _step(index: int, move: Move, numbers: Mapping[int, int]) -> Step:
     needs = tuple([numbers[literal] for literal in move.needs if literal in numbers])
     gives = tuple([numbers[literal] for literal in move.gives if literal in numbers])
     takes = [numbers[literal] for literal in move.takes if literal in numbers]
-    return Step(move.operator, needs, gives, _bits(needs), _bits(gives), ~_bits(takes))
+    return Step(index, move.operator, needs, gives, _bits(needs), _bits(gives), ~_bits(takes))
 
 
 def _bits(numbers: Iterable[int]) -> int:

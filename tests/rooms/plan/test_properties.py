@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from goalport.plan import (
     Fact,
@@ -24,7 +23,7 @@ from goalport.plan import (
 )
 from tests.rooms.plan.toys import anew, cheapest, first_state, holds
 
-FACTS = tuple(Holds(letter) for letter in "abcdef")
+FACTS: list[Fact] = [Holds(letter) for letter in "abcdef"]
 COSTS = (0.0, 0.1, 0.2, 0.3, 1.0, 2.5)
 
 tried = settings(max_examples=100, deadline=None, derandomize=True, database=None)
@@ -58,7 +57,7 @@ def problems(draw: st.DrawFn, kinds: str = "tfu", goals: int = 1) -> Problem:
 
 
 def run(start: WorldState, steps: tuple[Operator, ...]) -> Mapping[Fact, bool | None]:
-    state = first_state(start)
+    state = dict(first_state(start))
     for step in steps:
         assert holds(state, step.requires)
         state |= step.effects
@@ -137,7 +136,7 @@ def test_asking_only_when_it_matters_comes_to_the_same_as_knowing_all(
 def test_planning_again_after_a_step_or_a_surprise_is_planning_anew(asked: Problem, other: WorldState) -> None:
     found = plan(asked)
     while isinstance(found, Plan) and found.steps:
-        state = first_state(asked.start) | found.steps[0].effects
+        state = {**first_state(asked.start), **found.steps[0].effects}
         after = WorldState(
             frozenset(fact for fact, value in state.items() if value),
             undecidable=frozenset(fact for fact, value in state.items() if value is None),
