@@ -37,7 +37,10 @@ class Audience:
     @property
     def attentive(self) -> bool:
         """Whether anybody would hear an event; an audience among the listeners is as attentive as its own listeners."""
-        return any(not isinstance(each, Audience) or each.attentive for each in self._listeners)
+        for each in self._listeners:  # noqa: SIM110 - this is asked before each event, and a generator costs twice as much
+            if not isinstance(each, Audience) or each.attentive:
+                return True
+        return False
 
     def on_event(self, event: Event, /) -> None:
         """Tell everybody."""

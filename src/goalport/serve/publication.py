@@ -3,10 +3,12 @@
 Made once at load and never changed; a reload makes another. Publishing is pure: nothing runs, nothing is asked.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from mcp.shared.inbound import X_MCP_HEADER_KEY
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 from goalport.platform import AgentPlatform
@@ -49,6 +51,8 @@ class Publication:
     prompts: Mapping[str, PublishedPrompt]
     resources: Mapping[str, RawResource]
     templates: tuple[RawTemplate, ...]
+    mirrored: Mapping[str, Mapping[str, Any]]
+    """The input schemas by which clients repeat arguments in headers; only those calls' headers need a comparison."""
     tool_list: Catalogue[Tool]
     prompt_list: Catalogue[Prompt]
     resource_list: Catalogue[Resource]
@@ -82,6 +86,7 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         prompts=prompts,
         resources=resources,
         templates=templates,
+        mirrored={each.name: each.input_schema for each in published if _is_mirrored(each)},
         tool_list=_catalogue("tools", published, lambda each: each.name),
         prompt_list=_catalogue("prompts", (each.prompt for each in prompts.values()), lambda each: each.name),
         resource_list=_catalogue(
@@ -96,6 +101,10 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         problems=(*map(str, workspace.problems), *platform.problems, *problems),
         warnings=(*warnings_of_list(published), *(text for each in published for text in warnings_of_tool(each))),
     )
+
+
+def _is_mirrored(tool: Tool) -> bool:
+    return X_MCP_HEADER_KEY in json.dumps(tool.input_schema)
 
 
 def _catalogue(kind: str, entries: Iterable[T], key: Callable[[T], str]) -> Catalogue[T]:

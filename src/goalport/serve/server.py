@@ -85,7 +85,7 @@ def make_server(serving: Serving) -> tuple[GoalServer, news.Listening]:
             instructions=_INSTRUCTIONS,
             lifespan=lifespan,
             cache_hints=_HINTS,
-            get_tool_input_schema=lambda name: _input_schema(serving, name),
+            get_tool_input_schema=lambda name: _mirrored_schema(serving, name),
             on_list_tools=_list_tools,
             on_call_tool=calls.call_tool,  # pyright: ignore - it answers with dicts, which the SDK takes too
             on_list_prompts=_list_prompts,
@@ -107,9 +107,8 @@ def make_server(serving: Serving) -> tuple[GoalServer, news.Listening]:
     return server, listening
 
 
-def _input_schema(serving: Serving, name: str) -> Mapping[str, Any] | None:
-    published = serving.publication.tools.get(name)
-    return None if published is None else published.tool.input_schema
+def _mirrored_schema(serving: Serving, name: str) -> Mapping[str, Any] | None:
+    return serving.publication.mirrored.get(name)
 
 
 async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
