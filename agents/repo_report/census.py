@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from .languages import Kind, Language, language_of
 from .listing import FoundFile, LanguageSize, Listing
+from .paths import FilePath
 from .ranking import Largest
 
 DENSEST = 20
@@ -17,7 +18,7 @@ DENSEST = 20
 class MarkedFile:
     """A file with marks of unfinished work in it."""
 
-    path: str
+    path: FilePath
     marks: int
     lines: int
 

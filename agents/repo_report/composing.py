@@ -24,7 +24,6 @@ from .target import Target
 from .text import count, day, number, shown
 
 LANGUAGES = 20
-MONTHS = 12
 SKIPPED_NAMED = 6
 
 
@@ -51,7 +50,7 @@ def compose(found: Findings) -> RepositoryReport:
         summary=_summary(found),
         contributors=_contributors(found.history),
         changes=_changes(found.history),
-        months=[ReportedMonth(month=month, changes=changes) for month, changes in found.history.months[:MONTHS]],
+        months=[ReportedMonth(month=month, changes=changes) for month, changes in found.history.months],
         hot_spots=_hot_spots(found.hot_spots),
         languages=_languages(found.census),
         risks=_risks(found.risks),

@@ -11,6 +11,7 @@ from .census import Census, Contents
 from .history import ChangedFile, History
 from .languages import Kind, language_of
 from .listing import Listing
+from .paths import FilePath
 from .text import shown, size_in_words
 
 HOT = 10
@@ -30,7 +31,7 @@ RiskKind = Literal["large_file", "unfinished_work", "bus_factor", "single_author
 class HotFile:
     """A file that is often changed and large."""
 
-    path: str
+    path: FilePath
     changes: int
     lines: int
     people: int
@@ -52,7 +53,7 @@ class FoundRisk:
 
     kind: RiskKind
     level: Level
-    subject: str
+    subject: FilePath
     """The file that it is about, as the path is; empty when it is about all of them."""
     explanation: str
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from goalport.errors import BadInput
 
+from .text import shown
+
 
 def find_folder(path: str, roots: Sequence[Path]) -> Path:
     """Resolve the path of a request to a folder below the roots, or say what is wrong with it."""
@@ -39,11 +41,13 @@ def _outside(path: str, roots: Sequence[Path]) -> BadInput:
 def _unusable(path: str, roots: Sequence[Path], reason: OSError) -> BadInput:
     if isinstance(reason, PermissionError):
         return BadInput(f"The server may not read {path!r}: permission denied. Give a folder that its user can read.")
-    return BadInput(f"There is no folder {path!r}. Paths are relative to {roots[0]}; `.` is that folder itself.")
+    return BadInput(
+        f"There is no folder {path!r}. Paths are relative to {shown(str(roots[0]))}; `.` is that folder itself."
+    )
 
 
 def _listed(roots: Sequence[Path]) -> str:
-    return ", ".join(str(root) for root in roots)
+    return ", ".join(shown(str(root)) for root in roots)
 
 
 class Inside:

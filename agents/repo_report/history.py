@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .commits import Change, Commit
-from .listing import Listing, month_of
+from .listing import Listing, latest, month_of
+from .paths import FilePath
 from .ranking import Largest
 
 CONTRIBUTORS = 20
@@ -39,7 +40,7 @@ class Contributor:
 class ChangedFile:
     """A file that changed in the period, and how much."""
 
-    path: str
+    path: FilePath
     changes: int
     added: int = 0
     deleted: int = 0
@@ -52,7 +53,7 @@ class Event:
     """One thing that happened: a commit, or a file written when there is no git."""
 
     at: float
-    text: str
+    text: FilePath
     who: str = ""
     reference: str = ""
     files: int = 1
@@ -103,7 +104,7 @@ def history_from_file_times(listing: Listing) -> History:
     )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Person:
     number: int
     name: str
@@ -113,7 +114,7 @@ class _Person:
     deleted: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class _File:
     changes: int = 0
     added: int = 0
@@ -122,7 +123,7 @@ class _File:
     """A set of the numbers of people, as bits."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Recent:
     commit: Commit
     files: int = 0
@@ -191,7 +192,7 @@ class HistoryTally:
             deleted=sum(person.deleted for person in people),
             changed=self._most_changed(),
             recent=tuple(_event(recent) for recent in self._recent),
-            months=tuple(sorted(self._months.items(), reverse=True)),
+            months=latest(self._months),
             bus_factor=bus_factor([person.commits for person in people]),
             single_handed=sum(file.people.bit_count() == 1 for file in self._files.values()),
             stopped=stopped,

@@ -6,23 +6,26 @@ The walk that finds the files is in `walking`; the census and the history from f
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from .languages import Kind, Language, language_of
+from .paths import FilePath
 from .period import Period
 from .ranking import Largest
 
 LARGEST = 20
 NEWEST = 15
 MODIFIED = 100
+MONTHS = 12
 
 
 class FoundFile(NamedTuple):
     """A regular file, by its path below the folder (surrogates stand for bytes that are not UTF-8)."""
 
-    path: str
+    path: FilePath
     size: int
     modified: float
 
@@ -138,11 +141,16 @@ class ListingTally:
             newest=self._newest.ordered(),
             modified_code=self._modified_code.ordered(),
             modified=sum(self._months.values()),
-            months=tuple(sorted(self._months.items(), reverse=True)),
+            months=latest(self._months),
             oddities=tuple(self._oddities.items()),
             skipped=tuple(self._skipped.most_common()),
             unusual_names=self._unusual,
         )
+
+
+def latest(months: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Put months in order, the latest first, and keep the first few."""
+    return tuple(sorted(months.items(), reverse=True)[:MONTHS])
 
 
 def month_of(moment: float) -> str:

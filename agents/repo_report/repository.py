@@ -5,12 +5,16 @@ report: a folder without a usable repository is still a folder. Above: the agent
 """
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .borrowing import borrows_below, is_below
 from .deadline import Deadline
 from .git import Git, Place
+from .paths import FilePath
+from .text import shown
 
 PROBE = (
     "rev-parse",
@@ -21,6 +25,7 @@ PROBE = (
     "--is-shallow-repository",
 )
 FOLDERS_ASKED = 3
+LONGEST_PATH = 4096
 NO_GIT = (
     "This is a git repository, but git is not on the server's PATH: the report is made from file times. Install git to"
     " get its history."
@@ -31,10 +36,10 @@ NO_GIT = (
 class Repository:
     """A work tree that git can read and that lies below the allowed roots, its git directory too."""
 
-    program: str
+    program: FilePath
     """The git that read it."""
-    top: str
-    branch: str
+    top: FilePath
+    branch: FilePath
     """Empty when no branch is checked out."""
     has_commits: bool
     shallow: bool
@@ -62,7 +67,8 @@ def discover(folder: Path, roots: Sequence[Path], git: Git | None, deadline: Dea
     *folders, shallow = answer.text.splitlines() or [""]
     if len(folders) != FOLDERS_ASKED or Path(os.path.realpath(folders[0])) != top:
         return Discovery(note="Git sees its work tree in another folder, so its history was not used.")
-    if not all(_is_allowed(Path(part), roots) for part in (*folders, *_borrowed(Path(folders[2])))):
+    allowed = all(is_below(Path(part), roots) for part in folders)
+    if not allowed or not borrows_below(Path(folders[2], "objects"), roots):
         return Discovery(note=_OUTSIDE)
     return Discovery(_described(git, place, deadline, shallow=shallow == "true"))
 
@@ -82,26 +88,6 @@ def _top(folder: Path, roots: Sequence[Path]) -> Path | None:
     return None
 
 
-def _is_allowed(path: Path, roots: Sequence[Path]) -> bool:
-    real = Path(os.path.realpath(path))
-    return any(real.is_relative_to(root) for root in roots)
-
-
-def _borrowed(common: Path) -> list[Path]:
-    """Name the folders that objects come from: a clone with `--shared` lists other repositories there."""
-    objects = common / "objects"
-    try:
-        lines = (objects / "info" / "alternates").read_bytes()[:100_000].splitlines()
-    except OSError:
-        return [objects]
-    return [objects, *(_alternate(objects, line) for line in lines if line and not line.startswith(b"#"))]
-
-
-def _alternate(objects: Path, line: bytes) -> Path:
-    """Read one line; a quoted one could hide where it leads, and counts as leading anywhere."""
-    return Path(os.sep) if line.startswith(b'"') else objects / os.fsdecode(line)
-
-
 def _described(git: Git, place: Place, deadline: Deadline, *, shallow: bool) -> Repository:
     head = git.ask(place, ("rev-parse", "--verify", "--quiet", "HEAD^{commit}"), deadline)
     branch = git.ask(place, ("symbolic-ref", "--quiet", "--short", "HEAD"), deadline)
@@ -110,9 +96,10 @@ def _described(git: Git, place: Place, deadline: Deadline, *, shallow: bool) -> 
 
 def _refusal(complaint: str, top: Path) -> str:
     if "dubious ownership" in complaint:
+        quoted = shown(shlex.quote(str(top)), LONGEST_PATH)
         return (
             f"Git does not trust this repository, because it belongs to another user than the server: its history was"
-            f" not used. If you trust it, run `git config --global --add safe.directory {top}` as the server's user."
+            f" not used. If you trust it, run `git config --global --add safe.directory {quoted}` as the server's user."
         )
     reason = complaint.removeprefix("fatal: ") or "it gave no answer in time"
-    return f"Git cannot read this repository, so its history was not used ({reason[:200]})."
+    return f"Git cannot read this repository, so its history was not used ({shown(reason)})."

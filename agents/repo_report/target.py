@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .git import Git, Place
+from .paths import FilePath
 from .period import Period
 from .repository import Repository
 
@@ -11,8 +12,8 @@ from .repository import Repository
 class Target:
     """A folder below the allowed roots, its repository if it has one, and what was asked about it."""
 
-    folder: str
-    name: str
+    folder: FilePath
+    name: FilePath
     """The folder as it is shown: relative to its root, or the root's own name."""
     period: Period
     thorough: bool

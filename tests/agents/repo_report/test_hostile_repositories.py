@@ -211,17 +211,59 @@ async def test_a_git_directory_behind_a_symlink_is_judged_by_where_it_is(
     assert (await reporting.report()).kind == "folder"
 
 
-@pytest.mark.parametrize("line", ["{objects}", '"{objects}"'])
+def lend(borrower: Repository, lender: Repository, line: str = "{objects}") -> None:
+    objects = lender.path / ".git" / "objects"
+    borrower.write(".git/objects/info/alternates", line.format(objects=objects) + "\n")
+
+
+@pytest.mark.parametrize("line", ["{objects}", '"{objects}"', "# none\n\n{objects}", "{objects}\n" * 4000])
 async def test_objects_borrowed_from_outside_are_not_read(
     reporting: Reporting, repository: Repository, tmp_path: Path, line: str
 ) -> None:
     elsewhere = Repository.make(tmp_path / "elsewhere", tmp_path / "home")
     elsewhere.changed("a.py", 3)
-    objects = elsewhere.path / ".git" / "objects"
-    repository.write(".git/objects/info/alternates", line.format(objects=objects) + "\n")
+    lend(repository, elsewhere, line)
     repository.git("update-ref", "HEAD", elsewhere.git("rev-parse", "HEAD").strip())
     report = await reporting.report()
     assert (report.kind, report.changes) == ("folder", [])
+
+
+async def test_objects_borrowed_from_one_who_borrows_outside_are_not_read(
+    reporting: Reporting, root: Path, tmp_path: Path
+) -> None:
+    places = (root / "first", root / "second", tmp_path / "elsewhere")
+    first, second, elsewhere = (Repository.make(place, tmp_path / "home") for place in places)
+    elsewhere.changed("a.py", 3)
+    lend(first, second)
+    lend(second, elsewhere)
+    first.git("update-ref", "HEAD", elsewhere.git("rev-parse", "HEAD").strip())
+    assert (await reporting.report("first")).kind == "folder"
+
+
+async def test_objects_borrowed_inside_are_read_even_in_a_circle(
+    reporting: Reporting, root: Path, tmp_path: Path
+) -> None:
+    first, second = (Repository.make(root / name, tmp_path / "home") for name in ("first", "second"))
+    second.changed("a.py", 3)
+    lend(first, second)
+    first.git("update-ref", "HEAD", second.git("rev-parse", "HEAD").strip())
+    assert (await reporting.report("first")).summary.commits == 1
+    lend(second, first)
+    assert (await reporting.report("first")).summary.commits == 1
+
+
+async def test_a_list_of_lenders_that_is_no_plain_file_is_not_waited_for(
+    reporting: Reporting, repository: Repository, tmp_path: Path
+) -> None:
+    repository.changed("a.py", 3)
+    (tmp_path / "list").write_text("")
+    alternates = repository.path / ".git" / "objects" / "info" / "alternates"
+    alternates.parent.mkdir(exist_ok=True)
+    alternates.symlink_to(tmp_path / "list")
+    assert (await reporting.report()).kind == "folder"
+    alternates.unlink()
+    os.mkfifo(alternates)
+    assert (await reporting.report()).kind == "folder"
 
 
 async def test_a_work_tree_set_elsewhere_is_not_followed(

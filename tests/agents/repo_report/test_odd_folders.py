@@ -151,6 +151,14 @@ async def test_a_broken_git_file_is_reported_as_a_folder(reporting: Reporting, f
     assert any("Git cannot read this repository" in note for note in report.notes)
 
 
+async def test_a_damaged_index_has_the_folder_walked(reporting: Reporting, repository: Repository) -> None:
+    repository.changed("a.py", 3)
+    repository.write(".git/index", b"damaged")
+    report = await reporting.report()
+    assert (report.kind, report.summary.files, report.summary.commits) == ("git repository", 1, 1)
+    assert {"list_tracked_files?", "walk_folder"} < set(reporting.steps)
+
+
 async def test_a_damaged_repository_is_reported_as_a_folder(reporting: Reporting, repository: Repository) -> None:
     repository.changed("a.py", 3)
     for pack in (repository.path / ".git" / "objects").rglob("??????????*"):

@@ -1,7 +1,11 @@
 """What a report says about repositories and folders as they usually are."""
 
+import os
+import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 
+import anyio
 import pytest
 
 from goalport.platform import AgentPlatform
@@ -154,3 +158,14 @@ async def test_the_agent_is_shipped_and_says_what_it_takes_and_gives(agent_platf
         True,
     )
     assert agent_platform.problems == ()
+
+
+async def test_fifty_thousand_files_are_reported_on_within_ten_seconds(reporting: Reporting, root: Path) -> None:
+    for number in range(100):
+        (root / f"part{number}").mkdir()
+    for number in range(50_000):
+        os.close(os.open(root / f"part{number % 100}" / f"{number}.py", os.O_CREAT))
+    with anyio.fail_after(10):
+        report = await reporting.report()
+    shutil.rmtree(root)
+    assert report.summary.files == 50_000
