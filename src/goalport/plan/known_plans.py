@@ -6,9 +6,9 @@ that could matter are compared, so that processes share this as long as they hol
 Below: operators. Above: the planning system, which keeps these, and the search, which adds to them.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from itertools import islice
+from threading import Lock
 
 from goalport.plan.operators import Operator
 
@@ -46,6 +46,7 @@ class KnownPlans:
 
     def __init__(self) -> None:
         self._plans: dict[Hashable, tuple[KnownPlan, ...]] = {}
+        self._adding = Lock()
 
     def rest(self, question: Hashable, holding: bytearray) -> tuple[Operator, ...] | None:
         """What is left to do, if a known plan says it."""
@@ -54,7 +55,8 @@ class KnownPlans:
 
     def remember(self, question: Hashable, known: KnownPlan) -> None:
         # A tuple is replaced, never changed, so that other threads may read meanwhile.
-        others: Sequence[KnownPlan] = self._plans.pop(question, ())
-        self._plans[question] = (known, *others[: PLANS - 1])
-        for oldest in list(islice(self._plans, max(0, len(self._plans) - QUESTIONS))):
-            self._plans.pop(oldest, None)
+        with self._adding:
+            others = self._plans.pop(question, ())
+            self._plans[question] = (known, *others[: PLANS - 1])
+            if len(self._plans) > QUESTIONS:
+                del self._plans[next(iter(self._plans))]

@@ -80,17 +80,19 @@ def _cheapest(narrow: Narrow, bound: Bound) -> ReadyPlan | None:
     # What the cuts left of the costs points out the steps that are worth taking; a trace of the costs breaks ties.
     told_by_cuts = [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
     paths = [_greedy(task, graph, costs) for costs in (task.weights, told_by_cuts)]
-    found = [_ready(task, path) for path in paths if _reaches_goal(task, path)]
+    found = [_ready(task, path, bound.total) for path in paths if _reaches_goal(task, path)]
     return min([*found, *filter(None, [narrow.ready])], key=lambda ready: ready.weight, default=None)
 
 
-def _ready(task: Task, path: list[int]) -> ReadyPlan:
-    """The plan without the steps that it can do without, the dearest first."""
-    for index in sorted(path, key=task.weights.__getitem__, reverse=True):
+def _ready(task: Task, path: list[int], least: int) -> ReadyPlan:
+    """The plan, if it weighs more than it must then without the steps that it can do without, the dearest first."""
+    weight = sum(task.weights[index] for index in path)
+    for index in sorted(path, key=task.weights.__getitem__, reverse=True) if weight > least else ():
         shorter = [each for each in path if each != index]
         if _reaches_goal(task, shorter):
             path = shorter
-    return ReadyPlan(sum(task.weights[index] for index in path), tuple(task.steps[index] for index in path))
+            weight -= task.weights[index]
+    return ReadyPlan(weight, tuple(task.steps[index] for index in path))
 
 
 def _greedy(task: Task, graph: Graph, costs: Sequence[int]) -> list[int]:

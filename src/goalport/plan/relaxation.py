@@ -89,16 +89,21 @@ class Relaxation:
     def _spread(self, fresh: list[int], now: float, waiting: list[int], later: list[tuple[float, int]]) -> None:
         """From literals that cost so much go on to all that costs no more; steps that cost something come later."""
         consumers, supporters, costs = self._graph.consumers, self._supporters, self._costs
+        gives, values = self._graph.gives, self._values
         while fresh:
             literal = fresh.pop()
             for step in consumers[literal]:
                 waiting[step] -= 1
-                if not waiting[step]:
-                    supporters[step] = literal
-                    if costs[step]:
-                        heappush(later, (now + costs[step], step))
-                    else:
-                        fresh += self._reached(step, now)
+                if waiting[step]:
+                    continue
+                supporters[step] = literal
+                if costs[step]:
+                    heappush(later, (now + costs[step], step))
+                    continue
+                for given in gives[step]:
+                    if values[given] == inf:
+                        values[given] = now
+                        fresh.append(given)
 
     def _reached(self, step: int, now: float) -> list[int]:
         """What a step is the first to give."""
