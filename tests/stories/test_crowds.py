@@ -95,13 +95,8 @@ async def test_somebody_who_talks_nonsense_is_refused_and_the_server_lives(tmp_p
 
 
 async def test_whitespace_around_a_header_is_no_part_of_it(tmp_path: Path) -> None:
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "cook", "arguments": {"seconds": 0}},
-    }
-    message["params"]["_meta"] = META
+    params = {"name": "cook", "arguments": {"seconds": 0}, "_meta": META}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {"MCP-Protocol-Version": "2026-07-28 ", "Mcp-Method": "\ttools/call ", "Mcp-Name": " cook\t"}
     async with running(tmp_path, FILES) as server:
         with said(server, post("/mcp", json.dumps(message).encode(), **headers)) as line:
