@@ -1,8 +1,6 @@
-"""How calls over HTTP are answered: in one piece, or as a stream when something may come before the answer."""
+"""How calls over HTTP are answered: quick ones in one piece, long and talkative ones as a stream of events."""
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,92 +10,70 @@ import pytest
 from tests.stories.cooks import FILES, HEADERS, META, request, session
 from tests.stories.servers import Running, running
 
-ERAS = pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
-TASTER = """
-from mcp_types import CallToolResult, TextContent, Tool
-from goalport.serve import raw_tool
-
-async def taste(context, params):
-    return CallToolResult(content=[TextContent(type="text", text="fine")])
-
-taster = raw_tool(Tool(name="taste", input_schema={"type": "object"}), taste)
-"""
+MODERN = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "cook"}
 
 
-@asynccontextmanager
-async def caller(server: Running, era: str) -> AsyncGenerator[tuple[httpx2.AsyncClient, dict[str, str]]]:
-    """A client spoken by hand, and its headers for a call of `cook`."""
-    if era == "2025-11-25":
-        async with session(server) as pair:
-            yield pair
-    else:
-        routing = {"MCP-Protocol-Version": era, "Mcp-Method": "tools/call", "Mcp-Name": "cook"}
+async def answer(server: Running, era: str, seconds: float, **meta: object) -> httpx2.Response:
+    """What the server answers to one call, headers and all."""
+    given: dict[str, Any] = {"arguments": {"seconds": seconds}}
+    if era == "modern":
+        call = request("cook", **given, _meta={**META, **meta})
         async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
-            yield http, {**HEADERS, **routing}
+            return await http.post("/mcp", json=call, headers={**HEADERS, **MODERN})
+    async with session(server) as (http, headers):
+        return await http.post("/mcp", json=request("cook", **given, _meta=meta), headers=headers)
 
 
-def cook(era: str, seconds: float = 0, **meta: object) -> dict[str, Any]:
-    known: dict[str, Any] = META if era == "2026-07-28" else {}
-    return request("cook", arguments={"seconds": seconds}, _meta={**known, **meta})
+def last_message(response: httpx2.Response) -> dict[str, Any]:
+    if response.headers["content-type"].startswith("application/json"):
+        return response.json()
+    data = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: ")]
+    return json.loads(data[-1])
 
 
-def answer_in(events: str) -> dict[str, Any]:
-    """The answer that ends a stream of events."""
-    return json.loads(events.rpartition("data: ")[2])
-
-
-@ERAS
+@pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_quick_call_is_answered_in_one_piece(tmp_path: Path, era: str) -> None:
-    async with running(tmp_path, FILES) as server, caller(server, era) as (http, headers):
-        answer = await http.post("/mcp", json=cook(era), headers=headers)
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json()["result"]["structuredContent"] == {"content": "done"}
+    async with running(tmp_path, FILES) as server:
+        response = await answer(server, era, 0)
+    assert response.headers["content-type"].startswith("application/json")
+    assert last_message(response)["result"]["structuredContent"] == {"content": "done"}
 
 
-@ERAS
-async def test_a_call_that_asks_for_progress_is_answered_by_a_stream(tmp_path: Path, era: str) -> None:
-    async with running(tmp_path, FILES) as server, caller(server, era) as (http, headers):
-        answer = await http.post("/mcp", json=cook(era, progressToken=1), headers=headers)
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        assert "notifications/progress" in answer.text
-        assert answer_in(answer.text)["result"]["structuredContent"] == {"content": "done"}
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("seconds", [1.0, 1.6])
+async def test_a_call_that_takes_longer_becomes_a_stream_that_keeps_the_connection_open(
+    tmp_path: Path, era: str, seconds: float
+) -> None:
+    async with running(tmp_path, FILES) as server:
+        response = await answer(server, era, seconds)
+    assert response.status_code == 200
+    assert last_message(response)["result"]["structuredContent"] == {"content": "done"}
+    if seconds > 1.5:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.text.startswith(": ping")
 
 
-@ERAS
-async def test_a_call_that_takes_long_is_answered_by_a_stream_after_all(tmp_path: Path, era: str) -> None:
-    async with running(tmp_path, FILES) as server, caller(server, era) as (http, headers):
-        answer = await http.post("/mcp", json=cook(era, seconds=1.5), headers=headers)
-        assert answer.headers["content-type"] == "text/event-stream"
-        assert answer.headers.get("mcp-session-id") == headers.get("Mcp-Session-Id")
-        assert answer.text.startswith(": ping")
-        assert answer_in(answer.text)["result"]["structuredContent"] == {"content": "done"}
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_call_that_wants_progress_is_a_stream_from_its_first_message(tmp_path: Path, era: str) -> None:
+    async with running(tmp_path, FILES) as server:
+        response = await answer(server, era, 0, progressToken="p")
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert "notifications/progress" in response.text
+    assert "1/1 cook" in response.text
 
 
-async def test_a_session_that_asked_for_the_log_is_answered_by_streams(tmp_path: Path) -> None:
-    async with running(tmp_path, FILES) as server, caller(server, "2025-11-25") as (http, headers):
-        wish = {"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": {"level": "debug"}}
-        await http.post("/mcp", json=wish, headers=headers)
-        answer = await http.post("/mcp", json=cook("2025-11-25"), headers=headers)
-        assert "notifications/message" in answer.text
-        assert answer_in(answer.text)["result"]["structuredContent"] == {"content": "done"}
+async def test_a_session_that_wants_the_log_gets_streams(tmp_path: Path) -> None:
+    level = {"jsonrpc": "2.0", "id": 3, "method": "logging/setLevel", "params": {"level": "debug"}}
+    async with running(tmp_path, FILES) as server, session(server) as (http, headers):
+        await http.post("/mcp", json=level, headers=headers)
+        response = await http.post("/mcp", json=request("cook", arguments={"seconds": 0}), headers=headers)
+    assert "notifications/message" in response.text
 
 
-async def test_a_tool_that_may_ask_back_is_answered_by_a_stream(tmp_path: Path) -> None:
-    files = {**FILES, "tools/taster.py": TASTER}
-    async with running(tmp_path, files) as server, caller(server, "2025-11-25") as (http, headers):
-        call: dict[str, Any] = {
-            "jsonrpc": "2.0",
-            "id": 2,
-            "method": "tools/call",
-            "params": {"name": "taste", "arguments": {}},
-        }
-        answer = await http.post("/mcp", json=call, headers=headers)
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        assert answer_in(answer.text)["result"]["content"][0]["text"] == "fine"
-
-
-async def test_what_is_no_message_is_refused_as_ever(tmp_path: Path) -> None:
-    async with running(tmp_path, FILES) as server, caller(server, "2025-11-25") as (http, headers):
-        for body in ('{"method": "tools/call"', '["tools/call"]', '{"method": "tools/call", "params": []}'):
-            answer = await http.post("/mcp", content=body, headers={**headers, "Content-Type": "application/json"})
-            assert answer.status_code == 400
+@pytest.mark.parametrize("name", ["cook", "no_such_tool"])
+async def test_a_mistake_is_answered_in_one_piece_too(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path, FILES) as server, session(server) as (http, headers):
+        response = await http.post("/mcp", json=request("cook", name=name, arguments={"x": 1}), headers=headers)
+    assert response.headers["content-type"].startswith("application/json")
+    message = last_message(response)
+    assert message["result"]["isError"] if name == "cook" else message["error"]["code"] == -32602

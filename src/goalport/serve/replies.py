@@ -95,9 +95,10 @@ class _Reply:
         self._receive = receive
         self._send = send
         self._answered = False
+        self._streaming = False
         self._parts: list[bytes] = []
         self._tasks: list[asyncio.Task[None]] = []
-        """What keeps the stream, if one was begun."""
+        """What keeps the stream, once the patience is over."""
         self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._begin_stream)
 
     def end(self) -> None:
@@ -109,7 +110,9 @@ class _Reply:
     async def send(self, message: Message) -> None:
         """Send what the SDK answers, in the form that is still possible."""
         self._answered = True
-        if not self._tasks:
+        if not self._streaming:
+            # The answer may come in the moment in which a stream was about to begin.
+            self.end()
             await self._send(message)
             return
         self._parts.append(message.get("body", b""))
@@ -123,6 +126,7 @@ class _Reply:
             self._tasks = [asyncio.create_task(self._keep_open()), asyncio.create_task(self._watch())]
 
     async def _keep_open(self) -> None:
+        self._streaming = True
         session = [(_SESSION, self._session)] if self._session else []
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
         while True:
