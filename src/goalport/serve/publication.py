@@ -4,7 +4,7 @@ Made once at load and never changed; a reload makes another. Publishing is pure:
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -71,13 +71,7 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
     offered = list(offers_of(platform))
     candidates = [*_goals(offered, problems), *_functions(workspace, settings), *_raw(workspace)]
     settled = _settle("tool", ((each.name, each.owner, each) for each in candidates), problems)
-    named = [(each.prompt, each.owner, each.published) for each in settled.values() if each.prompt]
-    raw_prompts = [(each.prompt.name, "a raw prompt", each) for each in workspace.values(RawPrompt)]
-    prompts = {
-        name: GoalPrompt.of(name, each) if isinstance(each, GoalTool) else each
-        for name, each in _settle("prompt", [*named, *raw_prompts], problems).items()
-        if isinstance(each, GoalTool | RawPrompt)
-    }
+    prompts = _prompts(settled.values(), workspace, problems)
     resources = {each.resource.uri: each for each in workspace.values(RawResource)}
     templates = workspace.values(RawTemplate)
     published = [each.published.tool for each in settled.values()]
@@ -99,13 +93,27 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         ),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=(*map(str, workspace.problems), *platform.problems, *problems),
-        warnings=(
-            *_missing_groups(platform),
-            *platform.groups.clashes,
-            *warnings_of_list(published),
-            *(text for each in published for text in warnings_of_tool(each)),
-        ),
+        warnings=tuple(_warnings(platform, published)),
     )
+
+
+def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: list[str]) -> dict[str, PublishedPrompt]:
+    wanted: list[tuple[str, str, GoalTool | RawPrompt]] = [
+        (each.prompt, each.owner, each.published) for each in candidates if isinstance(each.published, GoalTool)
+    ]
+    wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
+    return {
+        name: GoalPrompt.of(name, each) if isinstance(each, GoalTool) else each
+        for name, each in _settle("prompt", wanted, problems).items()
+    }
+
+
+def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[str]:
+    yield from _missing_groups(platform)
+    yield from platform.groups.clashes
+    yield from warnings_of_list(published)
+    for tool in published:
+        yield from warnings_of_tool(tool)
 
 
 def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
