@@ -69,7 +69,7 @@ def main() -> None:
     if tune:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
+        gc.set_threshold(5_000, 50, 50)
     uvicorn.Server(config).run(sockets=[listen()])
 
 
