@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.calls import calls, crowd
+from benchmarks.calls import calls, crowd, progress
 from benchmarks.loop import loop
 from benchmarks.planning import planning
 from benchmarks.report import Table, machine, write_json, write_page
@@ -18,6 +18,7 @@ from benchmarks.startup import startup
 
 TABLES: dict[str, Callable[..., Table]] = {
     "calls": calls,
+    "progress": progress,
     "crowd": crowd,
     "loop": loop,
     "planner": planning,

@@ -7,7 +7,7 @@ makes the load (`load`), one at a time answers it.
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from statistics import median
@@ -17,7 +17,7 @@ from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, FASTMCP, ROOT, Server, goalport_serves, started
 from benchmarks.wire import ERAS, HANDSHAKE
 
-__all__ = ["calls", "crowd"]
+__all__ = ["calls", "crowd", "progress"]
 
 OURS = "goalport"
 OTHERS = {
@@ -37,9 +37,16 @@ _SERVERS = (
     " middleware. *FastMCP*: a typed function, served by its `http_app` as it is."
 )
 
+_COLUMNS = ("era", "connections", "server", "calls/s", "p50 ms", "p99 ms", "CPU µs", "ratio", "aim")
+
 Load = Callable[[Job], Measured]
-Cell = tuple[str, int]
-"""An era and a number of connections."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    era: str
+    connections: int
+    progress: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,18 +58,17 @@ class _Length:
 
 def calls(*, quick: bool = False) -> Table:
     """The table of `tools/call` of a one-action goal against other servers."""
-    length = _Length(1, 0.1, 0.02) if quick else _Length(7, 0.6, 0.1)
-    cells = [(era, connections) for era in ERAS for connections in (1, 16)]
-    with ExitStack() as open_ones:
-        servers = [open_ones.enter_context(started(name, command)) for name, command in _commands().items()]
-        measured = _in_turn(servers, cells, length, open_ones.enter_context(loading()))
-    rows = [_row(measured, cell, server.name) for cell in cells for server in servers]
-    client = median(each.client_cpu for each in measured[cells[-1], OURS])
-    notes = [_MEDIANS.format(rounds=length.rounds, seconds=length.seconds, client=client), _SERVERS]
-    if not FASTMCP.is_file():
-        notes.append("FastMCP was left out: `make clients` prepares it.")
-    columns = ("era", "connections", "server", "calls/s", "p50 ms", "p99 ms", "CPU µs", "ratio", "aim")
-    return Table("calls", "`tools/call` of a one-action goal", columns, rows, notes)
+    cells = [_Cell(era, connections) for era in ERAS for connections in (1, 16)]
+    rows, note = _compared(cells, _Length(1, 0.1, 0.02) if quick else _Length(7, 0.6, 0.1), AIMS)
+    return Table("calls", "`tools/call` of a one-action goal", _COLUMNS, rows, [note, _SERVERS, *_missing()])
+
+
+def progress(*, quick: bool = False) -> Table:
+    """The table of the same calls when they ask for progress, of which goalport alone has some to tell."""
+    cells = [_Cell(era, 16, progress=True) for era in ERAS]
+    rows, note = _compared(cells, _Length(1, 0.1, 0.02) if quick else _Length(5, 0.6, 0.1), {})
+    title = "The same, asking for progress"
+    return Table("progress", title, _COLUMNS[:-1], [row[:-1] for row in rows], [note, *_missing()])
 
 
 def crowd(*, quick: bool = False) -> Table:
@@ -108,35 +114,54 @@ def _commands() -> dict[str, list[str]]:
     return commands
 
 
+def _missing() -> list[str]:
+    return [] if FASTMCP.is_file() else ["FastMCP was left out: `make clients` prepares it."]
+
+
+def _compared(cells: Sequence[_Cell], length: _Length, aims: Mapping[str, str]) -> tuple[list[list[str]], str]:
+    """The rows of a table, and what is to be said of them."""
+    with ExitStack() as open_ones:
+        servers = [open_ones.enter_context(started(name, command)) for name, command in _commands().items()]
+        measured = _in_turn(servers, cells, length, open_ones.enter_context(loading()))
+    rows = [_row(measured, cell, server.name, aims) for cell in cells for server in servers]
+    client = median(each.client_cpu for each in measured[cells[-1], OURS])
+    return rows, _MEDIANS.format(rounds=length.rounds, seconds=length.seconds, client=client)
+
+
 def _in_turn(
-    servers: Sequence[Server], cells: Sequence[Cell], length: _Length, load: Load
-) -> dict[tuple[Cell, str], list[Measured]]:
-    found: dict[tuple[Cell, str], list[Measured]] = {(cell, each.name): [] for cell in cells for each in servers}
-    job = Job(0, 0, "", "greet", {"name": "Ada"}, "Hello, Ada!", seconds=length.seconds, warm_up=length.warm_up)
+    servers: Sequence[Server], cells: Sequence[_Cell], length: _Length, load: Load
+) -> dict[tuple[_Cell, str], list[Measured]]:
+    found: dict[tuple[_Cell, str], list[Measured]] = {(cell, each.name): [] for cell in cells for each in servers}
     for turn in range(length.rounds):
         for cell in cells:
             for number in range(len(servers)):
                 server = servers[(turn + number) % len(servers)]
-                era, connections = cell
-                done = load(replace(job, port=server.port, pid=server.pid, era=era, connections=connections))
-                if done.errors or not done.calls:
-                    raise RuntimeError(f"{server.name} gave {done.errors} wrong answers in {done.calls}, {cell}.")
-                found[cell, server.name].append(done)
+                found[cell, server.name].append(_loaded(server, cell, length, load))
     return found
 
 
-def _row(measured: dict[tuple[Cell, str], list[Measured]], cell: Cell, name: str) -> list[str]:
+def _loaded(server: Server, cell: _Cell, length: _Length, load: Load) -> Measured:
+    job = Job(server.port, server.pid, cell.era, "greet", {"name": "Ada"}, "Hello, Ada!", progress=cell.progress)
+    done = load(replace(job, connections=cell.connections, seconds=length.seconds, warm_up=length.warm_up))
+    if done.errors or not done.calls:
+        raise RuntimeError(f"{server.name} gave {done.errors} wrong answers in {done.calls}, {cell}.")
+    return done
+
+
+def _row(
+    measured: Mapping[tuple[_Cell, str], Sequence[Measured]], cell: _Cell, name: str, aims: Mapping[str, str]
+) -> list[str]:
     own, found = measured[cell, OURS], measured[cell, name]
     ratio = median(ours.throughput / theirs.throughput for ours, theirs in zip(own, found, strict=True))
     cpu = [each.server_cpu for each in found if each.server_cpu is not None]
     return [
-        cell[0],
-        str(cell[1]),
+        cell.era,
+        str(cell.connections),
         name,
         f"{median(each.throughput for each in found):.0f}",
         f"{median(each.p50 for each in found):.2f}",
         f"{median(each.p99 for each in found):.1f}",
         f"{median(cpu):.0f}" if cpu else "",
         "" if name == OURS else f"{ratio:.2f}",
-        AIMS.get(name, ""),
+        aims.get(name, ""),
     ]

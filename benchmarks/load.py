@@ -35,6 +35,7 @@ class Job:
     arguments: dict[str, Any]
     expect: str
     """What each answer must contain; one that does not is an error."""
+    progress: bool = False
     connections: int = 1
     seconds: float = 1.0
     warm_up: float = 0.1
@@ -72,7 +73,7 @@ class _Tally:
 
 def measure(job: Job) -> Measured:
     """Do one job over fresh connections, and close them."""
-    wire = Wire(job.port, job.era, job.tool, job.arguments)
+    wire = Wire(job.port, job.era, job.tool, job.arguments, job.progress)
     with _connected(wire, job.connections) as connections:
         if not job.calls:
             _call(connections, job, until=time.perf_counter() + job.warm_up)

@@ -31,6 +31,8 @@ class Wire:
     era: str
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    progress: bool = False
+    """Whether calls ask to be told of progress."""
 
     def connect(self) -> "Connection":
         """A connection that is ready to call: in the era of sessions, after the handshake."""
@@ -62,14 +64,15 @@ class Wire:
 
     def _call(self) -> dict[str, Any]:
         params: dict[str, Any] = {"name": self.tool, "arguments": self.arguments}
-        if self.era == MODERN:
-            prefix = "io.modelcontextprotocol"
-            params["_meta"] = {
-                f"{prefix}/protocolVersion": self.era,
-                f"{prefix}/clientInfo": _CLIENT,
-                f"{prefix}/clientCapabilities": {},
-            }
+        if meta := {**self._envelope(), **({"progressToken": 1} if self.progress else {})}:
+            params["_meta"] = meta
         return {"jsonrpc": "2.0", "id": _FIRST_ID, "method": "tools/call", "params": params}
+
+    def _envelope(self) -> dict[str, Any]:
+        if self.era != MODERN:
+            return {}
+        said = {"protocolVersion": self.era, "clientInfo": _CLIENT, "clientCapabilities": {}}
+        return {f"io.modelcontextprotocol/{name}": value for name, value in said.items()}
 
 
 class Connection:
