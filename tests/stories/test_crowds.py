@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 from pathlib import Path
 
 import anyio
@@ -9,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.stories.cooks import FILES, HEADERS, META, request, session
-from tests.stories.servers import Running, running
+from tests.stories.servers import GOALPORT, Running, running, started, workspace
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -92,6 +93,36 @@ async def test_somebody_who_talks_nonsense_is_refused_and_the_server_lives(tmp_p
         await is_alive(server)
         assert server.process.returncode is None
         assert "Traceback" not in server.heard.text
+
+
+async def test_nonsense_on_stdin_is_passed_over(tmp_path: Path) -> None:
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in (b"nonsense", b"\xff\xfe", b"[]", b"{", b'{"jsonrpc":"2.0","method":"nothing"}'):
+            await process.stdin.send(line + b"\n")
+        call = request("cook", arguments={"seconds": 0}, _meta=META)
+        await process.stdin.send(json.dumps(call).encode() + b"\n")
+        heard = b""
+        with anyio.fail_after(20):
+            while b'"done"' not in heard:
+                heard += await process.stdout.receive()
+    assert all(json.loads(line) for line in heard.splitlines())
+
+
+async def test_a_workspace_of_which_one_module_is_broken_is_served_without_it(tmp_path: Path) -> None:
+    broken = {"agents/broken.py": "import nothing_of_that_name", "tools/odd.py": "\n\nraise SystemExit(3)"}
+    async with running(tmp_path, {**FILES, **broken}) as server:
+        await is_alive(server)
+    assert "broken.py:1: No module named" in server.heard.text
+    assert "odd.py:3: " in server.heard.text
+
+
+async def test_a_workspace_without_agents_is_served_and_says_so(tmp_path: Path) -> None:
+    async with running(tmp_path, {}) as server, server.client("http", "auto") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["helloBanner"]
+    assert "no agents" in server.heard.text
 
 
 async def test_whitespace_around_a_header_is_no_part_of_it(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
     candidates = [*_goals(offered, problems), *_functions(workspace, settings), *_raw(workspace)]
     settled = _settle("tool", ((each.name, each.owner, each) for each in candidates), problems)
     prompts = _prompts(settled.values(), workspace, problems)
-    resources = {each.resource.uri: each for each in workspace.values(RawResource)}
+    resources = _resources(workspace, problems)
     templates = workspace.values(RawTemplate)
     published = [each.published.tool for each in settled.values()]
     return Publication(
@@ -106,6 +106,15 @@ def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: l
         name: GoalPrompt.of(name, each) if isinstance(each, GoalTool) else each
         for name, each in _settle("prompt", wanted, problems).items()
     }
+
+
+def _resources(workspace: Workspace, problems: list[str]) -> dict[str, RawResource]:
+    resources: dict[str, RawResource] = {}
+    for each in workspace.values(RawResource):
+        uri = each.resource.uri
+        if resources.setdefault(uri, each) is not each:
+            problems.append(f"Two raw resources are at {uri}; the first is published. Give the other another address.")
+    return resources
 
 
 def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[str]:

@@ -1,0 +1,104 @@
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from goalport import Export, achieves_goal, action, agent
+from goalport.serve import report_of
+from tests.rooms.serve.served import serving_of
+
+
+class Person(BaseModel):
+    name: str
+
+
+class Mood(BaseModel):
+    tone: str
+
+
+class Poem(BaseModel):
+    content: str
+
+
+@agent(description="Writes")
+class Writer:
+    @achieves_goal(description="A poem", export=Export(remote=True, name="write", starting_input_types=[Person]))
+    @action
+    async def write(self, person: Person) -> Poem:
+        return Poem(content=person.name)
+
+    @achieves_goal(description="A poem for ourselves")
+    @action
+    async def scribble(self, mood: Mood) -> Poem:
+        return Poem(content=mood.tone)
+
+    @achieves_goal(description="", export=Export(remote=True, name="w" * 70))
+    @action
+    async def ramble(self, person: Person) -> Poem:
+        return Poem(content=person.name)
+
+
+@agent(description="Wants too much")
+class Dreamer:
+    @achieves_goal(description="A mood", export=Export(remote=True, name="dream", starting_input_types=[Person]))
+    @action
+    async def dream(self, poem: Poem) -> Mood:
+        return Mood(tone=poem.content)
+
+
+FILES = {
+    "tools/maths.py": """
+from mcp_types import Resource, Tool
+from goalport import ToolGroup, tool
+from goalport.serve import raw_resource, raw_tool
+
+@tool(export=True)
+def add(a: int, b: int) -> int:
+    '''Add.'''
+    return a + b
+
+maths = ToolGroup.of("maths", add)
+
+async def handle(context, params):
+    return {}
+
+raw = raw_tool(Tool(name="raw", input_schema={"type": "object"}), handle)
+one = raw_resource(Resource(uri="note://1", name="one"), handle)
+other = raw_resource(Resource(uri="note://1", name="other"), handle)
+""",
+    "agents/broken.py": "\n1 / 0\n",
+}
+
+
+def lines(root: Path, address: str | None = None) -> list[str]:
+    serving = serving_of(root, Writer(), Dreamer(), files=FILES)
+    return list(report_of(serving.publication, serving.platform, serving.settings, address))
+
+
+def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_path: Path) -> None:
+    told = lines(tmp_path)
+    assert "  write: goal Writer.write of Writer, from name" in told
+    assert any(each.startswith("  not published: goal Writer.scribble of Writer, it is not remote") for each in told)
+    assert any("goal Dreamer.dream of Dreamer, from Person it cannot be reached" in each for each in told)
+
+
+def test_tools_groups_and_raw_handlers_are_reported(tmp_path: Path) -> None:
+    told = lines(tmp_path)
+    assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: 1 tools"} <= set(told)
+
+
+def test_problems_come_with_file_and_line_and_warnings_with_the_clients(tmp_path: Path) -> None:
+    told = lines(tmp_path)
+    assert any("broken.py:2: ZeroDivisionError" in each and "problem" in each for each in told)
+    assert any("70 characters" in each and "problem" in each for each in told)
+    assert any("raw" in each and "no description" in each and "warning" in each for each in told)
+
+
+def test_two_resources_with_one_address_are_a_problem(tmp_path: Path) -> None:
+    assert any("note://1" in each and "problem" in each for each in lines(tmp_path))
+
+
+def test_how_to_connect_is_told_for_each_kind_of_client(tmp_path: Path) -> None:
+    told = "\n".join(lines(tmp_path, "http://127.0.0.1:8080"))
+    for words in ("http://127.0.0.1:8080/mcp", "http://127.0.0.1:8080/sse", "mcp-remote", "mcpo", "goalport connect"):
+        assert words in told
+    assert "stdin" in "\n".join(lines(tmp_path))
