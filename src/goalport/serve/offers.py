@@ -3,6 +3,7 @@
 Reads the platform and decides; it makes no tools and knows no wire. `publication` is above it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -79,7 +80,7 @@ def _offers(platform: AgentPlatform, group: _Group) -> Iterator[Offer | Refusal]
                 yield Refusal(goal, group.agent, f"{_from(starts)}it cannot be reached. {reason}")
     for number, (starts, goals) in enumerate(ways.items()):
         declared = any(goal.export.starting_input_types for goal in goals)
-        kind = "_".join(label(start) for start in starts)
+        kind = re.sub(r"\W+", "_", "_".join(label(start) for start in starts))
         name = group.name if number == 0 else f"{group.name}_from_{snake(kind) or 'nothing'}"
         yield Offer(name, group.agent, tuple(goals), starts, f"{kind}_{group.name}" if declared else name)
 

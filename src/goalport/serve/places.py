@@ -59,10 +59,10 @@ def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
 
 def own_templates() -> Iterator[ResourceTemplate]:
     """The forms of the addresses that are too many to list."""
-    for path, name, description in (
-        ("agents/{name}", "agent", "An agent: its actions, goals and conditions"),
-        ("processes/{id}", "process", "A process that you started: status, plan, history and a picture of them"),
-        ("processes/{id}/result", "result", "The whole output of a process that you started"),
-        ("processes/{id}/result/{page}", "result piece", "One piece of that output, from 1"),
+    for path, name, description, media in (
+        ("agents/{name}", "agent", "An agent: its actions, goals and conditions", _JSON),
+        ("processes/{id}", "process", "A process that you started: status, plan, history and a picture", _JSON),
+        ("processes/{id}/result", "result", "The whole output of a process that you started", None),
+        ("processes/{id}/result/{page}", "result piece", "One piece of that output, from 1", None),
     ):
-        yield ResourceTemplate(uri_template=f"goalport://{path}", name=name, description=description, mime_type=_JSON)
+        yield ResourceTemplate(uri_template=f"goalport://{path}", name=name, description=description, mime_type=media)

@@ -171,7 +171,8 @@ def _settle(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]
     settled: dict[str, T] = {}
     for name, claimants in claims.items():
         owners = [owner for owner, _ in claimants]
-        if fault := fault_of(name):
+        fault = fault_of(name) if kind == "tool" else None
+        if fault is not None:
             problems.append(f"{_capital(' and '.join(owners))} cannot be a {kind} called {name!r}: {fault}. Rename it.")
         elif len(claimants) > 1:
             problems.append(

@@ -1,6 +1,6 @@
 """Serving what the files say now: a watch on the workspace, and a swap when the new state can be served.
 
-Polled once a second, in a worker thread. A workspace that does not load changes nothing: the old one is served on.
+Polled once a second, in a worker thread. What breaks a module changes nothing: the earlier state is served on.
 """
 
 import logging
@@ -39,8 +39,9 @@ async def watch(serving: Serving, interval: float = _SECONDS) -> None:
 
 async def _reload(serving: Serving) -> None:
     fresh, problems = await anyio.to_thread.run_sync(_load, serving.workspace.root, serving.settings)
-    if problems:
-        _log.error("The workspace changed and cannot be served, so the earlier state is:\n%s", "\n".join(problems))
+    worse = [each for each in problems if each not in serving.publication.problems]
+    if worse:
+        _log.error("The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse))
         return
     before = set(serving.publication.tools)
     await serving.adopt(fresh)

@@ -9,6 +9,7 @@ from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
 
 from goalport.platform import AgentPlatform
+from goalport.serve.reload import watch
 from goalport.serve.report import report_of
 from goalport.serve.running import log_to_stderr, tell
 from goalport.serve.server import make_server
@@ -19,7 +20,9 @@ from goalport.workspace import Workspace
 __all__ = ["serve_stdio"]
 
 
-async def serve_stdio(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
+async def serve_stdio(
+    platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
+) -> None:
     """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr."""
     serving = Serving(platform, workspace, settings)
     server, _ = make_server(serving)
@@ -27,6 +30,8 @@ async def serve_stdio(platform: AgentPlatform, workspace: Workspace, settings: S
     async with anyio.create_task_group() as tasks:
         if sys.platform != "win32":
             await tasks.start(_stop_on_signal, platform)
+        if reload:
+            tasks.start_soon(watch, serving)
         tell(report_of(serving.publication, platform, settings, None))
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())

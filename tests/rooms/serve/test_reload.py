@@ -104,6 +104,15 @@ async def test_a_module_that_does_not_load_changes_nothing_and_is_told(tmp_path:
             (tmp_path / "agents/greeter.py").write_text(greeter("welcome", "Welcome") + OPEN)
 
 
+async def test_a_module_that_was_broken_before_keeps_nobody_else_from_changing(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/broken.py").write_text(BROKEN)
+    async with watched(tmp_path, greeter("greet", "Hello") + OPEN) as server:
+        async with reloaded(server):
+            (tmp_path / "agents/greeter.py").write_text(greeter("welcome", "Welcome") + OPEN)
+        assert "welcome" in server.serving.publication.tools
+
+
 async def test_a_call_that_is_open_ends_with_what_it_began_with(tmp_path: Path) -> None:
     results: list[str] = []
     async with watched(tmp_path, greeter("greet", "Hello")) as server, server.client() as client:

@@ -6,11 +6,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from goalport.serve import create_app
 from tests.rooms.serve.served import serving_of
 
-INITIALIZE = {
+INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -22,6 +23,17 @@ INITIALIZE = {
 }
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 PAGE = "http://app.example.com"
+
+TOOLS = """
+from goalport import ToolGroup, tool
+
+@tool(export=True)
+def add(a: int, b: int) -> int:
+    '''Add.'''
+    return a + b
+
+maths = ToolGroup.of("maths", add)
+"""
 
 
 @asynccontextmanager
@@ -173,6 +185,21 @@ async def test_what_is_no_message_is_refused_and_the_next_one_is_answered(
         assert (await initialize(client)).status_code == 200
 
 
+@pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
+async def test_every_revision_with_a_handshake_is_spoken(tmp_path: Path, revision: str) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/maths.py").write_text(TOOLS)
+    hello = {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": revision}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+    async with http(tmp_path) as client:
+        opened = await client.post("/mcp", json=hello, headers=HEADERS)
+        assert f'"protocolVersion":"{revision}"' in opened.text
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": revision}
+        answer = await client.post("/mcp", json=call, headers={**HEADERS, **session})
+    assert '"text":"3"' in answer.text
+    assert "resultType" not in answer.text
+
+
 async def test_an_unknown_revision_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     async with http(tmp_path) as client:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
@@ -199,18 +226,6 @@ async def test_a_stateless_server_has_no_sessions(tmp_path: Path) -> None:
         response = await initialize(client)
     assert response.status_code == 200
     assert "mcp-session-id" not in response.headers
-
-
-TOOLS = """
-from goalport import ToolGroup, tool
-
-@tool(export=True)
-def add(a: int, b: int) -> int:
-    '''Add.'''
-    return a + b
-
-maths = ToolGroup.of("maths", add)
-"""
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
