@@ -55,12 +55,13 @@ def test_modules_and_packages_load_in_the_order_of_their_names_agents_first(tmp_
 
 def test_modules_are_imported_under_a_name_that_no_installed_package_has(tmp_path: Path) -> None:
     write(tmp_path, {"agents/news.py": "from goalport_workspace.tools.maths import x", "tools/maths.py": "x = 1"})
+    installed = sys.modules.get("agents")
 
     workspace = load_workspace(tmp_path)
 
     assert sys.modules["goalport_workspace.agents.news"] is workspace.modules[0].module
     assert vars(workspace.modules[0].module)["x"] == 1
-    assert "agents" not in sys.modules
+    assert sys.modules.get("agents") is installed
 
 
 def test_an_agent_of_several_files_imports_its_own_relatively(tmp_path: Path) -> None:
