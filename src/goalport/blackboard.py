@@ -31,6 +31,8 @@ class Blackboard:
         self._names: dict[str, object] = {}
         self.conditions: dict[str, bool] = {}
         """The named conditions that somebody stated; one that is not here was never stated."""
+        self.stated: set[str] = set()
+        """The names of the conditions that were stated since the process last emptied this, for each action anew."""
         self.last_result: object = None
         """What came last; None when the last action gave nothing, so that no trigger fires for what came before."""
         self._on_bound = on_bound
@@ -97,6 +99,7 @@ class Blackboard:
     def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
         """State that a named condition holds or does not."""
         self.conditions[name] = value
+        self.stated.add(name)
 
     def hide(self, value: object) -> None:
         """Take an object out of planning and of every look-up; it stays in `history`."""

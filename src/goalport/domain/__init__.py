@@ -18,7 +18,7 @@ from goalport.domain.operators import operators_of, plan_goal, related
 from goalport.domain.reader import read_action, read_agent, read_goal
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, type_name
-from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, parts_of
+from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, objects_of
 
 __all__ = [
     "FRAMEWORK_FIELDS",
@@ -48,8 +48,8 @@ __all__ = [
     "condition",
     "cost",
     "is_marked",
+    "objects_of",
     "operators_of",
-    "parts_of",
     "plan_goal",
     "read_action",
     "read_agent",

@@ -10,10 +10,10 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from goalport.blackboard import DEFAULT_BINDING, matcher
-from goalport.domain.values import Named, Provided, SomeOf
+from goalport.domain.values import Named, Provided, SomeOf, part_names
 from goalport.errors import DeclarationError
 
 __all__ = ["Injected", "Input", "Origin", "Outputs", "Parameter", "ProvidedInput", "read_outputs", "read_parameters"]
@@ -104,6 +104,7 @@ def read_outputs(origin: Origin) -> Outputs:
     found = [member for member in members if member is not types.NoneType]
     for member in found:
         _check_type(origin, member, "as return type")
+        _refuse_without_parts(origin, member)
     may_decline = bool(found) and len(found) < len(members)
     return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline)
 
@@ -239,11 +240,21 @@ def _without_awaitable(kind: object) -> object:
 def _exit_of(member: object) -> tuple[object, ...]:
     if not _is_some_of(member):
         return (member,)
-    hints = get_type_hints(member, include_extras=False)
-    return tuple(part for hint in hints.values() for part in _members(hint) if part is not types.NoneType)
+    hints = get_type_hints(member)
+    parts = [part for name in part_names(member) for part in _members(hints[name])]
+    return (member, *(part for part in parts if part is not types.NoneType))
 
 
-def _is_some_of(member: object) -> bool:
+def _refuse_without_parts(origin: Origin, member: object) -> None:
+    if _is_some_of(member) and not part_names(member):
+        raise origin.error(
+            expected="a result of several parts to be a dataclass or a pydantic model",
+            came=f"{member.__name__} has no fields",
+            fix=f"Put @dataclass(frozen=True) above {member.__name__}, with a field `T | None` for each part.",
+        )
+
+
+def _is_some_of(member: object) -> TypeGuard[type[SomeOf]]:
     return isinstance(member, type) and issubclass(member, SomeOf)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
 
-__all__ = ["FRAMEWORK_FIELDS", "Named", "Provided", "SomeOf", "UserInput", "parts_of"]
+__all__ = ["FRAMEWORK_FIELDS", "Named", "Provided", "SomeOf", "UserInput", "objects_of", "part_names"]
 
 FRAMEWORK_FIELDS: Final = frozenset({"timestamp"})
 """Fields of `UserInput` that goalport fills; clients neither see nor send them."""
@@ -42,16 +42,22 @@ class Provided:
 
 
 class SomeOf:
-    """The base of a result of several optional parts: each field that is not None goes on the blackboard.
+    """The base of a result of several optional parts: it goes on the blackboard, and each field that is not None too.
 
     A subclass is a dataclass or a pydantic model whose fields are all `T | None`. (User guide, section 3.6.7.)
     """
 
 
-def parts_of(result: SomeOf) -> Mapping[str, object]:
-    """The fields of a result of several parts that are not None, by name."""
-    if is_dataclass(result):
-        names = [each.name for each in fields(result)]
-    else:
-        names = list(cast("Mapping[str, object]", getattr(type(result), "model_fields", {})))
-    return {name: value for name in names if (value := getattr(result, name)) is not None}
+def part_names(kind: type[SomeOf]) -> tuple[str, ...]:
+    """The fields of a result of several parts, by their names; none where it has none."""
+    if is_dataclass(kind):
+        return tuple(each.name for each in fields(kind))
+    return tuple(cast("Mapping[str, object]", getattr(kind, "model_fields", {})))
+
+
+def objects_of(value: object) -> tuple[object, ...]:
+    """What a value puts on the blackboard: itself, and where it is a result of several parts those that are there."""
+    if not isinstance(value, SomeOf):
+        return (value,)
+    parts = (getattr(value, name) for name in part_names(type(value)))
+    return (value, *(part for part in parts if part is not None))

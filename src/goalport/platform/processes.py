@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from anyio import CapacityLimiter
 
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import SomeOf, parts_of
+from goalport.domain import objects_of
 from goalport.errors import UnknownName
 from goalport.events import ProcessCreated
 from goalport.process import (
@@ -107,7 +107,7 @@ def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
 
 def _put(process: AgentProcess, inputs: Inputs) -> None:
     for value in inputs.objects:
-        for part in parts_of(value).values() if isinstance(value, SomeOf) else (value,):
-            process.blackboard.add(part)
+        for each in objects_of(value):
+            process.blackboard.add(each)
     for name, value in inputs.bindings.items():
         process.blackboard.bind(name, value)

@@ -8,7 +8,7 @@ from typing import Literal
 import anyio
 
 from goalport.blackboard import matcher
-from goalport.domain import Action, SomeOf, parts_of, type_name
+from goalport.domain import Action, SomeOf, objects_of, type_name
 from goalport.errors import BadInput, NonRetryable
 from goalport.events import ActionFinished, ActionRetried, ActionStarted
 from goalport.process.agent_process import ActionInvocation, AgentProcess
@@ -33,6 +33,7 @@ async def invoke(process: AgentProcess, action: Action) -> None:
     error: Exception | None = None
     try:
         result = _as_declared(action, await _attempt(process, action))
+        result = None if _is_empty(result) else result
     except Exception as failure:
         error, result = failure, None
     seconds = time.perf_counter() - start
@@ -74,6 +75,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 
 async def _once(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, _tools(process, action))
+    process.blackboard.stated.clear()
     return await call(action.function, fill(action.parameters, action.owner, context), context)
 
 
@@ -101,6 +103,10 @@ def _as_declared(action: Action, result: object) -> object:
     )
 
 
+def _is_empty(result: object) -> bool:
+    return isinstance(result, SomeOf) and len(objects_of(result)) == 1
+
+
 def _declined(action: Action, result: object) -> bool:
     return result is None and bool(action.outputs.exits)
 
@@ -109,17 +115,22 @@ def _take(process: AgentProcess, action: Action, result: object) -> None:
     progress, blackboard = process.progress, process.blackboard
     progress.has_run.add(action.name)
     progress.results[action.name] = result
-    if action.settings.clear_blackboard and result is not None:
-        blackboard.clear()
-        progress.has_run.clear()
-    for condition in action.settings.post:
-        # What the action itself said of the condition counts; saying nothing means that it did what it promises.
-        if result is not None and condition not in (process.scope.conditions.keys() | blackboard.conditions.keys()):
-            blackboard.set_condition(condition, True)
+    if not _declined(action, result):
+        _keep_promises(process, action)
     if result is None:
         blackboard.last_result = None
-    elif isinstance(result, SomeOf):
-        for part in parts_of(result).values():
-            blackboard.bind(action.output_binding, part)
-    else:
-        blackboard.bind(action.output_binding, result)
+        return
+    for each in objects_of(result):
+        blackboard.bind(action.output_binding, each)
+
+
+def _keep_promises(process: AgentProcess, action: Action) -> None:
+    blackboard = process.blackboard
+    # What the action itself said of a condition counts; saying nothing means that it did what it promises.
+    said = process.scope.conditions.keys() | blackboard.stated
+    if action.settings.clear_blackboard:
+        blackboard.clear()
+        process.progress.has_run.clear()
+    for condition in action.settings.post:
+        if condition not in said:
+            blackboard.set_condition(condition, True)

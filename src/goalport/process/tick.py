@@ -147,7 +147,9 @@ def _reached(process: AgentProcess) -> Outcome:
     assert goal is not None
     if process.audience.attentive:
         process.emit(GoalAchieved(goal.name, process_id=process.id))
-    return Completed(process.progress.results.get(goal.action))
+    result = process.progress.results.get(goal.action)
+    # An action that leaves as it is what was there declines, and its goal holds all the same.
+    return Completed(result if result is not None or goal.output is None else process.blackboard.last(goal.output))
 
 
 def _no_way(process: AgentProcess, problem: Problem) -> Outcome:

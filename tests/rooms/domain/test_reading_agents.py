@@ -155,7 +155,7 @@ def test_return_types_give_exits() -> None:
     maybe, either, some, nothing, many = (each.outputs for each in read_agent(Exits).actions)
     assert (maybe.exits, maybe.may_decline) == (((Invoice,),), True)
     assert (either.exits, either.may_decline) == (((Invoice,), (Receipt,)), False)
-    assert some.exits == ((Order, Receipt),)
+    assert some.exits == ((Parcels, Order, Receipt),)
     assert nothing.exits == ()
     assert many.exits == ((list[Invoice],),)
 
@@ -267,6 +267,14 @@ def unresolvable(self: object, order: "Nowhere") -> Invoice:  # type: ignore[nam
     raise AssertionError
 
 
+class Partless(SomeOf):
+    order: Order | None = None
+
+
+def without_parts(self: object, order: Order) -> Partless:
+    raise AssertionError
+
+
 def gives_anything(self: object, order: Order) -> Any:
     raise AssertionError
 
@@ -280,6 +288,7 @@ MISTAKES: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
     (twins, ("'one' and 'two' are both Order", "Named(")),
     (half_named_twins, ("'one' and 'two' are both Order", "Named(")),
     (unresolvable, ("'Nowhere' is not there", "module level")),
+    (without_parts, ("Partless has no fields", "@dataclass(frozen=True)")),
     (gives_anything, ("as return type", "Any")),
 ]
 
