@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from anyio import to_thread
 from mcp.server.context import ServerRequestContext
 
 from goalport.caller import Caller
@@ -47,7 +48,8 @@ class Serving:
 
     async def republish(self, *kinds: Kind) -> None:
         """Publish what platform and workspace offer now, and tell the clients which lists changed."""
-        self.publication = publish(self.platform, self.workspace, self.settings)
+        # In a thread: for a hundred agents it takes half a second, in which others are served.
+        self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings)
         await self.changes.announce(*kinds)
 
     def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
