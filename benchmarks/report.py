@@ -16,6 +16,8 @@ from pathlib import Path
 
 __all__ = ["Table", "machine", "write_json", "write_page"]
 
+_LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+"""What else the machine did before anything was measured; more than half a core makes the figures worse than they are."""
 _NAMED = ("goalport", "mcp", "uvicorn", "starlette", "pydantic", "anyio", "uvloop", "httptools")
 
 
@@ -41,7 +43,8 @@ class Table:
 def machine() -> str:
     """What the numbers were measured on, and when."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    parts = [f"{os.cpu_count()} cores of {_processor()}", _memory(), platform.system(), python]
+    busy = "" if _LOAD is None else f"load {_LOAD:.1f} before"
+    parts = [f"{os.cpu_count()} cores of {_processor()}", _memory(), busy, platform.system(), python]
     packages = ", ".join(f"{name} {version(name)}" for name in _NAMED)
     return f"{datetime.now(UTC):%Y-%m-%d}: {', '.join(filter(None, parts))}; {packages}."
 

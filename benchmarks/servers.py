@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -81,19 +81,21 @@ def started(name: str, command: Sequence[str]) -> Generator[Server]:
 
 def _copy(stream: IO[str], lines: "queue.Queue[str]") -> None:
     # Read to the end: a full pipe would stop the server that writes into it.
-    for line in stream:
-        lines.put(line)
+    with stream:
+        for line in stream:
+            lines.put(line)
     lines.put("")
 
 
 def _until_ready(name: str, lines: "queue.Queue[str]") -> tuple[str, ...]:
     said: list[str] = []
     until = time.perf_counter() + _PATIENCE
-    while line := lines.get(timeout=max(0.0, until - time.perf_counter())):
-        said.append(line)
-        if _READY.search(line):
-            return tuple(said)
-    raise RuntimeError(f"{name} ended before it was ready:\n{''.join(said[-20:])}")
+    with suppress(queue.Empty):
+        while line := lines.get(timeout=max(0.0, until - time.perf_counter())):
+            said.append(line)
+            if _READY.search(line):
+                return tuple(said)
+    raise RuntimeError(f"{name} ended, or was not ready after {_PATIENCE:g} s. It said:\n{''.join(said[-20:])}")
 
 
 def _end(process: subprocess.Popen[str]) -> None:
