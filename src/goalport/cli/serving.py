@@ -93,6 +93,6 @@ def _opened(workspace: Path, listening: Listening, logging: Logging) -> Place:
 
 async def _serve(place: Place, transport: str, reload: bool) -> None:  # noqa: FBT001 - anyio.run hands on by position
     if transport == "stdio":
-        await serve_stdio(place.platform, place.workspace, place.settings)
+        await serve_stdio(place.platform, place.workspace, place.settings, reload=reload)
     else:
         await serve_http(place.platform, place.workspace, place.settings, reload=reload)
