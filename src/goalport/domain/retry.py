@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from typing import cast
 
 from goalport.errors import BadInput, NonRetryable, Retryable
 
@@ -46,14 +47,13 @@ class RetryPolicy:
 
 def transient(error: BaseException) -> bool:
     """Whether a failure may pass by itself: `Retryable`, time-outs, and what transports raise, also as a cause."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, NonRetryable):
-            return False
-        if isinstance(seen, (Retryable, TimeoutError, ConnectionError, *_transport_errors())):
-            return True
-        seen = seen.__cause__
-    return False
+    if isinstance(error, NonRetryable):
+        return False
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(transient, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    if isinstance(error, (Retryable, TimeoutError, ConnectionError, *_transport_errors())):
+        return True
+    return error.__cause__ is not None and transient(error.__cause__)
 
 
 def _transport_errors() -> Iterator[type[BaseException]]:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
@@ -47,7 +46,7 @@ class Processes:
         self._max_threads = max_threads
         self._service = service
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self.audience = Audience()
         """Those who hear every event of the platform and of what it runs."""
 
@@ -63,8 +62,8 @@ class Processes:
         _put(process, inputs)
         self._repository.save(process)
         task = loop.create_task(drive(process), name=process.id)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, process))
+        self._running[task] = process
+        task.add_done_callback(self._ended)
         return process
 
     def find(self, process_id: str) -> AgentProcess:
@@ -79,10 +78,11 @@ class Processes:
         return self._repository.all()
 
     async def close(self) -> None:
-        """Kill what runs and wait until it has ended."""
-        for process in self.all():
+        """Kill what runs and wait until it has ended; what runs on another event loop ends soon after."""
+        here, running = asyncio.get_running_loop(), dict(self._running)
+        for process in running.values():
             process.kill("The platform was closed.")
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
 
     def _limiter(self, loop: asyncio.AbstractEventLoop) -> CapacityLimiter:
         # A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
@@ -91,9 +91,8 @@ class Processes:
             known = self._limiters[loop] = CapacityLimiter(self._max_threads)
         return known
 
-    def _ended(self, process: AgentProcess, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        self._repository.save(process)
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._repository.save(self._running.pop(task))
 
 
 def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:

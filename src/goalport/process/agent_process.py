@@ -86,6 +86,7 @@ class AgentProcess:
         self.goals: tuple[str, ...] = tuple(scope.goals)
         self.audience = Audience(options.listeners)
         """Who listens; what nobody would hear need not be put into words."""
+        self.audience.settle_here()
         self.blackboard = (options.blackboard or Blackboard()).spawn(self.audience.teller_of_bindings(process_id))
         self.progress = Progress()
         self.usage = Usage()
@@ -124,10 +125,10 @@ class AgentProcess:
         return self.outcome
 
     def kill(self, reason: str = "It was killed.") -> None:
-        """End the process now: the running action is cancelled. Of no effect on a process that has ended."""
-        if self.outcome is None:
+        """End the process now: the running action is cancelled. From any thread; of no effect on one that has ended."""
+        if self.outcome is None and not isinstance(self.end_requested, Killed):
             self.end_requested = Killed(reason)
-            self._cancel_scope.cancel()
+            self.audience.on_loop(self._cancel_scope.cancel)
 
     def terminate(self, reason: str = "It was terminated.") -> None:
         """End the process after the action that is running now."""
@@ -167,7 +168,6 @@ class AgentProcess:
     @contextmanager
     def running(self) -> Generator[None]:
         """The time in which the process is driven; killing it, or its deadline, ends the block without an error."""
-        self.audience.settle_here()
         self.status = ProcessStatus.RUNNING
         token = _current.set(self)
         try:
@@ -175,6 +175,8 @@ class AgentProcess:
                 if self.options.deadline is not None:
                     self._cancel_scope.deadline = anyio.current_time() + self.options.deadline
                 yield
+            if self._cancel_scope.cancelled_caught and self.end_requested is None:
+                self.end_requested = Terminated(f"The deadline of {self.options.deadline:g} s has passed.")
         finally:
             _current.reset(token)
 

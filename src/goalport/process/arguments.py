@@ -1,15 +1,15 @@
 """Filling the parameters of a function: domain objects from the blackboard, services from the process and platform."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, cast
 
-import anyio
 import anyio.to_thread
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.domain import Injected, Input, Parameter, ProvidedInput, type_name
-from goalport.errors import DeploymentError
+from goalport.errors import DeploymentError, NonRetryable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext
 
@@ -37,14 +37,23 @@ async def call(function: Callable[..., object], arguments: Mapping[str, object],
     `context.cancelled`.
     """
     try:
-        if _is_async(function):
-            return await cast("Any", function)(**arguments)
-        limiter = context.process.surroundings.limiter
-        result = await anyio.to_thread.run_sync(partial(function, **arguments), abandon_on_cancel=True, limiter=limiter)
-        return await cast("Any", result) if hasattr(result, "__await__") else result
-    except anyio.get_cancelled_exc_class():
+        return await _called(partial(function, **arguments), context, is_async=_is_async(function))
+    except asyncio.CancelledError:
         context.abandon()
-        raise
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise NonRetryable("Something that it waited for was cancelled. Catch that where it is awaited.") from None
+    except SystemExit as exit_:
+        raise NonRetryable(f"It tried to exit the program ({exit_}). Raise an error instead.") from None
+
+
+async def _called(function: Callable[[], object], context: ActionContext, *, is_async: bool) -> object:
+    if is_async:
+        return await cast("Any", function())
+    limiter = context.process.surroundings.limiter
+    result = await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
+    return await cast("Any", result) if hasattr(result, "__await__") else result
 
 
 def _is_async(function: Callable[..., object]) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from logging import getLogger
 
 from goalport.events import Event, EventListener, ObjectBound
@@ -44,12 +45,15 @@ class Audience:
 
     def on_event(self, event: Event, /) -> None:
         """Tell everybody."""
-        if not self._listeners:
-            return
+        if self._listeners:
+            self.on_loop(partial(self._tell_all, event))
+
+    def on_loop(self, function: Callable[[], None]) -> None:
+        """Call a function on the event loop: at once from there, soon from a worker thread."""
         if self._loop is not None and threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self._tell_all, event)
+            self._loop.call_soon_threadsafe(function)
         else:
-            self._tell_all(event)
+            function()
 
     def teller_of_bindings(self, process_id: str) -> Callable[[str, object], None]:
         """What tells of each object that is put on the process's blackboard."""

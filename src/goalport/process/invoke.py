@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime
 from logging import getLogger
-from typing import Literal
+from typing import Literal, cast
 
 import anyio
 
@@ -14,6 +14,7 @@ from goalport.events import ActionFinished, ActionRetried, ActionStarted
 from goalport.process.agent_process import ActionInvocation, AgentProcess
 from goalport.process.arguments import call, fill
 from goalport.process.context import ActionContext
+from goalport.process.outcome import Failed
 from goalport.tools import Tool
 
 __all__ = ["invoke"]
@@ -21,21 +22,16 @@ __all__ = ["invoke"]
 _log = getLogger(__name__)
 
 
-async def invoke(process: AgentProcess, action: Action) -> None:
+async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """Run an action and note what came of it; one that fails for good is left out of later plans.
 
-    Raises `BadInput` as it is: a mistake of the caller is not planned around.
+    A mistake of the caller is not planned around: it is the end of the process, which is returned.
     """
     number, planned = len(process.progress.history) + 1, len(process.progress.history) + len(process.plan)
     if process.audience.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
-    error: Exception | None = None
-    try:
-        result = _as_declared(action, await _attempt(process, action))
-        result = None if _is_empty(result) else result
-    except Exception as failure:
-        error, result = failure, None
+    result, error = await _result_or_error(process, action)
     seconds = time.perf_counter() - start
     status: Literal["succeeded", "declined", "failed"] = (
         "failed" if error else "declined" if _declined(action, result) else "succeeded"
@@ -46,18 +42,28 @@ async def invoke(process: AgentProcess, action: Action) -> None:
         _take(process, action, result)
     else:
         process.progress.left_out[action.name] = words or ""
-        _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=error)
     if process.audience.attentive:
         process.emit(ActionFinished(action.name, number, planned, status, seconds, words, process_id=process.id))
-    if isinstance(error, BadInput):
-        raise error
+    return Failed(str(error), caller_mistake=True) if isinstance(error, BadInput) else None
 
 
 def in_words(error: BaseException) -> str:
     """A failure in one line, without a traceback and of bounded length."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(in_words, cast("BaseExceptionGroup[BaseException]", error).exceptions))[:500]
     text = " ".join(str(error).split())
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:500]
+
+
+async def _result_or_error(process: AgentProcess, action: Action) -> tuple[object, Exception | None]:
+    # Caught apart: an error keeps the frame that caught it, and kept by that frame both would wait for the collector.
+    try:
+        result = _as_declared(action, await _attempt(process, action))
+    except Exception as error:
+        _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
+        return None, error
+    return None if _is_empty(result) else result, None
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from logging import getLogger
 
 from goalport.domain import Action, Condition, Cost
-from goalport.errors import BadInput
 from goalport.events import GoalAchieved, PlanFormulated
 from goalport.plan import (
     Fact,
@@ -24,7 +23,7 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.arguments import call, fill, missing
 from goalport.process.context import ActionContext
 from goalport.process.invoke import in_words, invoke
-from goalport.process.outcome import Completed, Failed, Outcome, Stuck, Terminated
+from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated
 
 __all__ = ["drive"]
 
@@ -37,13 +36,18 @@ async def drive(process: AgentProcess) -> None:
     try:
         with process.running():
             outcome = await _to_the_end(process)
-    except BadInput as mistake:
-        outcome = Failed(str(mistake), caller_mistake=True)
     except Exception as bug:
         _log.exception("Process %s could not go on.", process.id)
         outcome = Failed(f"The process could not go on: {in_words(bug)}")
     finally:
-        process.settle(outcome or process.end_requested or _late(process))
+        process.settle(_ending(process, outcome))
+
+
+def _ending(process: AgentProcess, outcome: Outcome | None) -> Outcome:
+    """How it ended; whoever killed it is believed over what came of it in the same moment."""
+    requested = process.end_requested
+    killed = requested if isinstance(requested, Killed) else None
+    return killed or outcome or requested or Terminated("The program stopped.")
 
 
 async def _to_the_end(process: AgentProcess) -> Outcome:
@@ -68,8 +72,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return Terminated(overrun)
     if process.audience.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
-    await invoke(process, process.scope.actions[process.plan[0]])
-    return None
+    return await invoke(process, process.scope.actions[process.plan[0]])
 
 
 async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem]:
@@ -159,8 +162,3 @@ def _no_way(process: AgentProcess, problem: Problem) -> Outcome:
     declined = [each.action for each in process.progress.history if each.status == "declined"]
     gave_nothing = f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""
     return Stuck(gave_nothing + explain(problem).summary())
-
-
-def _late(process: AgentProcess) -> Outcome:
-    seconds = process.options.deadline
-    return Terminated("The program stopped." if seconds is None else f"The deadline of {seconds:g} s has passed.")

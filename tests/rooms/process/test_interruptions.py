@@ -1,0 +1,213 @@
+"""What stops an action or a process from an unusual side: exits, stray cancellations, other threads and other loops."""
+
+import asyncio
+import gc
+import sys
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from goalport.domain import RetryPolicy, achieves_goal, action, agent, condition
+from goalport.platform import AgentInvocation, AgentPlatform
+from goalport.process import (
+    AgentProcess,
+    Completed,
+    Failed,
+    InMemoryProcessRepository,
+    Killed,
+    OperationContext,
+    ProcessOptions,
+    Terminated,
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    item: str
+
+
+@dataclass(frozen=True)
+class Invoice:
+    text: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    text: str
+
+
+async def ended(declared: object, name: str, **settings: Any) -> object:
+    with anyio.fail_after(5):
+        return (await AgentPlatform([declared]).run(name, Order("tea"), **settings)).outcome
+
+
+async def test_an_action_that_exits_the_program_only_fails() -> None:
+    @agent(description="d")
+    class Exits:
+        @action
+        def bill(self, order: Order) -> Invoice:
+            sys.exit(3)
+
+        @action(cost=0.5)
+        async def bill_again(self, order: Order) -> Invoice:
+            sys.exit("no way")
+
+        @achieves_goal(description="g")
+        def pay(self, invoice: Invoice) -> Receipt:
+            raise AssertionError
+
+    outcome = await ended(Exits, "Exits")
+    assert isinstance(outcome, Failed)
+    assert len(outcome.tried) == 2
+    assert "exit the program (no way)" in outcome.reason
+
+
+async def test_an_action_that_awaits_something_cancelled_only_fails() -> None:
+    @agent(description="d")
+    class Awaits:
+        @achieves_goal(description="g")
+        async def bill(self, order: Order) -> Invoice:
+            task = asyncio.create_task(asyncio.sleep(5))
+            task.cancel()
+            await task
+            raise AssertionError
+
+    outcome = await ended(Awaits, "Awaits")
+    assert isinstance(outcome, Failed)
+    assert "waited for was cancelled" in outcome.reason
+
+
+async def test_failures_in_a_task_group_are_told_one_by_one_and_tried_again_when_all_may_pass() -> None:
+    attempts: list[int] = []
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    @agent(description="d")
+    class Parallel:
+        @achieves_goal(description="g")
+        @action(retry=RetryPolicy(first_delay=0.001))
+        async def bill(self, order: Order) -> Invoice:
+            attempts.append(1)
+            async with anyio.create_task_group() as group:
+                group.start_soon(fail, ConnectionError("reset"))
+            raise AssertionError
+
+    outcome = await ended(Parallel, "Parallel")
+    assert isinstance(outcome, Failed)
+    assert outcome.tried == ("Parallel.bill failed: ConnectionError: reset",)
+    assert len(attempts) == 3
+
+
+def kills_itself_in_a_condition() -> type:
+    @agent(description="d")
+    class Kills:
+        @condition
+        def ready(self, context: OperationContext) -> bool:
+            context.process.kill("No.")
+            return True
+
+        @achieves_goal(description="g")
+        @action(pre=["ready"])
+        def bill(self, order: Order) -> Invoice:
+            raise AssertionError
+
+    return Kills
+
+
+def kills_itself_in_its_last_action() -> type:
+    @agent(description="d")
+    class Kills:
+        @achieves_goal(description="g")
+        def bill(self, order: Order, context: OperationContext) -> Invoice:
+            context.process.kill("No.")
+            return Invoice("too late")
+
+    return Kills
+
+
+@pytest.mark.parametrize("declared", [kills_itself_in_a_condition(), kills_itself_in_its_last_action()])
+def test_a_process_is_killed_from_a_worker_thread_too(declared: type) -> None:
+    # asyncio refuses in its debug mode what is not safe from another thread.
+    assert asyncio.run(ended(declared, "Kills"), debug=True) == Killed("No.")
+
+
+async def test_a_process_that_was_killed_before_it_began_never_begins_and_the_first_reason_counts() -> None:
+    process = AgentPlatform([kills_itself_in_its_last_action()]).start("Kills", Order("tea"))
+    process.kill("First.")
+    process.kill("Second.")
+    process.terminate("Third.")
+    with anyio.fail_after(5):
+        assert await process.wait() == Killed("First.")
+    assert process.history == ()
+
+
+@agent(description="d")
+class Waits:
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+
+    @achieves_goal(description="g")
+    async def bill(self, order: Order) -> Invoice:
+        self.begun.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+def test_a_process_does_not_outlive_its_event_loop_and_does_not_blame_its_deadline() -> None:
+    async def leave() -> AgentProcess:
+        process = AgentPlatform([Waits]).start("Waits", Order("tea"), options=ProcessOptions(deadline=60))
+        await asyncio.sleep(0)
+        return process
+
+    assert asyncio.run(leave()).outcome == Terminated("The program stopped.")
+
+
+async def test_closing_ends_what_runs_on_other_event_loops_too() -> None:
+    waits, ends = Waits(), list[Exception]()
+
+    def invoke(platform: AgentPlatform) -> None:
+        try:
+            AgentInvocation.on(platform).returning(Invoice).invoke_sync(Order("tea"))
+        except Exception as error:
+            ends.append(error)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group, AgentPlatform([waits]) as platform:
+            group.start_soon(anyio.to_thread.run_sync, invoke, platform)
+            await anyio.to_thread.run_sync(waits.begun.wait, 5)
+    assert [type(error).__name__ for error in ends] == ["ProcessKilled"]
+
+
+async def test_a_process_that_failed_is_forgotten_without_the_garbage_collector() -> None:
+    @agent(description="d")
+    class Fails:
+        @achieves_goal(description="g")
+        async def bill(self, order: Order) -> Invoice:
+            raise ValueError(order.item)
+
+    platform = AgentPlatform([Fails], repository=InMemoryProcessRepository(window=0))
+    gc.disable()
+    try:
+        process = weakref.ref(await platform.run("Fails", Order("tea")))
+        await asyncio.sleep(0)
+        assert process() is None
+    finally:
+        gc.enable()
+
+
+async def test_what_ended_well_stays_well() -> None:
+    @agent(description="d")
+    class Bills:
+        @achieves_goal(description="g")
+        def bill(self, order: Order) -> Invoice:
+            return Invoice(order.item)
+
+    process = await AgentPlatform([Bills]).run("Bills", Order("tea"))
+    process.kill()
+    assert process.outcome == Completed(Invoice("tea"))
