@@ -6,11 +6,27 @@ above reads facts off it. Floor 1. (User guide, sections 3.2.3 and 3.2.4.)
 """
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, overload
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NewType,
+    Protocol,
+    Self,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)
 
-__all__ = ["DEFAULT_BINDING", "Blackboard", "matcher"]
+__all__ = ["DEFAULT_BINDING", "Blackboard", "is_alias", "matcher"]
+
+_KEY_AND_VALUE = 2
 
 DEFAULT_BINDING = "it"
 """The name under which an object is bound when nobody names it."""
@@ -141,18 +157,34 @@ def matcher(kind: object) -> Matcher:
         return lambda value: value in arguments
     if isinstance(origin, type):
         return _generic_matcher(origin, arguments)
-    if hasattr(kind, "__supertype__"):
+    if isinstance(kind, NewType):
         return matcher(cast("Any", kind).__supertype__)
+    if is_alias(kind):
+        return matcher(kind.__value__)
     raise TypeError(f"Expected a class or a collection of classes, but got {kind!r}. Name a class of your own instead.")
 
 
+class Alias(Protocol):
+    """What `type Name = …` makes, and `TypeAliasType` of typing_extensions before Python 3.12."""
+
+    @property
+    def __value__(self) -> object:
+        """What the name stands for."""
+        ...
+
+
+def is_alias(kind: object) -> TypeGuard[Alias]:
+    """Whether a type expression is a name for another one."""
+    return not isinstance(kind, type) and hasattr(kind, "__value__")
+
+
 def _generic_matcher(origin: type, arguments: tuple[object, ...]) -> Matcher:
-    if issubclass(origin, Mapping):
+    if issubclass(origin, Mapping) and len(arguments) == _KEY_AND_VALUE:
         key, item = (matcher(argument) for argument in arguments)
         return lambda value: (
             isinstance(value, origin) and all(key(k) and item(v) for k, v in cast("Any", value).items())
         )
-    if issubclass(origin, tuple) and arguments[-1] is not Ellipsis:
+    if issubclass(origin, tuple) and arguments[-1:] != (Ellipsis,):
         each = [matcher(argument) for argument in arguments]
         return lambda value: (
             isinstance(value, origin)
@@ -163,5 +195,8 @@ def _generic_matcher(origin: type, arguments: tuple[object, ...]) -> Matcher:
         return lambda value: isinstance(value, origin)
     element = matcher(arguments[0])
     return lambda value: (
-        isinstance(value, origin) and not isinstance(value, str) and all(map(element, cast("Any", value)))
+        isinstance(value, origin)
+        and not isinstance(value, str)
+        # An iterator is used up by looking into it.
+        and (isinstance(value, Iterator) or all(map(element, cast("Any", value))))
     )

@@ -5,7 +5,8 @@ Nothing here runs or plans; `operators` translates it for the planner and the pr
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.export import Export
@@ -41,7 +42,9 @@ class Action:
     @property
     def description(self) -> str:
         """What the step does, for people and models."""
-        return self.settings.description or inspect.getdoc(self.function) or self.short_name
+        # A partial has the documentation of all partials.
+        documented = self.origin.written if isinstance(self.function, partial) else self.function
+        return self.settings.description or inspect.getdoc(documented) or self.short_name
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -164,18 +167,11 @@ class Agent:
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
         """This agent and what the components lend it."""
         lent = [each for each in components if each.name != self.name]
-        return Agent(
-            self.name,
-            self.description,
-            self.provider,
-            self.version,
-            self.opaque,
-            self.component,
-            self.actions + tuple(action for each in lent for action in each.actions),
-            self.goals,
-            self.conditions
+        return replace(
+            self,
+            actions=self.actions + tuple(action for each in lent for action in each.actions),
+            conditions=self.conditions
             + tuple(found for each in lent for found in each.conditions if not self._answers(found.name)),
-            self.source,
         )
 
     def _answers(self, condition: str) -> bool:

@@ -5,9 +5,13 @@ A record only; `serve` reads it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+from goalport.domain.checks import boolean, text, types
 
 __all__ = ["Export"]
+
+OnDisconnect = Literal["kill", "detach"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,5 +38,14 @@ class Export:
     """A hint for hosts: reaching the goal again with the same input changes nothing more."""
     open_world: bool | None = None
     """A hint for hosts: reaching the goal touches the world outside."""
-    on_disconnect: Literal["kill", "detach"] = "kill"
+    on_disconnect: OnDisconnect = "kill"
     """Whether the process dies with the request that started it, or goes on without it."""
+
+    def __post_init__(self) -> None:
+        for what in ("name", "title", "description"):
+            text(what, getattr(self, what))
+        for what in ("remote", "local", "read_only", "destructive", "idempotent", "open_world"):
+            boolean(what, getattr(self, what))
+        types("starting_input_types", self.starting_input_types)
+        if self.on_disconnect not in get_args(OnDisconnect):
+            raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar, overload
 
+from goalport.domain.checks import boolean, names, number, text
 from goalport.domain.export import Export
 from goalport.domain.retry import RetryPolicy
 
@@ -60,6 +61,10 @@ class AgentMark:
     opaque: bool
     component: bool
 
+    def __post_init__(self) -> None:
+        for what in ("name", "description", "provider", "version"):
+            text(what, getattr(self, what))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionMark:
@@ -81,6 +86,20 @@ class ActionMark:
     read_only: bool = False
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
+    def __post_init__(self) -> None:
+        for what in ("description", "cost_method", "value_method", "output_binding"):
+            text(what, getattr(self, what))
+        for what in ("cost", "value"):
+            number(what, getattr(self, what))
+        for what in ("pre", "post", "tool_groups"):
+            names(what, getattr(self, what))
+        for what in ("can_rerun", "clear_blackboard", "read_only"):
+            boolean(what, getattr(self, what))
+        if type(self.retry) is not RetryPolicy:
+            raise TypeError(
+                f"Expected retry to be a RetryPolicy, but got {self.retry!r}. Write RetryPolicy(attempts=…)."
+            )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoalMark:
@@ -91,6 +110,14 @@ class GoalMark:
     tags: Sequence[str]
     examples: Sequence[str]
     export: Export
+
+    def __post_init__(self) -> None:
+        text("description", self.description)
+        number("value", self.value)
+        for what in ("tags", "examples"):
+            names(what, getattr(self, what))
+        if type(self.export) is not Export:
+            raise TypeError(f"Expected export to be an Export, but got {self.export!r}. Write Export(remote=True).")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, product
-from typing import Union, get_args, get_origin
+from typing import Annotated, Protocol, Union, get_args, get_origin
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.agents import Action, Agent, Goal
@@ -34,9 +34,10 @@ def operators_of(agent: Agent) -> tuple[Operator, ...]:
 @lru_cache(maxsize=65536)
 def related(given: object, wanted: object) -> bool:
     """Whether an object declared as `given` is, or may turn out to be, a `wanted`."""
-    for options in (_options(given), _options(wanted)):
-        if len(options) > 1:
-            return any(related(*pair) for pair in product(_options(given), _options(wanted)))
+    options = list(product(_options(given), _options(wanted)))
+    if len(options) > 1:
+        return any(related(*pair) for pair in options)
+    given, wanted = options[0]
     given_class, wanted_class = get_origin(given) or given, get_origin(wanted) or wanted
     if not isinstance(given_class, type) or not isinstance(wanted_class, type):
         return given == wanted
@@ -47,10 +48,28 @@ def related(given: object, wanted: object) -> bool:
 
 
 def _kin(given: type, wanted: type) -> bool:
-    return issubclass(given, wanted) or issubclass(wanted, given)
+    return _fits(given, wanted) or _fits(wanted, given)
+
+
+def _fits(kind: type, wanted: type) -> bool:
+    """Whether a class is the other's subclass, or has what a protocol asks for."""
+    try:
+        return issubclass(kind, wanted)
+    except TypeError:  # a protocol with data, of which Python judges objects only
+        asked = (base for base in wanted.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol)
+        return _members(asked) <= _members(kind.__mro__)
+
+
+def _members(classes: Iterable[type]) -> set[str]:
+    found: set[str] = set()
+    for each in classes:
+        found |= {name for name in vars(each) if not name.startswith("_")} | set(vars(each).get("__annotations__", ()))
+    return found
 
 
 def _options(kind: object) -> tuple[object, ...]:
+    if get_origin(kind) is Annotated:
+        return _options(get_args(kind)[0])
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 

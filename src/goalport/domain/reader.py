@@ -177,7 +177,9 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
     found: dict[str, dict[type, object]] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
-            marks = dict(marks_of(inspect.unwrap(getattr(value, "__func__", value))))
+            function = getattr(value, "__func__", value)
+            # A mark stands on the outermost of several decorators, or on the function that they wrap.
+            marks = {**marks_of(inspect.unwrap(function)), **marks_of(function), **marks_of(value)}
             if marks and not isinstance(value, type):
                 found[name] = found.get(name, {}) | marks
             elif name in found and value is None:

@@ -7,12 +7,14 @@ they live on higher floors.
 import inspect
 import sys
 import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NewType, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
 
-from goalport.blackboard import DEFAULT_BINDING, matcher
+from goalport.blackboard import DEFAULT_BINDING, is_alias, matcher
 from goalport.domain.values import Named, Provided, SomeOf, part_names
 from goalport.errors import DeclarationError
 
@@ -28,10 +30,24 @@ class Origin:
     function: Callable[..., object]
     owner: type | None = None
 
+    @property
+    def written(self) -> Callable[..., object]:
+        """The function as it was written: beneath decorators, partials and callable objects."""
+        function: Any = self.function
+        while isinstance(function, partial):
+            function = cast("Any", function).func
+        return inspect.unwrap(function if hasattr(function, "__qualname__") else type(function).__call__)
+
+    @property
+    def filled(self) -> Collection[str]:
+        """The parameters that a partial fills."""
+        return cast("partial[object]", self.function).keywords if isinstance(self.function, partial) else ()
+
     def __str__(self) -> str:
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        name = f"{self.owner.__name__}.{self.function.__name__}" if self.owner else self.function.__qualname__
-        return f"{self.function.__module__}: {name}" + (
+        written = self.written
+        code = getattr(written, "__code__", None)
+        name = f"{self.owner.__name__}.{written.__name__}" if self.owner else written.__qualname__
+        return f"{written.__module__}: {name}" + (
             f" ({_short(code.co_filename)}:{code.co_firstlineno})" if code else ""
         )
 
@@ -66,6 +82,7 @@ class ProvidedInput:
     name: str
     type: type
     required: bool = True
+    default: object = None
 
 
 Parameter = Input | Injected | ProvidedInput
@@ -85,7 +102,8 @@ def read_parameters(origin: Origin, services: frozenset[type]) -> tuple[Paramete
     """The parameters of a bound method or function, in order."""
     hints = _hints(origin)
     signature = inspect.signature(origin.function)
-    parameters = tuple(_read_parameter(origin, each, hints, services) for each in signature.parameters.values())
+    open_ = [each for each in signature.parameters.values() if each.name not in origin.filled]
+    parameters = tuple(_read_parameter(origin, each, hints, services) for each in open_)
     _refuse_ambiguous(origin, parameters)
     return parameters
 
@@ -117,24 +135,28 @@ def _read_parameter(
         raise origin.error(
             expected="parameters that are named one by one", came=f"there is {parameter}", fix="Name each input."
         )
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise origin.error(
+            expected="parameters that can be given by name",
+            came=f"{name!r} can only be given by position",
+            fix="Drop the `/`.",
+        )
     if name not in hints:
         raise origin.error(
             expected=f"a type for the parameter {name!r}", came="there is none", fix=f"Write `{name}: SomeType`."
         )
     kind, markers = _unwrap(hints[name])
     members = [member for member in _members(kind) if member is not types.NoneType]
+    default = None if parameter.default is parameter.empty else parameter.default
     optional = len(members) < len(_members(kind)) or parameter.default is not parameter.empty
     if any(marker is Provided or isinstance(marker, Provided) for marker in markers):
-        return ProvidedInput(name, _single_class(origin, name, members), required=not optional)
+        return ProvidedInput(name, _single_class(origin, name, members), required=not optional, default=default)
     if len(members) == 1 and isinstance(members[0], type) and members[0] in services:
         return Injected(name, members[0])
-    return _read_input(origin, parameter, members, markers, optional=optional)
+    return replace(_read_input(origin, name, members, markers), required=not optional, default=default)
 
 
-def _read_input(
-    origin: Origin, parameter: inspect.Parameter, members: list[object], markers: tuple[object, ...], *, optional: bool
-) -> Input:
-    name = parameter.name
+def _read_input(origin: Origin, name: str, members: list[object], markers: tuple[object, ...]) -> Input:
     if len(members) != 1:
         raise origin.error(
             expected=f"one type for the parameter {name!r}",
@@ -142,37 +164,23 @@ def _read_input(
             fix="Give the alternatives a common base class, or write an action for each.",
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
-    named = next((marker for marker in markers if isinstance(marker, Named) or marker is Named), None)
-    binding = (
-        DEFAULT_BINDING if named is None else (getattr(named, "name", "") if isinstance(named, Named) else "") or name
-    )
-    default = None if parameter.default is parameter.empty else parameter.default
-    return Input(name, members[0], binding, required=not optional, default=default)
+    named = [marker.name if isinstance(marker, Named) else "" for marker in markers if _is_name(marker)]
+    return Input(name, members[0], named[0] or name if named else DEFAULT_BINDING)
+
+
+def _is_name(marker: object) -> TypeGuard[Named | type[Named]]:
+    return isinstance(marker, Named) or marker is Named
 
 
 def _refuse_ambiguous(origin: Origin, parameters: tuple[Parameter, ...]) -> None:
-    seen: dict[object, Input] = {}
-    for each in parameters:
-        if not isinstance(each, Input):
-            continue
-        twin = seen.setdefault((each.type, each.binding), each)
-        clash = twin if twin is not each else seen.get((each.type, DEFAULT_BINDING))
-        if clash is not None and clash is not each:
+    inputs = [each for each in parameters if isinstance(each, Input)]
+    for one, other in combinations(inputs, 2):
+        if one.type == other.type and (one.binding == other.binding or DEFAULT_BINDING in {one.binding, other.binding}):
             raise origin.error(
                 expected="to know which object goes to which parameter",
-                came=f"{clash.name!r} and {each.name!r} are both {type_name(each.type)}",
+                came=f"{one.name!r} and {other.name!r} are both {type_name(one.type)}",
                 fix='Mark both with a name: `Annotated[T, Named("first")]`, `Annotated[T, Named("second")]`.',
             )
-        if each.binding == DEFAULT_BINDING and (other := _same_type(seen, each)):
-            raise origin.error(
-                expected="to know which object goes to which parameter",
-                came=f"{other.name!r} and {each.name!r} are both {type_name(each.type)} and only one is named",
-                fix='Mark both with `Annotated[T, Named("…")]`.',
-            )
-
-
-def _same_type(seen: Mapping[object, Input], each: Input) -> Input | None:
-    return next((other for other in seen.values() if other.type == each.type and other is not each), None)
 
 
 def type_name(kind: object) -> str:
@@ -188,32 +196,40 @@ def type_name(kind: object) -> str:
 
 
 def _hints(origin: Origin) -> dict[str, object]:
-    function = inspect.unwrap(origin.function)
     try:
-        return get_type_hints(function, localns=_names_around(origin), include_extras=True)
+        return get_type_hints(origin.written, localns=_names_around(origin), include_extras=True)
     except NameError as error:
         raise origin.error(
             expected="every annotation to name something that can be looked up in its module or enclosing classes",
             came=f"{error.name!r} is not there",
             fix="Define or import it at module level, not inside a function and not under TYPE_CHECKING.",
         ) from error
+    except (AttributeError, SyntaxError, TypeError) as error:
+        raise origin.error(
+            expected="an annotation that Python can read", came=str(error), fix="Correct the annotation."
+        ) from error
 
 
 def _names_around(origin: Origin) -> dict[str, object]:
     """The names of the classes around a method, the innermost last."""
     found: dict[str, object] = {}
-    place: object = sys.modules.get(origin.function.__module__)
-    for part in origin.function.__qualname__.split(".")[:-1]:
+    place: object = sys.modules.get(origin.written.__module__)
+    for part in origin.written.__qualname__.split(".")[:-1]:
         place = getattr(place, part, None)
         found |= dict(vars(place)) if isinstance(place, type) else {}
     return found | (dict(vars(origin.owner)) | {origin.owner.__name__: origin.owner} if origin.owner else {})
 
 
 def _unwrap(hint: object) -> tuple[object, tuple[object, ...]]:
-    """An annotation without `Annotated`, and the markers that stood in it, also inside `… | None`."""
+    """An annotation without `Annotated` and aliases, and the markers that stood in it, also inside `… | None`.
+
+    A NewType counts as what it is made of: when an agent runs, nothing tells its values apart from others.
+    """
+    if isinstance(hint, NewType) or is_alias(hint):
+        return _unwrap(cast("Any", hint).__supertype__ if isinstance(hint, NewType) else hint.__value__)
     if get_origin(hint) is Annotated:
-        inner, *markers = get_args(hint)
-        return inner, tuple(markers)
+        kind, markers = _unwrap(get_args(hint)[0])
+        return kind, (*markers, *get_args(hint)[1:])
     if get_origin(hint) in (Union, types.UnionType):
         parts = [_unwrap(part) for part in get_args(hint)]
         return _joined([part for part, _ in parts]), tuple(marker for _, markers in parts for marker in markers)
@@ -231,10 +247,11 @@ def _joined(members: list[object]) -> object:
 
 
 def _without_awaitable(kind: object) -> object:
+    kind, _ = _unwrap(kind)
     origin = get_origin(kind)
     if isinstance(origin, type) and hasattr(origin, "__await__"):
-        return get_args(kind)[-1]
-    return types.NoneType if kind is None else _unwrap(kind)[0]
+        return _unwrap(get_args(kind)[-1])[0]
+    return types.NoneType if kind is None else kind
 
 
 def _exit_of(member: object) -> tuple[object, ...]:

@@ -97,4 +97,4 @@ def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -
             f"Expected the platform to have a service of type {parameter.type.__name__} for {parameter.name!r}, but it"
             f" has none. Give one: AgentPlatform(services=[…])."
         )
-    return found
+    return parameter.default if found is None else found
