@@ -14,6 +14,10 @@ EDGES = {
     ),
     "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
     "src/goalport/serve/": (1, "a bug in one request must become an answer, and leave the others alone"),
+    "src/goalport/platform/": (
+        1,
+        "what the author of an agent wrote may raise anything, and the others must be served",
+    ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
     "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),
 }

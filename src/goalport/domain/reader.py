@@ -199,11 +199,6 @@ def _checked(origin: Origin, action: Action) -> Action:
                 came=f"it is {figure!r}",
                 fix="By convention it lies between 0 and 1.",
             )
-    for text in ("pre", "post", "tool_groups"):
-        if isinstance(getattr(action.settings, text), str):
-            raise origin.error(
-                expected=f"a list of names as {text}", came="it is a single string", fix=f'Write {text}=["…"].'
-            )
     return action
 
 

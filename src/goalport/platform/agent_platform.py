@@ -77,6 +77,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 fresh.add(declared)
             except GoalportError as error:
                 problems.append(str(error))
+            except (Exception, SystemExit) as error:
+                problems.append(f"{_place_of(declared)} could not be read: {type(error).__name__}: {error}")
         self.groups = ToolGroupResolver(workspace.values(ToolGroup))
         self.agents, self.problems = fresh, tuple(problems)
 
@@ -159,3 +161,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _place_of(declared: object) -> str:
+    cls = declared if isinstance(declared, type) else type(declared)
+    return f"{cls.__module__}: {cls.__qualname__}"

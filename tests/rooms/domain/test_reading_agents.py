@@ -335,7 +335,8 @@ def test_mistakes_in_settings_are_explained() -> None:
     assert "a finite cost, from 0 up" in reading(agent_with(cost=-1))
     assert "a finite value" in reading(agent_with(value=float("nan")))
     assert "called 'price'" in reading(agent_with(cost_method="price"))
-    assert "a list of names as pre" in reading(agent_with(pre="approved"))
+    with pytest.raises(TypeError, match="pre to be a list of names"):
+        agent_with(pre="approved")
     assert "Clear the blackboard in an earlier action" in reading(agent_with(clear_blackboard=True))
 
 

@@ -1,0 +1,44 @@
+"""Checks of what decorators are given, at the line where it is written.
+
+A decorator runs when its module is imported, so a mistake here is told with that line, and the other modules load.
+"""
+
+from collections.abc import Iterable
+from numbers import Real
+from typing import cast
+
+__all__ = ["boolean", "names", "number", "text", "types"]
+
+
+def text(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"Expected {what} to be a string, but got {value!r}. Write it in quotes.")
+
+
+def number(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected {what} to be a number, but got {value!r}. By convention it lies between 0 and 1.")
+
+
+def boolean(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is true or false, or left open with None."""
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"Expected {what} to be True or False, but got {value!r}.")
+
+
+def names(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a list of strings."""
+    given = None if isinstance(value, str) or not isinstance(value, Iterable) else list(cast("Iterable[object]", value))
+    if given is None or not all(isinstance(each, str) for each in given):
+        raise TypeError(f'Expected {what} to be a list of names, but got {value!r}. Write {what}=["…"].')
+
+
+def types(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a list of types."""
+    if isinstance(value, (str, type)) or not isinstance(value, Iterable):
+        raise TypeError(f"Expected {what} to be a list of types, but got {value!r}. Write {what}=[YourType].")
+    for each in cast("Iterable[object]", value):
+        if not isinstance(each, type) and not hasattr(each, "__origin__"):
+            raise TypeError(f"Expected {what} to hold types, but got {each!r}. Write the class, not an instance.")

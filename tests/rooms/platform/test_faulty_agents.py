@@ -1,0 +1,66 @@
+"""Agents that cannot be read: each is told with its place, and the others are served."""
+
+from pathlib import Path
+
+import pytest
+
+from goalport.platform import AgentPlatform
+from goalport.settings import load_settings
+from goalport.workspace import load_workspace
+
+GOOD = """
+from dataclasses import dataclass
+from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+
+@dataclass(frozen=True)
+class Out:
+    x: int
+"""
+AGENT = """
+@agent(description="d")
+class {name}:
+    {before}
+    @achieves_goal(description="g"{goal})
+    {action}
+    def run({parameters}) -> Out:
+        return Out(1)
+"""
+
+
+def agent(
+    name: str, *, before: str = "", goal: str = "", action: str = "@action", parameters: str = "self, u: UserInput"
+) -> str:
+    return GOOD + AGENT.format(name=name, before=before, goal=goal, action=action, parameters=parameters)
+
+
+FAULTS = {
+    "constructor": (agent("Bad", before="def __init__(self): raise ValueError('no database')"), "no database"),
+    "exits": (agent("Bad", before="def __init__(self): raise SystemExit(4)"), "SystemExit: 4"),
+    "without_self": (agent("Bad", parameters=""), "Bad"),
+    "attribute": (agent("Bad", parameters="self, u: 'Out.nope'"), "nope"),
+    "syntax": (agent("Bad", parameters="self, u: 'list['"), "Bad"),
+    "division": (agent("Bad", parameters="self, u: '1/0'"), "division"),
+    "no_list": (agent("Bad", goal=", export=Export(starting_input_types=Out)"), "list of types"),
+    "instances": (agent("Bad", goal=", export=Export(starting_input_types=[Out(1)])"), "not an instance"),
+    "a_dict": (agent("Bad", goal=', export={"remote": True}'), "Write Export(remote=True)"),
+    "a_number": (agent("Bad", goal=", export=Export(name=5)"), "name to be a string"),
+    "disconnect": (agent("Bad", goal=', export=Export(on_disconnect="dettach")'), "'dettach'"),
+    "cost": (agent("Bad", action='@action(cost="cheap")'), "cost to be a number"),
+    "retry": (agent("Bad", action="@action(retry=3)"), "RetryPolicy"),
+    "pre": (agent("Bad", action='@action(pre="x")'), "list of names"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_agent_is_told_of_and_the_others_are_served(fault: str, tmp_path: Path) -> None:
+    source, words = FAULTS[fault]
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    (folder / "bad.py").write_text(source)
+    (folder / "good.py").write_text(agent("Good"))
+    workspace = load_workspace(tmp_path)
+    platform = AgentPlatform.from_workspace(workspace, load_settings(tmp_path))
+    assert [each.name for each in platform.agents] == ["Good"]
+    (told,) = [*map(str, workspace.problems), *platform.problems]
+    assert words in told
+    assert "bad" in told
