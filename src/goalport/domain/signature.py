@@ -33,10 +33,7 @@ class Origin:
     @property
     def written(self) -> Callable[..., object]:
         """The function as it was written: beneath decorators, partials and callable objects."""
-        function: Any = self.function
-        while isinstance(function, partial):
-            function = cast("Any", function).func
-        return inspect.unwrap(function if hasattr(function, "__qualname__") else type(function).__call__)
+        return _written(self.function)
 
     @property
     def filled(self) -> Collection[str]:
@@ -54,6 +51,12 @@ class Origin:
     def error(self, *, expected: str, came: str, fix: str) -> DeclarationError:
         """A mistake at this place."""
         return DeclarationError(str(self), expected=expected, came=came, fix=fix)
+
+
+def _written(function: Callable[..., object]) -> Callable[..., object]:
+    if isinstance(function, partial):
+        return _written(cast("partial[object]", function).func)
+    return inspect.unwrap(function if hasattr(function, "__qualname__") else type(function).__call__)
 
 
 @dataclass(frozen=True, slots=True)
