@@ -69,7 +69,7 @@ class OperationContext:
     def progress(self, message: str) -> None:
         """Tell whoever watches how far the work is."""
         self._refuse_when_abandoned()
-        self.process.emit(ProgressUpdated(message, process_id=self.process.id))
+        self.process.emit(ProgressUpdated(str(message), process_id=self.process.id))
 
     def spend(self, *, cost: float = 0.0, input_tokens: int = 0, output_tokens: int = 0) -> None:
         """Count a model's cost (in US dollars) and tokens towards the process's budget."""

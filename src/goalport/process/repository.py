@@ -3,8 +3,9 @@
 The store in memory keeps the newest of those that have ended and all that have not.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Protocol
+from weakref import ref
 
 from goalport.process.agent_process import AgentProcess
 
@@ -28,15 +29,25 @@ class AgentProcessRepository(Protocol):
 
 
 class InMemoryProcessRepository:
-    """Processes of this program, up to a number; one that has not ended is never dropped."""
+    """Processes of this program, up to a number; one that has not ended is never dropped.
 
-    def __init__(self, window: int = 1000) -> None:
+    Of those that have ended, the newest `whole` keep all that they knew, and the others only how they ended: their
+    history and their output.
+    """
+
+    def __init__(self, window: int = 1000, whole: int = 100) -> None:
         self._window = window
+        self._whole: deque[ref[AgentProcess]] = deque()
+        self._most_whole = whole
         self._processes: OrderedDict[str, AgentProcess] = OrderedDict()
 
     def save(self, process: AgentProcess) -> None:
         """Keep a process; beyond the window, the oldest that has ended makes room."""
         self._processes[process.id] = process
+        if process.status.ended:
+            self._whole.append(ref(process))
+            if len(self._whole) > self._most_whole:
+                _forget(self._whole.popleft()())
         while len(self._processes) > self._window:
             ended = next((each.id for each in self._processes.values() if each.status.ended), None)
             if ended is None:
@@ -50,3 +61,9 @@ class InMemoryProcessRepository:
     def all(self) -> tuple[AgentProcess, ...]:
         """Every process that is kept, oldest first."""
         return tuple(self._processes.values())
+
+
+def _forget(process: AgentProcess | None) -> None:
+    if process is not None:
+        process.blackboard.clear()
+        process.progress.results.clear()

@@ -206,3 +206,13 @@ async def test_asking_for_what_no_agent_gives_names_what_there_is() -> None:
         await AgentInvocation.on(AgentPlatform([Walker])).returning(Step).invoke()
     with pytest.raises(GoalportError, match=r"await invocation.invoke"):
         AgentInvocation.on(AgentPlatform([Walker])).returning(End).invoke_sync()
+
+
+async def test_of_the_processes_that_ended_long_ago_only_the_end_is_kept() -> None:
+    platform = AgentPlatform([Walker], repository=InMemoryProcessRepository(window=10, whole=1))
+    old, new = [await platform.run("Walker", Step(1000)) for _ in range(2)]
+    with anyio.fail_after(5):
+        while old.blackboard.objects:
+            await anyio.lowlevel.checkpoint()
+    assert (old.blackboard.objects, old.outcome, len(old.history)) == ([], Completed(End(1000)), 2)
+    assert new.last(End) == End(1000)
