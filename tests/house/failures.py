@@ -13,7 +13,11 @@ EDGES = {
         "actions and listeners of users raise anything, and the process must end or go on",
     ),
     "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
-    "src/goalport/serve/": (1, "a bug in one request must become an answer, and leave the others alone"),
+    "src/goalport/serve/": (
+        2,
+        "a bug in one request must become an answer, types of users raise anything when they are described:"
+        " either leaves the others alone",
+    ),
     "src/goalport/platform/": (
         1,
         "what the author of an agent wrote may raise anything, and the others must be served",

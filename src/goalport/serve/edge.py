@@ -1,10 +1,12 @@
-"""The one place where anything may be caught: a handler that breaks must become an answer, and leave the others alone.
+"""The one place where anything may be caught: what breaks must become a sentence, and leave the others alone.
 
-The caller learns in a sentence that it broke, the log gets the trace.
+A handler that breaks is an answer for its caller and a trace in the log; a declaration that breaks when it is read is a
+problem in the report.
 """
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from mcp.shared.exceptions import MCPError
@@ -13,10 +15,17 @@ from mcp_types import INTERNAL_ERROR
 from goalport.errors import BadInput
 from goalport.serve.texts import one_line
 
-__all__ = ["Broken", "answer_of"]
+__all__ = ["Broken", "Fault", "answer_of", "read_or_fault"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why something cannot be read."""
+
+    reason: str
 
 
 class Broken(MCPError):
@@ -36,3 +45,12 @@ async def answer_of(what: str, handling: Awaitable[T]) -> T:
     except Exception as bug:
         _log.exception("%s broke.", what)
         raise Broken(what, bug) from bug
+
+
+def read_or_fault(reading: Callable[[], T]) -> T | Fault:
+    """What is read of a declaration, or why it cannot be, whatever its types raise."""
+    try:
+        return reading()
+    except Exception as bug:
+        _log.debug("A declaration cannot be read.", exc_info=True)
+        return Fault(one_line(f"{type(bug).__name__}: {bug}"))

@@ -5,13 +5,15 @@ Reads the platform and decides; it makes no tools and knows no wire. `publicatio
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
+from goalport.serve.edge import Fault, read_or_fault
 from goalport.serve.names import label, snake
 
-__all__ = ["Offer", "Refusal", "offers_of"]
+__all__ = ["Broken", "Offer", "Refusal", "offers_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,49 +42,70 @@ class Refusal:
     reason: str
 
 
-@dataclass(slots=True)
-class _Group:
-    """Goals of one agent with the same published name and the same output."""
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One set of types that a goal can be started from."""
 
-    name: str
+    goal: Goal
+    group: tuple[str, str]
+    """The published name and the output: goals of one agent that share both are one tool."""
+    starts: tuple[object, ...]
+    kind: str
+    """The start types as part of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A goal whose export or types cannot even be read, and why."""
+
+    goal: Goal
     agent: Agent
-    goals: list[Goal] = field(default_factory=list[Goal])
+    reason: str
 
 
-def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal]:
-    """Every goal of every agent as offers or refusals, in the order of declaration."""
+def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal | Broken]:
+    """Every goal of every agent as offers, refusals or broken, in the order of declaration."""
     for agent in platform.agents:
+        groups: dict[tuple[str, str], list[_Way]] = {}
         for goal in agent.goals:
-            if not goal.export.remote:
-                yield Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")
-        for group in _groups(agent):
-            yield from _offers(platform, group)
+            match read_or_fault(partial(_ways, platform, agent, goal)):
+                case Fault(reason):
+                    yield Broken(goal, agent, reason)
+                case ways:
+                    yield from (each for each in ways if isinstance(each, Refusal))
+                    for way in (each for each in ways if isinstance(each, _Way)):
+                        groups.setdefault(way.group, []).append(way)
+        for ways in groups.values():
+            yield from _offers(agent, ways)
 
 
-def _groups(agent: Agent) -> list[_Group]:
-    groups: dict[tuple[str, object], _Group] = {}
-    for goal in agent.goals:
-        if goal.export.remote:
-            name = goal.export.name or f"{snake(agent.name)}_{snake(goal.short_name)}"
-            key = (name, repr(goal.output))
-            groups.setdefault(key, _Group(name, agent)).goals.append(goal)
-    return list(groups.values())
+def _ways(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_Way | Refusal]:
+    """How a goal can be started, and why some ways are no ways. May raise whatever the goal's types raise."""
+    if not goal.export.remote:
+        return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
+    name = goal.export.name or f"{snake(agent.name)}_{snake(goal.short_name)}"
+    ways: list[_Way | Refusal] = []
+    for starts in _starts(platform, goal):
+        reason = _unreachable(platform, goal, starts)
+        if reason is None:
+            hash(starts)
+            kind = re.sub(r"\W+", "_", "_".join(label(start) for start in starts))
+            ways.append(_Way(goal, (name, repr(goal.output)), starts, kind))
+        else:
+            ways.append(Refusal(goal, agent, f"{_from(starts)}it cannot be reached. {reason}"))
+    return ways
 
 
-def _offers(platform: AgentPlatform, group: _Group) -> Iterator[Offer | Refusal]:
-    ways: dict[tuple[object, ...], list[Goal]] = {}
-    for goal in group.goals:
-        for starts in _starts(platform, goal):
-            reason = _unreachable(platform, goal, starts)
-            if reason is None:
-                ways.setdefault(starts, []).append(goal)
-            else:
-                yield Refusal(goal, group.agent, f"{_from(starts)}it cannot be reached. {reason}")
-    for number, (starts, goals) in enumerate(ways.items()):
+def _offers(agent: Agent, ways: Sequence[_Way]) -> Iterator[Offer]:
+    together: dict[tuple[object, ...], list[_Way]] = {}
+    for way in ways:
+        together.setdefault(way.starts, []).append(way)
+    for number, same in enumerate(together.values()):
+        name, kind = same[0].group[0], same[0].kind
+        goals = tuple(way.goal for way in same)
         declared = any(goal.export.starting_input_types for goal in goals)
-        kind = re.sub(r"\W+", "_", "_".join(label(start) for start in starts))
-        name = group.name if number == 0 else f"{group.name}_from_{snake(kind) or 'nothing'}"
-        yield Offer(name, group.agent, tuple(goals), starts, f"{kind}_{group.name}" if declared else name)
+        own = name if number == 0 else f"{name}_from_{snake(kind) or 'nothing'}"
+        yield Offer(own, agent, goals, same[0].starts, f"{kind}_{name}" if declared else own)
 
 
 def _starts(platform: AgentPlatform, goal: Goal) -> list[tuple[object, ...]]:

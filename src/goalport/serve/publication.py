@@ -6,24 +6,26 @@ Made once at load and never changed; a reload makes another. Publishing is pure:
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from mcp.shared.inbound import X_MCP_HEADER_KEY
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
+from goalport.domain import Agent
 from goalport.platform import AgentPlatform
 from goalport.serve.banner import banner
+from goalport.serve.edge import Fault, read_or_fault
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.lint import warnings_of_list, warnings_of_tool
 from goalport.serve.names import fault_of
-from goalport.serve.offers import Offer, Refusal, offers_of
+from goalport.serve.offers import Broken, Offer, Refusal, offers_of
 from goalport.serve.pages import Catalogue
 from goalport.serve.places import own_resources, own_templates
 from goalport.serve.prompts import GoalPrompt
 from goalport.serve.raw import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.settings import Settings
-from goalport.tools.arguments import UNREADABLE
 from goalport.workspace import Workspace
 
 __all__ = ["Publication", "PublishedPrompt", "PublishedTool", "publish"]
@@ -69,7 +71,7 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
     """What this platform and workspace offer now."""
     problems: list[str] = []
     offered = list(offers_of(platform))
-    candidates = [*_goals(offered, problems), *_functions(workspace, settings), *_raw(workspace)]
+    candidates = [*_goals(offered, problems), *_functions(workspace, settings, problems), *_raw(workspace)]
     settled = _settle("tool", ((each.name, each.owner, each) for each in candidates), problems)
     prompts = _prompts(settled.values(), workspace, problems)
     resources = _resources(workspace, problems)
@@ -141,21 +143,34 @@ def _catalogue(kind: str, entries: Iterable[T], key: Callable[[T], str]) -> Cata
     return Catalogue(kind, key, tuple(sorted(entries, key=key)))
 
 
-def _goals(offered: Iterable[Offer | Refusal], problems: list[str]) -> Iterator[_Candidate]:
+def _goals(offered: Iterable[Offer | Refusal | Broken], problems: list[str]) -> Iterator[_Candidate]:
     for offer in offered:
-        if isinstance(offer, Offer):
-            try:
-                tool = GoalTool.of(offer.name, offer.agent, offer.goals, offer.starts)
-            except UNREADABLE as error:
-                reason = str(error).partition("\n")[0]
-                problems.append(f"The {offer.owner} is not published: its input cannot be read from JSON. {reason}")
-                continue
-            yield _Candidate(offer.name, f"the {offer.owner}", tool, offer.prompt)
+        match offer:
+            case Offer():
+                match read_or_fault(partial(GoalTool.of, offer.name, offer.agent, offer.goals, offer.starts)):
+                    case Fault(reason):
+                        problems.append(f"The {offer.owner} is not published: {_unreadable(offer.agent)} {reason}")
+                    case tool:
+                        yield _Candidate(offer.name, f"the {offer.owner}", tool, offer.prompt)
+            case Broken(goal, agent, reason):
+                owner = f"goal {goal.name} of agent {agent.name}"
+                problems.append(f"The {owner} is not published: {_unreadable(agent)} {reason}")
+            case Refusal():
+                pass
 
 
-def _functions(workspace: Workspace, settings: Settings) -> Iterator[_Candidate]:
+def _unreadable(agent: Agent) -> str:
+    where = f" ({agent.source})" if agent.source else ""
+    return f"its export or its types{where} cannot be described in JSON."
+
+
+def _functions(workspace: Workspace, settings: Settings, problems: list[str]) -> Iterator[_Candidate]:
     for tool in (banner(settings.name), *workspace.exported_tools()):
-        yield _Candidate(tool.name, f"the exported tool {tool.name}", FunctionTool.of(tool))
+        match read_or_fault(partial(FunctionTool.of, tool)):
+            case Fault(reason):
+                problems.append(f"The exported tool {tool.name} is not published: {reason}")
+            case published:
+                yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
 
 
 def _raw(workspace: Workspace) -> Iterator[_Candidate]:

@@ -4,13 +4,16 @@ Polled once a second, in a worker thread. What breaks a module changes nothing: 
 """
 
 import logging
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from goalport.platform import AgentPlatform
+from goalport.serve.edge import Broken, answer_of
 from goalport.serve.publication import publish
 from goalport.serve.serving import Serving
 from goalport.settings import Settings
@@ -34,7 +37,8 @@ async def watch(serving: Serving, interval: float = _SECONDS) -> None:
         now = await anyio.to_thread.run_sync(_stamps, root)
         if now != seen:
             seen = now
-            await _reload(serving)
+            with suppress(Broken):  # the edge has logged it
+                await answer_of("Loading the workspace anew", _reload(serving))
 
 
 async def _reload(serving: Serving) -> None:
@@ -68,6 +72,8 @@ def _stamps(root: Path) -> Stamps:
 def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
     for folder in FOLDERS:
         for path in (root / folder).rglob("*"):
-            if not _SILENT & set(path.parts) and path.is_file():
-                state = path.stat()
-                yield str(path), (state.st_mtime_ns, state.st_size)
+            if not _SILENT & set(path.parts):
+                with suppress(OSError):  # it may vanish at any moment: editors write files beside it and rename them
+                    state = path.stat()
+                    if stat.S_ISREG(state.st_mode):
+                        yield str(path), (state.st_mtime_ns, state.st_size)
