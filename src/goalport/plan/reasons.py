@@ -140,7 +140,17 @@ class Missing:
     """Who needs it: the operator that needs the fact itself, then the one that needs what that gives, and so on."""
 
     def __str__(self) -> str:
+        if self.is_spent:
+            wanter = self.chain[0]
+            gives = "give one" if isinstance(wanter.gives, Available) and wanter.value else "bring that about"
+            needed = in_words(wanter.gives, value=wanter.value)
+            return f"it needs {needed}, and {wanter.operator.action} would {gives}, but it has run already"
         return f"it needs {in_words(self.fact, value=self.value)}, but {self.because}"
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all that is in the way of an action is that it has run."""
+        return not self.value and self.fact in [HasRun(wanter.operator.action) for wanter in self.chain[:1]]
 
     @property
     def because(self) -> str:
@@ -157,7 +167,7 @@ class Missing:
     @property
     def wanted_by(self) -> str:
         """The chain in words."""
-        return "; ".join(map(str, self.chain)) or "the goal itself needs that"
+        return "; ".join(map(str, self.chain[self.is_spent :])) or "the goal itself needs that"
 
     def _unproduced(self) -> str:
         match self.fact:

@@ -124,10 +124,17 @@ def test_what_a_failed_action_would_give_is_missing_because_it_is_left_out() -> 
     )
 
 
+def test_an_action_that_is_spent_is_told_with_what_it_would_give() -> None:
+    explanation = star_news(Available("UserInput"), HasRun("extract"))
+    assert (only_missing(explanation).fact, only_missing(explanation).value) == (HasRun("extract"), False)
+    assert explanation.text().splitlines() == [
+        "The goal write cannot be reached.",
+        "  It needs a Person, and extract would give one, but it has run already.",
+        "    write needs that for a Writeup.",
+    ]
+
+
 def test_what_must_not_be_there_and_cannot_be_cleared_is_named() -> None:
-    explanation = star_news(Available("UserInput"), HasRun("write"))
-    assert (only_missing(explanation).fact, only_missing(explanation).value) == (HasRun("write"), False)
-    assert "it needs that write has not run, but it has run, and no action undoes that" in explanation.summary()
     stale = star_news(Available("Writeup"))
     assert "it needs no Writeup, but there is one, and no action clears it" in stale.summary()
 
