@@ -14,7 +14,7 @@ from goalport.domain.marks import (
     cost,
     is_marked,
 )
-from goalport.domain.operators import operators_of, plan_goal, related
+from goalport.domain.operators import alternatives, fits, operators_of, plan_goal, related
 from goalport.domain.reader import read_action, read_agent, read_goal
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, type_name
@@ -44,9 +44,11 @@ __all__ = [
     "achieves_goal",
     "action",
     "agent",
+    "alternatives",
     "component",
     "condition",
     "cost",
+    "fits",
     "is_marked",
     "objects_of",
     "operators_of",

@@ -69,7 +69,7 @@ class Action:
     @property
     def origin(self) -> Origin:
         """Where the step is declared."""
-        return Origin(self.function, type(self.owner) if self.owner is not None else None)
+        return _origin(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,11 @@ class Condition:
     parameters: tuple[Parameter, ...]
     owner: object = None
 
+    @property
+    def origin(self) -> Origin:
+        """Where it is declared."""
+        return _origin(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -116,6 +121,15 @@ class Cost:
     function: Callable[..., object]
     parameters: tuple[Parameter, ...]
     owner: object = None
+
+    @property
+    def origin(self) -> Origin:
+        """Where it is declared."""
+        return _origin(self)
+
+
+def _origin(declared: Action | Condition | Cost) -> Origin:
+    return Origin(declared.function, type(declared.owner) if declared.owner is not None else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.agents import Action, Agent, Goal
 from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
 
-__all__ = ["operators_of", "plan_goal", "related"]
+__all__ = ["alternatives", "fits", "operators_of", "plan_goal", "related"]
 
 
 def plan_goal(goal: Goal) -> PlanGoal:
@@ -34,7 +34,7 @@ def operators_of(agent: Agent) -> tuple[Operator, ...]:
 @lru_cache(maxsize=65536)
 def related(given: object, wanted: object) -> bool:
     """Whether an object declared as `given` is, or may turn out to be, a `wanted`."""
-    options = list(product(_options(given), _options(wanted)))
+    options = list(product(alternatives(given), alternatives(wanted)))
     if len(options) > 1:
         return any(related(*pair) for pair in options)
     given, wanted = options[0]
@@ -47,11 +47,18 @@ def related(given: object, wanted: object) -> bool:
     return all(related(*pair) for pair in pairs)
 
 
+def fits(given: object, wanted: object) -> bool:
+    """Whether an object declared as `given` is a `wanted` in any case."""
+    if isinstance(given, type) and isinstance(wanted, type):
+        return _is_kind_of(given, wanted)
+    return given == wanted or wanted is object
+
+
 def _kin(given: type, wanted: type) -> bool:
-    return _fits(given, wanted) or _fits(wanted, given)
+    return _is_kind_of(given, wanted) or _is_kind_of(wanted, given)
 
 
-def _fits(kind: type, wanted: type) -> bool:
+def _is_kind_of(kind: type, wanted: type) -> bool:
     """Whether a class is the other's subclass, or has what a protocol asks for."""
     try:
         return issubclass(kind, wanted)
@@ -67,9 +74,10 @@ def _members(classes: Iterable[type]) -> set[str]:
     return found
 
 
-def _options(kind: object) -> tuple[object, ...]:
+def alternatives(kind: object) -> tuple[object, ...]:
+    """The members of a union, or the type alone."""
     if get_origin(kind) is Annotated:
-        return _options(get_args(kind)[0])
+        return alternatives(get_args(kind)[0])
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 

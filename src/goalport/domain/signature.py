@@ -38,7 +38,8 @@ class Origin:
     @property
     def filled(self) -> Collection[str]:
         """The parameters that a partial fills."""
-        return cast("partial[object]", self.function).keywords if isinstance(self.function, partial) else ()
+        function: Any = self.function
+        return function.keywords if isinstance(function, partial) else ()
 
     def __str__(self) -> str:
         written = self.written
@@ -53,7 +54,7 @@ class Origin:
         return DeclarationError(str(self), expected=expected, came=came, fix=fix)
 
 
-def _written(function: Callable[..., object]) -> Callable[..., object]:
+def _written(function: Any) -> Callable[..., object]:
     if isinstance(function, partial):
         return _written(cast("partial[object]", function).func)
     return inspect.unwrap(function if hasattr(function, "__qualname__") else type(function).__call__)

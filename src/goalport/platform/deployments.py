@@ -3,7 +3,8 @@
 Deploying is the only time at which a class is read. Nothing runs here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 
 from goalport.domain import Agent, Goal, ProvidedInput, read_agent
 from goalport.errors import DeploymentError, UnknownName
@@ -42,6 +43,7 @@ class Deployments:
                 f' {twin.source or "another"} are both called {agent.name!r}. Name one of them: @agent(name="…").'
             )
         self._refuse_missing_services(agent)
+        self._refuse_clashes(agent)
         self._agents[agent.name] = agent
         self._scopes.clear()
         return agent
@@ -70,7 +72,10 @@ class Deployments:
         Raises `UnknownName`, or `DeploymentError` when several goals bear the name.
         """
         if isinstance(name, Goal):
-            return next(pair for pair in self.goals if pair[1] == name)
+            same = next((pair for pair in self.goals if pair[1] == name), None)
+            if same is not None:
+                return same
+            name = name.name
         for names in (_full, _published, _short):
             found = [pair for pair in self.goals if names(pair[1]) == name]
             if len(found) == 1:
@@ -91,6 +96,14 @@ class Deployments:
                 self._scopes[agent.name] = known
         return known
 
+    def _refuse_clashes(self, agent: Agent) -> None:
+        """Raise `DeclarationError` where what is lent cannot be told apart from what is there."""
+        components = (*self.components, agent) if agent.component else self.components
+        anybody = Agent("", "", source=agent.source)
+        for each in (*self, anybody) if agent.component else (agent,):
+            if not each.opaque:
+                each.with_components(components)
+
     def _refuse_missing_services(self, agent: Agent) -> None:
         for where, kind in _provided(agent):
             if self._service(kind) is None:
@@ -101,9 +114,9 @@ class Deployments:
 
 
 def _provided(agent: Agent) -> Iterator[tuple[str, type]]:
-    for each in agent.actions:
-        wanted: Iterable[object] = each.parameters
-        for parameter in wanted:
+    figured = (each for action in agent.actions for each in (action.cost, action.value) if each is not None)
+    for each in chain(agent.actions, agent.conditions, figured):
+        for parameter in each.parameters:
             if (
                 isinstance(parameter, ProvidedInput)
                 and parameter.required

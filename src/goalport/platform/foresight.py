@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from goalport.blackboard import DEFAULT_BINDING
-from goalport.domain import Goal, related
+from goalport.domain import Goal, fits
 from goalport.plan import Available, Explanation, Fact, LastResult, Problem, WorldState, explain
 from goalport.process import Scope
 from goalport.tools import ToolGroupResolver
@@ -44,14 +44,8 @@ def _unnamed(fact: Fact) -> TypeGuard[Available]:
 def _given_by(fact: Fact, given: Sequence[object]) -> bool:
     match fact:
         case Available(kind, binding) if binding == DEFAULT_BINDING:
-            return any(_surely(each, kind) for each in given)
+            return any(fits(each, kind) for each in given)
         case LastResult(kind):
-            return any(_surely(each, kind) for each in given)
+            return any(fits(each, kind) for each in given)
         case _:
             return False
-
-
-def _surely(given: object, wanted: object) -> bool:
-    if isinstance(given, type) and isinstance(wanted, type):
-        return given is wanted or (related(given, wanted) and issubclass(given, wanted))
-    return given == wanted

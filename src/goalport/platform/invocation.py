@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Generic, TypeVar
 
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Agent, Goal, type_name
+from goalport.domain import Agent, Goal, alternatives, fits, type_name
 from goalport.errors import GoalportError
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.process import AgentProcess, ProcessOptions
@@ -106,5 +107,6 @@ class AgentInvocation(Generic[T]):
         )
 
 
-def _gives(goal: Goal, kind: type) -> bool:
-    return issubclass(goal.output, kind) if isinstance(goal.output, type) else goal.output == kind
+def _gives(goal: Goal, kind: object) -> bool:
+    pairs = product(alternatives(goal.output), alternatives(kind))
+    return goal.output is not None and any(fits(*pair) for pair in pairs)

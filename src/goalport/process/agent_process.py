@@ -17,7 +17,7 @@ from anyio import CapacityLimiter
 
 from goalport.blackboard import Blackboard, matcher
 from goalport.caller import Caller
-from goalport.domain import Agent, Goal
+from goalport.domain import Agent, Goal, type_name
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.process.audience import Audience
@@ -154,7 +154,7 @@ class AgentProcess:
             return self.outcome.value  # type: ignore[return-value]
         found = self.blackboard.last(kind)
         if found is None:
-            raise ProcessEnded(self.id, f"The goal was reached, but there is no {kind.__name__}.")
+            raise ProcessEnded(self.id, f"The goal was reached, but there is no {type_name(kind)}.")
         return found
 
     def last(self, kind: type[T]) -> T | None:
