@@ -22,6 +22,7 @@ __all__ = [
     "ProcessCreated",
     "ProcessFinished",
     "ProgressUpdated",
+    "StateEntered",
 ]
 
 
@@ -106,6 +107,15 @@ class ObjectBound(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class StateEntered(_Record):
+    """An action led to another state."""
+
+    state: str
+    left: tuple[str, ...]
+    """The states that are hidden from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressUpdated(_Record):
     """An action tells how far it is, in words."""
 
@@ -136,6 +146,7 @@ Event = (
     | ActionRetried
     | ActionFinished
     | ObjectBound
+    | StateEntered
     | ProgressUpdated
     | GoalAchieved
     | ProcessFinished

@@ -15,9 +15,11 @@ from goalport.domain.marks import (
     is_marked,
 )
 from goalport.domain.operators import operators_of, plan_goal, related
-from goalport.domain.reader import read_action, read_agent, read_goal
+from goalport.domain.members import read_action, read_goal
+from goalport.domain.reader import read_agent
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, type_name
+from goalport.domain.states import State, is_state, state
 from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, parts_of
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "ProvidedInput",
     "RetryPolicy",
     "SomeOf",
+    "State",
     "UserInput",
     "achieves_goal",
     "action",
@@ -48,6 +51,7 @@ __all__ = [
     "condition",
     "cost",
     "is_marked",
+    "is_state",
     "operators_of",
     "parts_of",
     "plan_goal",
@@ -55,6 +59,7 @@ __all__ = [
     "read_agent",
     "read_goal",
     "related",
+    "state",
     "transient",
     "type_name",
 ]

@@ -81,10 +81,17 @@ class Outputs:
     may_decline: bool = False
 
 
-def read_parameters(origin: Origin, services: frozenset[type]) -> tuple[Parameter, ...]:
-    """The parameters of a bound method or function, in order."""
+def read_parameters(
+    origin: Origin, services: frozenset[type], subject: type | None = None
+) -> tuple[Parameter, ...]:
+    """The parameters of a bound method or function, in order.
+
+    `subject` is the class of a method that is not bound: its first parameter is an input of that type.
+    """
     hints = _hints(origin)
     signature = inspect.signature(origin.function)
+    if subject is not None and signature.parameters:
+        hints[next(iter(signature.parameters))] = subject
     parameters = tuple(_read_parameter(origin, each, hints, services) for each in signature.parameters.values())
     _refuse_ambiguous(origin, parameters)
     return parameters

@@ -8,9 +8,9 @@ from typing import Literal
 import anyio
 
 from goalport.blackboard import matcher
-from goalport.domain import Action, SomeOf, parts_of, type_name
+from goalport.domain import Action, SomeOf, is_state, parts_of, type_name
 from goalport.errors import BadInput, NonRetryable
-from goalport.events import ActionFinished, ActionRetried, ActionStarted
+from goalport.events import ActionFinished, ActionRetried, ActionStarted, StateEntered
 from goalport.process.agent_process import ActionInvocation, AgentProcess
 from goalport.process.arguments import call, fill
 from goalport.process.context import ActionContext
@@ -91,6 +91,16 @@ def _tools(process: AgentProcess, action: Action) -> list[Tool]:
     return found
 
 
+def _enter(process: AgentProcess, entered: object) -> None:
+    """Hide the states that were open; one that leads to itself stays as it is."""
+    left = [each for each in process.blackboard.objects if is_state(type(each)) and each is not entered]
+    for each in left:
+        process.blackboard.hide(each)
+    if process.audience.attentive:
+        names = tuple(type(each).__name__ for each in left)
+        process.emit(StateEntered(type(entered).__name__, names, process_id=process.id))
+
+
 def _as_declared(action: Action, result: object) -> object:
     declared = action.outputs.type
     if result is None or (declared is not None and matcher(declared)(result)):
@@ -116,6 +126,8 @@ def _take(process: AgentProcess, action: Action, result: object) -> None:
         # What the action itself said of the condition counts; saying nothing means that it did what it promises.
         if result is not None and condition not in (process.scope.conditions.keys() | blackboard.conditions.keys()):
             blackboard.set_condition(condition, True)
+    if is_state(type(result)):
+        _enter(process, result)
     if result is None:
         blackboard.last_result = None
     elif isinstance(result, SomeOf):

@@ -130,6 +130,8 @@ async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, f
 
 
 async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: float) -> float:
+    if missing(cost.parameters, process.blackboard):
+        return otherwise
     context = ActionContext(process)
     try:
         figure = await call(cost.function, fill(cost.parameters, cost.owner, context), context)
