@@ -111,7 +111,8 @@ def _allowed(host: str, patterns: frozenset[str]) -> bool:
 
 def _without_port(host: str) -> str:
     if host.startswith("["):
-        return host.partition("]")[0] + "]"
+        name, bracket, _ = host.partition("]")
+        return name + bracket
     return host.partition(":")[0]
 
 

@@ -5,6 +5,7 @@ import signal
 import sys
 
 import anyio
+from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
 
 from goalport.platform import AgentPlatform
@@ -23,10 +24,10 @@ async def serve_stdio(platform: AgentPlatform, workspace: Workspace, settings: S
     serving = Serving(platform, workspace, settings)
     server, _ = make_server(serving)
     log_to_stderr(settings)
-    tell(report_of(serving.publication, platform, settings, None))
     async with anyio.create_task_group() as tasks:
         if sys.platform != "win32":
-            tasks.start_soon(_stop_on_signal, platform)
+            await tasks.start(_stop_on_signal, platform)
+        tell(report_of(serving.publication, platform, settings, None))
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
         await _finish(serving)
@@ -41,8 +42,9 @@ async def _finish(serving: Serving) -> None:
     await serving.platform.aclose()
 
 
-async def _stop_on_signal(platform: AgentPlatform) -> None:
+async def _stop_on_signal(platform: AgentPlatform, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             await platform.aclose()
             sys.stderr.flush()

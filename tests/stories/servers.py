@@ -1,0 +1,142 @@
+"""Starts `goalport serve` as a process, listens to what it says on stderr, and makes clients. No test is in here."""
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.text import TextReceiveStream
+from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+
+GOALPORT = str(Path(sys.executable).with_name("goalport"))
+READY = "goalport ready on "
+WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("auto", "legacy")]
+"""Every transport in both eras of the protocol."""
+
+
+@dataclass
+class Heard:
+    """What a process said on stderr so far."""
+
+    text: str = ""
+    changed: anyio.Event = field(default_factory=anyio.Event)
+
+    def add(self, text: str) -> None:
+        self.text += text
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    async def until(self, words: str, times: int = 1, seconds: float = 20) -> str:
+        """Wait until the words have been said so often."""
+        with anyio.move_on_after(seconds):
+            while self.text.count(words) < times:
+                await self.changed.wait()
+            return self.text
+        raise AssertionError(f"Expected {words!r} on stderr within {seconds} s; came:\n{self.text}")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that listens on HTTP."""
+
+    process: Process
+    heard: Heard
+
+    @property
+    def address(self) -> str:
+        line = next(line for line in self.heard.text.splitlines() if line.startswith(READY))
+        return line.removeprefix(READY).removesuffix("/mcp")
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def client(self, transport: str, era: str, **options: Any) -> AbstractAsyncContextManager[Client]:
+        target: Any = f"{self.address}/mcp" if transport == "http" else sse_client(f"{self.address}/sse")
+        return Client(target, mode=era, **options)
+
+
+def workspace(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@asynccontextmanager
+async def running(root: Path, files: Mapping[str, str], *options: str, **settings: str) -> AsyncGenerator[Running]:
+    """Serve a workspace over HTTP for as long as the block lasts, if nobody ends the server before."""
+    command = [GOALPORT, "serve", "--workspace", str(workspace(root, files)), "--port", "0", *options]
+    env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()}}
+    async with started(command, env=env) as (process, heard):
+        await heard.until(READY)
+        yield Running(process, heard)
+
+
+@asynccontextmanager
+async def started(command: list[str], **options: Any) -> AsyncGenerator[tuple[Process, Heard]]:
+    """A process and what it says; it is ended with the block."""
+    heard = Heard()
+    async with await anyio.open_process(command, **options) as process, anyio.create_task_group() as tasks:
+        tasks.start_soon(_listen, process, heard)
+        try:
+            yield process, heard
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            with anyio.fail_after(30, shield=True):
+                await process.wait()
+            tasks.cancel_scope.cancel()
+
+
+async def _listen(process: Process, heard: Heard) -> None:
+    assert process.stderr is not None
+    async for text in TextReceiveStream(process.stderr):
+        heard.add(text)
+
+
+@asynccontextmanager
+async def over_stdio(root: Path, files: Mapping[str, str], era: str) -> AsyncGenerator[tuple[Client, Heard]]:
+    """A client that starts its server, and what that server says; it listens on after the client has gone."""
+    place = workspace(root, files)
+    heard = Heard()
+    reading, writing = os.pipe()
+    server = StdioServerParameters(
+        command=GOALPORT, args=["serve", "--transport", "stdio", "--workspace", str(place)], env=dict(os.environ)
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_listen_to_pipe, reading, heard)
+        with os.fdopen(writing, "w") as errors:
+            async with Client(stdio_client(server, errlog=errors), mode=era) as client:
+                yield client, heard
+    os.close(reading)
+
+
+async def _listen_to_pipe(reading: int, heard: Heard) -> None:
+    while True:
+        await anyio.wait_readable(reading)
+        text = os.read(reading, 65_536).decode()
+        if not text:
+            return
+        heard.add(text)
+
+
+@asynccontextmanager
+async def connected(
+    root: Path, files: Mapping[str, str], transport: str, era: str
+) -> AsyncGenerator[tuple[Client, Heard]]:
+    """A client over a transport, and what its server says."""
+    if transport == "stdio":
+        async with over_stdio(root, files, era) as pair:
+            yield pair
+    else:
+        async with running(root, files) as server, server.client(transport, era) as client:
+            yield client, server.heard

@@ -1,0 +1,43 @@
+"""The files of `server/` deploy this workspace as they stand."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from importlib import import_module
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from goalport.settings import Settings, load_settings
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_the_asgi_app_serves_the_shipped_workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GOALPORT_DATA_DIR", str(tmp_path))
+    app = import_module("server.app").app
+    lifespan: Callable[[object], AbstractAsyncContextManager[None]] = app.router.lifespan_context
+    transport = httpx2.ASGITransport(app)
+    async with lifespan(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
+        told = (await client.get("/health")).json()
+    assert (told["status"], told["loadProblems"]) == ("ok", 0)
+    assert told["goals"] >= 1
+
+
+def test_the_settings_file_shows_each_setting_with_the_value_that_it_has(tmp_path: Path) -> None:
+    text = (ROOT / "server/settings.toml").read_text()
+    shown = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ") and " = " in line]
+    usual = load_settings(tmp_path)
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server/settings.toml").write_text("\n".join(shown))
+    assert load_settings(tmp_path) == usual
+    unshown = set(Settings.model_fields) - {line.partition(" ")[0] for line in shown}
+    assert unshown == {"workspace", "state_keys", "state_ttl_seconds"}
+
+
+def test_the_image_runs_as_nobody_special_and_is_watched() -> None:
+    lines = (ROOT / "server/Dockerfile").read_text().splitlines()
+    assert "USER goalport" in lines
+    assert any(line.startswith("HEALTHCHECK") for line in lines)
+    copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
+    assert all((ROOT / name).exists() for name in copied), copied

@@ -1,0 +1,119 @@
+"""Ending a server: calls in flight are answered, nothing holds the end, and it is a success when it was asked for."""
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from tests.stories.cooks import FILES
+from tests.stories.servers import GOALPORT, READY, over_stdio, running, started, workspace
+
+ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+ERAS = pytest.mark.parametrize(
+    ("transport", "era"), [("http", "auto"), ("http", "legacy"), ("sse", "auto"), ("sse", "legacy")]
+)
+
+
+def text_of(result: CallToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+@ERAS
+async def test_a_call_that_ends_in_time_has_its_result(tmp_path: Path, transport: str, era: str) -> None:
+    results: list[CallToolResult] = []
+    async with running(tmp_path, FILES) as server:
+        async with server.client(transport, era) as client, anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                results.append(await client.call_tool("cook", {"seconds": 2}))
+
+            await client.list_tools()  # or the client asks for the schema of the result when the server is gone
+            calls.start_soon(call)
+            await server.heard.until("cooking begins")
+            server.process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(10):
+            assert await server.process.wait() == 0
+    assert text_of(results[0]) == "done"
+
+
+@ERAS
+async def test_a_call_that_takes_too_long_is_told_so_and_does_not_hold_the_end(
+    tmp_path: Path, transport: str, era: str
+) -> None:
+    results: list[CallToolResult] = []
+    async with running(tmp_path, FILES, shutdown_seconds="0.5") as server:
+        async with server.client(transport, era) as client, anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                results.append(await client.call_tool("cook", {"seconds": 60}))
+
+            calls.start_soon(call)
+            await server.heard.until("cooking begins")
+            server.process.send_signal(signal.SIGTERM)
+            await server.heard.until("cooking stops")
+        with anyio.fail_after(10):
+            assert await server.process.wait() == 0
+    assert results[0].is_error
+    assert "cook was stopped" in text_of(results[0])
+
+
+@ENDINGS
+async def test_clients_that_are_merely_connected_hold_nothing(tmp_path: Path, ending: signal.Signals) -> None:
+    async with (
+        running(tmp_path, FILES) as server,
+        server.client("http", "legacy") as first,
+        server.client("sse", "legacy") as second,
+    ):
+        await first.list_tools()
+        await second.list_tools()
+        with anyio.fail_after(8):
+            server.process.send_signal(ending)
+            assert await server.process.wait() == 0
+    assert "Traceback" not in server.heard.text
+
+
+async def test_an_open_stream_of_news_holds_nothing(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, FILES) as server,
+        server.client("http", "auto") as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        with anyio.fail_after(8):
+            server.process.send_signal(signal.SIGTERM)
+            assert [event async for event in events] == []
+            assert await server.process.wait() == 0
+
+
+@ENDINGS
+async def test_a_server_on_stdio_ends_when_it_is_told(tmp_path: Path, ending: signal.Signals) -> None:
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started(command, stdin=subprocess.PIPE) as (process, heard):
+        await heard.until("serving one client")
+        with anyio.fail_after(8):
+            process.send_signal(ending)
+            assert await process.wait() == 0
+
+
+async def test_a_port_that_is_taken_is_one_line_with_the_fix(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, FILES)), "--port", str(port)]
+        async with started(command) as (process, heard):
+            with anyio.fail_after(20):
+                assert await process.wait() == 1
+            text = await heard.until("--port")
+    assert f"127.0.0.1 port {port}" in text
+    assert "Traceback" not in text
+    assert READY not in text
+    assert len(text.strip().splitlines()) == 1
+
+
+async def test_the_wire_is_clean_over_stdio_whatever_an_agent_prints(tmp_path: Path) -> None:
+    files = {"agents/loud.py": "print('loud at import')\n" + FILES["agents/cooks.py"].replace("file=sys.stderr, ", "")}
+    async with over_stdio(tmp_path, files, "legacy") as (client, heard):
+        assert text_of(await client.call_tool("cook", {"seconds": 0})) == "done"
+        assert "loud at import" in await heard.until("cook")
