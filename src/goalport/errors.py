@@ -10,7 +10,9 @@
     ├── ToolError             a tool failed; its text is written for a model
     ├── Retryable             an action failed and may succeed when tried again
     ├── NonRetryable          an action failed and trying again is pointless
+    ├── AlreadyAnswered       a question that was answered, declined or has expired
     └── ProcessEnded          a process that was asked for a result ended without one
+        ├── ProcessWaiting
         ├── ProcessStuck
         ├── ProcessFailed
         ├── ProcessTerminated
@@ -23,6 +25,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
+    "AlreadyAnswered",
     "BadInput",
     "DeclarationError",
     "DeploymentError",
@@ -33,6 +36,7 @@ __all__ = [
     "ProcessKilled",
     "ProcessStuck",
     "ProcessTerminated",
+    "ProcessWaiting",
     "Retryable",
     "SettingsError",
     "ToolError",
@@ -96,6 +100,14 @@ class NonRetryable(GoalportError):
     """Raised by an action to say: trying again is pointless, find another way."""
 
 
+class AlreadyAnswered(GoalportError):
+    """A question that somebody answered or declined before, or that has expired; the first answer counts."""
+
+    def __init__(self, question_id: str, status: str) -> None:
+        self.question_id = question_id
+        super().__init__(f"Question {question_id} is {status} already: the first answer counts.")
+
+
 class ProcessEnded(GoalportError):
     """A process that was asked for a result ended without one."""
 
@@ -103,6 +115,10 @@ class ProcessEnded(GoalportError):
         self.process_id = process_id
         self.reason = reason
         super().__init__(f"{reason} (process {process_id})")
+
+
+class ProcessWaiting(ProcessEnded):
+    """The process waits for a person; its questions are on the process."""
 
 
 class ProcessStuck(ProcessEnded):

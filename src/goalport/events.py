@@ -22,6 +22,8 @@ __all__ = [
     "ProcessCreated",
     "ProcessFinished",
     "ProgressUpdated",
+    "QuestionAsked",
+    "QuestionSettled",
     "StateEntered",
 ]
 
@@ -130,6 +132,23 @@ class GoalAchieved(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionAsked(_Record):
+    """An action waits for a person."""
+
+    question_id: str
+    action: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSettled(_Record):
+    """A question was answered or declined, or has expired."""
+
+    question_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessFinished(_Record):
     """The process came to an end or cannot go on by itself."""
 
@@ -149,6 +168,8 @@ Event = (
     | StateEntered
     | ProgressUpdated
     | GoalAchieved
+    | QuestionAsked
+    | QuestionSettled
     | ProcessFinished
 )
 

@@ -14,13 +14,14 @@ from goalport.domain.marks import (
     cost,
     is_marked,
 )
-from goalport.domain.operators import operators_of, plan_goal, related
 from goalport.domain.members import read_action, read_goal
+from goalport.domain.operators import operators_of, plan_goal, related
 from goalport.domain.reader import read_agent
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, type_name
 from goalport.domain.states import State, is_state, state
 from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, parts_of
+from goalport.domain.waiting import WaitFor
 
 __all__ = [
     "FRAMEWORK_FIELDS",
@@ -44,6 +45,7 @@ __all__ = [
     "SomeOf",
     "State",
     "UserInput",
+    "WaitFor",
     "achieves_goal",
     "action",
     "agent",

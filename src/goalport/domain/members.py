@@ -129,7 +129,7 @@ class _Reading:
         origin = self._origin(name)
         _refuse_other_return(origin, float)
         parameters = self._parameters(origin)
-        _refuse_required(origin, [each for each in parameters if getattr(each, "type", None) is not self._cls])
+        _refuse_required(origin, tuple(each for each in parameters if each.type is not self._cls))
         return Cost(mark.name or name, origin.function, parameters, self._owner)
 
     def _origin(self, name: str) -> Origin:
@@ -174,7 +174,7 @@ def _checked(origin: Origin, action: Action) -> Action:
     return action
 
 
-def _named_cost(origin: Origin, name: str, costs: dict[str, Cost]) -> Cost | None:
+def _named_cost(origin: Origin, name: str, costs: Mapping[str, Cost]) -> Cost | None:
     if not name:
         return None
     if name not in costs:

@@ -13,8 +13,7 @@ from typing import Union, get_args, get_origin
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.agents import Action, Agent, Goal
 from goalport.domain.states import is_state
-from goalport.plan import Available, Fact, GroupAvailable, HasRun, Holds, LastResult, Operator
-from goalport.plan import Goal as PlanGoal
+from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
 
 __all__ = ["operators_of", "plan_goal", "related"]
 

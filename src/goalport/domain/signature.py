@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from goalport.blackboard import DEFAULT_BINDING, matcher
 from goalport.domain.values import Named, Provided, SomeOf
+from goalport.domain.waiting import promised
 from goalport.errors import DeclarationError
 
 __all__ = ["Injected", "Input", "Origin", "Outputs", "Parameter", "ProvidedInput", "read_outputs", "read_parameters"]
@@ -79,11 +80,11 @@ class Outputs:
     type: object = None
     """The declared type without None; None when nothing comes out."""
     may_decline: bool = False
+    may_wait: bool = False
+    """Whether the method may return a question instead, whose answer is the output."""
 
 
-def read_parameters(
-    origin: Origin, services: frozenset[type], subject: type | None = None
-) -> tuple[Parameter, ...]:
+def read_parameters(origin: Origin, services: frozenset[type], subject: type | None = None) -> tuple[Parameter, ...]:
     """The parameters of a bound method or function, in order.
 
     `subject` is the class of a method that is not bound: its first parameter is an input of that type.
@@ -108,11 +109,13 @@ def read_outputs(origin: Origin) -> Outputs:
         )
     declared = _without_awaitable(hints["return"])
     members = _members(declared)
-    found = [member for member in members if member is not types.NoneType]
+    given = [member for member in members if member is not types.NoneType]
+    found = list(dict.fromkeys(promised(member) or member for member in given))
     for member in found:
         _check_type(origin, member, "as return type")
-    may_decline = bool(found) and len(found) < len(members)
-    return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline)
+    may_decline = bool(found) and len(given) < len(members)
+    may_wait = any(promised(member) is not None for member in given)
+    return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline, may_wait)
 
 
 def _read_parameter(

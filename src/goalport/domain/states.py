@@ -6,7 +6,7 @@ process; what that means to the planner, by `operators`. (States guide, "The @St
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from goalport.errors import DeclarationError
 
@@ -54,7 +54,7 @@ def reachable_states(kinds: Iterable[object]) -> Iterator[type]:
         kind = waiting.pop(0)
         if kind not in seen and kind is not State:
             seen[kind] = None
-            waiting.extend(cast("list[type]", kind.__subclasses__()) if is_state(kind) else [])
+            waiting.extend(kind.__subclasses__() if is_state(kind) else [])
     for kind in seen:
         if is_state(kind):
             yield _importable(kind)

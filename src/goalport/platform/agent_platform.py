@@ -49,7 +49,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """What could not be deployed of a workspace, a sentence each."""
         self._options = options or ProcessOptions()
         self._services = (*services, self)
-        self._processes = Processes(repository or InMemoryProcessRepository(), max_threads, self.service)
+        self.processes = Processes(
+            repository or InMemoryProcessRepository(),
+            max_threads,
+            self.service,
+            lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
+        )
+        """What runs, waits, or ended not long ago; oldest first."""
         for listener in listeners:
             self.subscribe(listener)
         self.agents = Deployments(type(self), self.service)
@@ -83,12 +89,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def deploy(self, agent: object) -> Agent:
         """Read an agent or component and serve it from now on. Raises `DeclarationError` or `DeploymentError`."""
         deployed = self.agents.add(agent)
-        self._processes.audience.on_event(AgentDeployed(deployed.name))
+        self.processes.audience.on_event(AgentDeployed(deployed.name))
         return deployed
 
     def undeploy(self, name: str) -> None:
         """Serve an agent no more; its running processes go on. Raises `UnknownName`."""
-        self._processes.audience.on_event(AgentUndeployed(self.agents.remove(name).name))
+        self.processes.audience.on_event(AgentUndeployed(self.agents.remove(name).name))
 
     def service(self, kind: type) -> object | None:
         """The service of that type that `Provided` parameters are filled with, or None."""
@@ -110,7 +116,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """
         scope = self.agents.scope(agent)
         begin = Inputs(inputs, bindings or {}, goals, caller)
-        return self._processes.start(scope, begin, options or self._options, self.groups)
+        return self.processes.start(scope, begin, options or self._options, self.groups)
 
     async def run(
         self,
@@ -132,12 +138,20 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def process(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
-        return self._processes.find(process_id)
+        return self.processes.find(process_id)
 
-    @property
-    def processes(self) -> tuple[AgentProcess, ...]:
-        """The processes that are still remembered, oldest first."""
-        return self._processes.all()
+    def answer(
+        self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
+    ) -> AgentProcess:
+        """Answer a question of a process, and let it go on; without `question_id`, the only one that is open.
+
+        `response` is an object of the type that was asked for, or its JSON form; a boolean for a yes or no. `declined`
+        is the reason why a person says no instead. Raises `UnknownName`, `BadInput` (the question stays open) and
+        `AlreadyAnswered`: the first answer counts.
+        """
+        process = self.process(process_id)
+        self.processes.answer(process, question_id, response, declined)
+        return process
 
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
         """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
@@ -151,11 +165,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
-        return self._processes.audience.join(listener)
+        return self.processes.audience.join(listener)
 
     async def aclose(self) -> None:
         """Kill what runs and wait until it has ended."""
-        await self._processes.close()
+        await self.processes.close()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()

@@ -81,9 +81,12 @@ class Deployments:
                 )
         raise UnknownName("goal", name, [_published(goal) or goal.name for _, goal in self.goals])
 
-    def scope(self, agent: str | Agent) -> Scope:
-        """What is planned for an agent: its own actions and the components'. Built once. Raises `UnknownName`."""
-        agent = self.named(agent) if isinstance(agent, str) else agent
+    def scope(self, declared: object) -> Scope:
+        """What is planned for an agent, by name or as declared: its own actions and the components'. Built once.
+
+        Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
+        """
+        agent = self.named(declared) if isinstance(declared, str) else read_agent(declared, self._injected)
         known = self._scopes.get(agent.name)
         if known is None or self._agents.get(agent.name) is not agent:
             known = Scope(agent, () if agent.opaque else self.components)

@@ -1,8 +1,10 @@
 """The processes of a platform: each in a task of its own, found again by id, told of, and ended together."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -17,8 +19,12 @@ from goalport.process import (
     AgentProcessRepository,
     Audience,
     ProcessOptions,
+    ProcessStatus,
     Scope,
     Surroundings,
+    answer,
+    asking,
+    decline,
     drive,
     new_id,
 )
@@ -35,17 +41,23 @@ class Inputs:
     bindings: Mapping[str, object] = field(default_factory=dict[str, object])
     goals: Sequence[str] | None = None
     caller: Caller = ANONYMOUS
+    parent: AgentProcess | None = None
 
 
 class Processes:
     """Every process that this platform runs or still remembers."""
 
     def __init__(
-        self, repository: AgentProcessRepository, max_threads: int, service: Callable[[type], object | None]
+        self,
+        repository: AgentProcessRepository,
+        max_threads: int,
+        service: Callable[[type], object | None],
+        scope_of: Callable[[object], Scope],
     ) -> None:
         self._repository = repository
         self._max_threads = max_threads
         self._service = service
+        self._scope_of = scope_of
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self.audience = Audience()
@@ -53,34 +65,57 @@ class Processes:
 
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
-        loop = asyncio.get_running_loop()
-        surroundings = Surroundings(self._limiter(loop), groups, self._service)
+        limiter = self._limiter(asyncio.get_running_loop())
+        surroundings = Surroundings(limiter, groups, self._service, self._start_child)
         process = AgentProcess(new_id(), scope, options, inputs.caller, surroundings)
+        if inputs.parent is not None:
+            process.parent = inputs.parent
+            inputs.parent.children.append(process)
         process.goals = _chosen(scope, inputs.goals)
-        process.subscribe(self.audience)
+        process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
         if process.audience.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         _put(process, inputs)
         self._repository.save(process)
-        task = loop.create_task(drive(process), name=process.id)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, process))
+        self._drive(process)
         return process
+
+    def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
+        """Settle a question of a process, or of one that it started, and let what waited for it go on."""
+        asker, question = asking(process, question_id)
+        if declined:
+            decline(asker, question, declined)
+        else:
+            answer(asker, question, response)
+        self._resume(asker)
+
+    def _start_child(self, parent: AgentProcess, agent: object, kind: type, inputs: Sequence[object]) -> AgentProcess:
+        scope = self._scope_of(agent)
+        goals = [goal.name for goal in scope.goals.values() if goal.output == kind or _gives(goal.output, kind)]
+        options = replace(parent.options, blackboard=parent.blackboard, listeners=())
+        begin = Inputs(inputs, {}, goals or None, parent.caller, parent)
+        return self.start(scope, begin, options, parent.surroundings.groups)
 
     def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
         found = self._repository.find(process_id)
         if found is None:
-            raise UnknownName("process", process_id, (each.id for each in self.all()))
+            raise UnknownName("process", process_id, (each.id for each in self))
         return found
 
-    def all(self) -> tuple[AgentProcess, ...]:
+    def __iter__(self) -> Iterator[AgentProcess]:
         """The processes that are still remembered, oldest first."""
-        return self._repository.all()
+        return iter(self._repository.all())
+
+    def __len__(self) -> int:
+        return len(self._repository.all())
+
+    def __getitem__(self, index: int) -> AgentProcess:
+        return self._repository.all()[index]
 
     async def close(self) -> None:
         """Kill what runs and wait until it has ended."""
-        for process in self.all():
+        for process in self:
             process.kill("The platform was closed.")
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -91,9 +126,37 @@ class Processes:
             known = self._limiters[loop] = CapacityLimiter(self._max_threads)
         return known
 
-    def _ended(self, process: AgentProcess, task: "asyncio.Task[None]") -> None:
+    def _resume(self, process: AgentProcess) -> None:
+        if process.status is ProcessStatus.WAITING:
+            process.resume()
+            self._drive(process)
+
+    def _drive(self, process: AgentProcess) -> None:
+        task = asyncio.get_running_loop().create_task(drive(process), name=process.id)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._rested, process))
+
+    def _rested(self, process: AgentProcess, task: "asyncio.Task[None]") -> None:
+        """A process has ended, or waits."""
         self._tasks.discard(task)
         self._repository.save(process)
+        if process.status is ProcessStatus.WAITING:
+            self._wake_at_expiry(process)
+        elif process.parent is not None and _unpark(process.parent, process):
+            self._resume(process.parent)
+
+    def _wake_at_expiry(self, process: AgentProcess) -> None:
+        times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
+        if times:
+            delay = max(min(times) - time.time(), 0)
+            asyncio.get_running_loop().call_later(delay, self._expire, process)
+
+    def _expire(self, process: AgentProcess) -> None:
+        now = datetime.now(UTC)
+        for question in process.questions.open:
+            if question.expires_at is not None and question.expires_at <= now:
+                decline(process, question, "Nobody answered in time.", "expired")
+        self._resume(process)
 
 
 def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
@@ -111,3 +174,16 @@ def _put(process: AgentProcess, inputs: Inputs) -> None:
             process.blackboard.add(part)
     for name, value in inputs.bindings.items():
         process.blackboard.bind(name, value)
+
+
+def _gives(output: object, kind: type) -> bool:
+    return isinstance(output, type) and issubclass(output, kind)
+
+
+def _unpark(process: AgentProcess, child: AgentProcess) -> bool:
+    """Let the actions run again that waited for a process of their own; whether there were any."""
+    parked = process.progress.parked
+    waiting = [action for action, each in parked.items() if each is child]
+    for action in waiting:
+        del parked[action]
+    return bool(waiting)

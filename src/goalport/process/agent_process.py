@@ -5,7 +5,7 @@ it, watches from outside: a watcher that goes away leaves the process as it is.
 """
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,11 +18,12 @@ from anyio import CapacityLimiter
 from goalport.blackboard import Blackboard, matcher
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal
-from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated
+from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.process.audience import Audience
 from goalport.process.options import ProcessOptions, Usage
-from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated
+from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
+from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver
 
@@ -53,6 +54,8 @@ class Surroundings:
     groups: ToolGroupResolver
     service: Callable[[type], object | None]
     """The platform's service of a type, or None."""
+    start_child: "Callable[[AgentProcess, object, type, Sequence[object]], AgentProcess]"
+    """Starts a process for an action: of which process, of which agent, for a result of which type, from what."""
 
 
 @dataclass(slots=True)
@@ -65,8 +68,10 @@ class Progress:
     results: dict[str, object] = field(default_factory=dict[str, object])
     """What each action returned last."""
     history: list[ActionInvocation] = field(default_factory=list[ActionInvocation])
-    plan: tuple[str, ...] = ()
-    goal: Goal | None = None
+    parked: "dict[str, AgentProcess]" = field(default_factory=dict[str, "AgentProcess"])
+    """Actions that wait for a process of their own, which waits for a person."""
+    journal: "dict[str, AgentProcess]" = field(default_factory=dict[str, "AgentProcess"])
+    """The processes that actions have started, by action and number, so that none is started twice."""
 
 
 class AgentProcess:
@@ -76,7 +81,9 @@ class AgentProcess:
         self, process_id: str, scope: Scope, options: ProcessOptions, caller: Caller, surroundings: Surroundings
     ) -> None:
         self.id = process_id
-        self.parent_id: str | None = None
+        self.parent: AgentProcess | None = None
+        """The process whose action started this one."""
+        self.children: list[AgentProcess] = []
         self.scope = scope
         self.agent: Agent = scope.agent
         """The agent that runs, with what components lend it."""
@@ -88,6 +95,11 @@ class AgentProcess:
         """Who listens; what nobody would hear need not be put into words."""
         self.blackboard = (options.blackboard or Blackboard()).spawn(self.audience.teller_of_bindings(process_id))
         self.progress = Progress()
+        self.questions = Questions(process_id)
+        self.goal: Goal | None = None
+        """The goal that is being pursued."""
+        self.plan: tuple[str, ...] = ()
+        """The names of the actions still to run, as planned last."""
         self.usage = Usage()
         self.status = ProcessStatus.NOT_STARTED
         self.outcome: Outcome | None = None
@@ -98,19 +110,9 @@ class AgentProcess:
         self._settled = asyncio.Event()
 
     @property
-    def goal(self) -> Goal | None:
-        """The goal that is being pursued."""
-        return self.progress.goal
-
-    @property
     def history(self) -> tuple[ActionInvocation, ...]:
         """The actions that ran, in order."""
         return tuple(self.progress.history)
-
-    @property
-    def plan(self) -> tuple[str, ...]:
-        """The names of the actions still to run, as planned last."""
-        return self.progress.plan
 
     @staticmethod
     def current() -> "AgentProcess | None":
@@ -124,14 +126,22 @@ class AgentProcess:
         return self.outcome
 
     def kill(self, reason: str = "It was killed.") -> None:
-        """End the process now: the running action is cancelled. Of no effect on a process that has ended."""
-        if self.outcome is None:
+        """End the process and those it started now: running actions are cancelled. No effect on what has ended."""
+        for child in self.children:
+            child.kill(reason)
+        if self.status is ProcessStatus.WAITING:
+            self.settle(Killed(reason))
+        elif not self.status.ended:
             self.end_requested = Killed(reason)
             self._cancel_scope.cancel()
 
     def terminate(self, reason: str = "It was terminated.") -> None:
         """End the process after the action that is running now."""
-        if self.outcome is None and self.end_requested is None:
+        for child in self.children:
+            child.terminate(reason)
+        if self.status is ProcessStatus.WAITING:
+            self.settle(Terminated(reason))
+        elif not self.status.ended and self.end_requested is None:
             self.end_requested = Terminated(reason)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
@@ -163,6 +173,19 @@ class AgentProcess:
     def spend(self, usage: Usage) -> None:
         """Add to what the process has cost; the budget is checked before the next action."""
         self.usage += usage
+        if self.parent is not None:
+            self.parent.spend(usage)
+
+    @property
+    def open_questions(self) -> tuple[Question, ...]:
+        """What people have to answer, here and in the processes that its actions started."""
+        return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
+
+    def resume(self) -> None:
+        """Make ready to be driven on, after it had to wait or was stuck."""
+        self.outcome, self.finished_at, self.end_requested = None, None, None
+        self._cancel_scope = anyio.CancelScope()
+        self._settled = asyncio.Event()
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -181,7 +204,7 @@ class AgentProcess:
     def settle(self, outcome: Outcome) -> None:
         """Note how the process ended, and tell whoever waits."""
         self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
-        self.progress.plan = ()
+        self.plan = ()
         if self.audience.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self._settled.set()
@@ -199,5 +222,7 @@ def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:
             return ProcessTerminated(process_id, reason)
         case Killed(reason):
             return ProcessKilled(process_id, reason)
+        case Waiting():
+            return ProcessWaiting(process_id, outcome.reason)
         case Completed():
             return ProcessEnded(process_id, "The goal was reached, but its output is of another type.")

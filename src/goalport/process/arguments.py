@@ -1,11 +1,7 @@
 """Filling the parameters of a function: domain objects from the blackboard, services from the process and platform."""
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, cast
-
-import anyio
-import anyio.to_thread
+from collections.abc import Iterable
+from typing import cast
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.domain import Injected, Input, Parameter, ProvidedInput, type_name
@@ -13,7 +9,7 @@ from goalport.errors import DeploymentError
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext
 
-__all__ = ["SERVICE_TYPES", "call", "fill", "missing"]
+__all__ = ["SERVICE_TYPES", "fill", "missing"]
 
 SERVICE_TYPES: frozenset[type] = frozenset({ActionContext, OperationContext, Blackboard, AgentProcess})
 """The types of this room that are injected instead of looked for on the blackboard."""
@@ -28,28 +24,6 @@ def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str
 def fill(parameters: Iterable[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
     """An argument for each parameter, by name."""
     return {each.name: _argument(each, owner, context) for each in parameters}
-
-
-async def call(function: Callable[..., object], arguments: Mapping[str, object], context: ActionContext) -> object:
-    """Call a user's function: awaited when it is async, else in a worker thread of the platform.
-
-    When the wait is cancelled, an async function is cancelled with it; one in a thread is abandoned and may notice by
-    `context.cancelled`.
-    """
-    try:
-        if _is_async(function):
-            return await cast("Any", function)(**arguments)
-        limiter = context.process.surroundings.limiter
-        result = await anyio.to_thread.run_sync(partial(function, **arguments), abandon_on_cancel=True, limiter=limiter)
-        return await cast("Any", result) if hasattr(result, "__await__") else result
-    except anyio.get_cancelled_exc_class():
-        context.abandon()
-        raise
-
-
-def _is_async(function: Callable[..., object]) -> bool:
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and bool(code.co_flags & 0x80)
 
 
 def _argument(parameter: Parameter, owner: object, context: ActionContext) -> object:

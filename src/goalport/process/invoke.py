@@ -3,22 +3,24 @@
 import time
 from datetime import UTC, datetime
 from logging import getLogger
-from typing import Literal
+from typing import Literal, cast
 
 import anyio
 
 from goalport.blackboard import matcher
-from goalport.domain import Action, SomeOf, is_state, parts_of, type_name
-from goalport.errors import BadInput, NonRetryable
-from goalport.events import ActionFinished, ActionRetried, ActionStarted, StateEntered
+from goalport.domain import Action, SomeOf, WaitFor, is_state, parts_of, type_name
+from goalport.errors import BadInput, NonRetryable, ProcessEnded
+from goalport.events import ActionFinished, ActionRetried, ActionStarted, QuestionAsked, StateEntered
 from goalport.process.agent_process import ActionInvocation, AgentProcess
-from goalport.process.arguments import call, fill
-from goalport.process.context import ActionContext
+from goalport.process.arguments import fill
+from goalport.process.context import ActionContext, Parked
 from goalport.tools import Tool
 
-__all__ = ["invoke"]
+__all__ = ["in_words", "invoke", "take"]
 
 _log = getLogger(__name__)
+_HALF = 300
+"""Characters of a failure's beginning, and of its end, that are told."""
 
 
 async def invoke(process: AgentProcess, action: Action) -> None:
@@ -33,8 +35,12 @@ async def invoke(process: AgentProcess, action: Action) -> None:
     error: Exception | None = None
     try:
         result = _as_declared(action, await _attempt(process, action))
+    except Parked as parked:
+        process.progress.parked[action.name] = parked.child
+        return
     except Exception as failure:
         error, result = failure, None
+    _forget(process, action)
     seconds = time.perf_counter() - start
     status: Literal["succeeded", "declined", "failed"] = (
         "failed" if error else "declined" if _declined(action, result) else "succeeded"
@@ -44,7 +50,7 @@ async def invoke(process: AgentProcess, action: Action) -> None:
     if error is None:
         _take(process, action, result)
     else:
-        process.progress.left_out[action.name] = words or ""
+        process.progress.left_out[action.name] = f"{action.name} failed: {words}"
         _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=error)
     if process.audience.attentive:
         process.emit(ActionFinished(action.name, number, planned, status, seconds, words, process_id=process.id))
@@ -52,11 +58,18 @@ async def invoke(process: AgentProcess, action: Action) -> None:
         raise error
 
 
+def _forget(process: AgentProcess, action: Action) -> None:
+    """An action that is over starts its processes anew when it runs again."""
+    for entry in [each for each in process.progress.journal if each.rpartition(":")[0] == action.name]:
+        del process.progress.journal[entry]
+
+
 def in_words(error: BaseException) -> str:
-    """A failure in one line, without a traceback and of bounded length."""
-    text = " ".join(str(error).split())
+    """A failure in one line, without a traceback and of bounded length: its beginning and its end."""
+    text = " ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split())
     name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:500]
+    words = f"{name}: {text}" if text else name
+    return words if len(words) <= 2 * _HALF else f"{words[:_HALF]} … {words[-_HALF:]}"
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:
@@ -73,8 +86,9 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 
 
 async def _once(process: AgentProcess, action: Action) -> object:
-    context = ActionContext(process, _tools(process, action))
-    return await call(action.function, fill(action.parameters, action.owner, context), context)
+    context = ActionContext(process, _tools(process, action), action.name)
+    with context.active():
+        return await context.call(action.function, **fill(action.parameters, action.owner, context))
 
 
 def _tools(process: AgentProcess, action: Action) -> list[Tool]:
@@ -101,10 +115,19 @@ def _enter(process: AgentProcess, entered: object) -> None:
         process.emit(StateEntered(type(entered).__name__, names, process_id=process.id))
 
 
+def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
+    """Note a question; the process goes on with what does not need the answer."""
+    question = process.questions.ask(action.name, wait)
+    process.blackboard.last_result = None
+    process.emit(QuestionAsked(question.id, action.name, question.message, process_id=process.id))
+
+
 def _as_declared(action: Action, result: object) -> object:
     declared = action.outputs.type
     if result is None or (declared is not None and matcher(declared)(result)):
         return result
+    if action.outputs.may_wait and isinstance(result, WaitFor):
+        return cast("object", result)
     raise NonRetryable(
         f"{action.origin} declares that it returns {type_name(declared)}, but it returned a {type(result).__name__}."
         f" Correct the annotation or the return value."
@@ -116,6 +139,14 @@ def _declined(action: Action, result: object) -> bool:
 
 
 def _take(process: AgentProcess, action: Action, result: object) -> None:
+    if isinstance(result, WaitFor):
+        ask(process, action, cast("WaitFor[object]", result))
+    else:
+        take(process, action, result)
+
+
+def take(process: AgentProcess, action: Action, result: object) -> None:
+    """Note that an action has run, and put what it gave on the blackboard."""
     progress, blackboard = process.progress, process.blackboard
     progress.has_run.add(action.name)
     progress.results[action.name] = result

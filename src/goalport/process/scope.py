@@ -43,6 +43,8 @@ class Scope:
         """The actions whose cost or value is computed anew on each planning."""
         self.has_run = {name: HasRun(name) for name in self.actions}
         self.system = PlanningSystem(operators_of(self.agent))
+        self.gifts = {name: self._gifts(name) for name in self.actions}
+        """What each action brings about, once it has run and given what it may give."""
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         self.facts = self._wanted()
         available = [each for each in self.facts if isinstance(each, Available)]
@@ -82,6 +84,10 @@ class Scope:
         found.update(each for each in self._triggers if last is not None and matcher(each.type)(last))
         found.update(each for each in self._flags if blackboard.conditions.get(each.condition, False))
         return found
+
+    def _gifts(self, action: str) -> frozenset[Fact]:
+        own = (each.effects for each in self.system.operators if each.action == action)
+        return frozenset(fact for effects in own for fact, value in effects.items() if value)
 
     def _wanted(self) -> tuple[Fact, ...]:
         operators = self.system.operators

@@ -21,10 +21,11 @@ from goalport.plan import (
     explain,
 )
 from goalport.process.agent_process import AgentProcess
-from goalport.process.arguments import call, fill, missing
+from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
 from goalport.process.invoke import in_words, invoke
-from goalport.process.outcome import Completed, Failed, Outcome, Stuck, Terminated
+from goalport.process.outcome import Completed, Failed, Outcome, Stuck, Terminated, Waiting
+from goalport.process.pending import as_promised, next_step, waits
 
 __all__ = ["drive"]
 
@@ -57,29 +58,34 @@ async def tick(process: AgentProcess) -> Outcome | None:
     """One step: plan and run one action. The outcome when the process has come to an end, else None."""
     if process.end_requested is not None:
         return process.end_requested
-    found, problem = await _formulate(process)
+    found, problem, actual = await _formulate(process)
     if isinstance(found, NoPlan):
         return _no_way(process, problem)
-    process.progress.goal = process.scope.goals[found.goal.name]
-    process.progress.plan = tuple(step.action for step in found.steps)
-    if not found.steps:
-        return _reached(process)
+    process.goal = process.scope.goals[found.goal.name]
+    process.plan = tuple(step.action for step in found.steps)
+    step = next_step(process, found, actual)
+    if step is None:
+        return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
     if overrun := process.options.budget.overrun(len(process.progress.history), process.usage):
         return Terminated(overrun)
     if process.audience.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
-    await invoke(process, process.scope.actions[process.plan[0]])
+    await invoke(process, process.scope.actions[step.action])
     return None
 
 
-async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem]:
-    """The plan from here; conditions are asked one by one, and only those that can change the plan."""
+async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem, WorldState]:
+    """The plan from here, with what it was made for and how things really are.
+
+    Conditions are asked one by one, and only those that can change the plan.
+    """
     costs, values = await _figures(process)
     answers: dict[Fact, bool | None] = {}
     while True:
+        actual = observe(process, answers)
         problem = Problem(
             process.scope.system,
-            observe(process, answers),
+            as_promised(process, actual),
             tuple(process.scope.plan_goals[name] for name in process.goals),
             excluded=frozenset(process.progress.left_out),
             costs=costs,
@@ -87,7 +93,7 @@ async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem]:
         )
         found = process.scope.answer(problem)
         if not isinstance(found, Undecided):
-            return found, problem
+            return found, problem, actual
         assert isinstance(found.fact, Holds)
         answers[found.fact] = await _ask(process, process.scope.conditions[found.fact.condition])
 
@@ -111,7 +117,7 @@ async def _ask(process: AgentProcess, condition: Condition) -> bool:
         return False
     context = ActionContext(process)
     try:
-        return bool(await call(condition.function, fill(condition.parameters, condition.owner, context), context))
+        return bool(await context.call(condition.function, **fill(condition.parameters, condition.owner, context)))
     except Exception as error:
         _log.warning("Condition %s could not be answered and counts as false: %s", condition.name, in_words(error))
         return False
@@ -134,7 +140,7 @@ async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: 
         return otherwise
     context = ActionContext(process)
     try:
-        figure = await call(cost.function, fill(cost.parameters, cost.owner, context), context)
+        figure = await context.call(cost.function, **fill(cost.parameters, cost.owner, context))
     except Exception as error:
         _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
         return otherwise
@@ -145,7 +151,7 @@ async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: 
 
 
 def _reached(process: AgentProcess) -> Outcome:
-    goal = process.progress.goal
+    goal = process.goal
     assert goal is not None
     if process.audience.attentive:
         process.emit(GoalAchieved(goal.name, process_id=process.id))
@@ -153,9 +159,9 @@ def _reached(process: AgentProcess) -> Outcome:
 
 
 def _no_way(process: AgentProcess, problem: Problem) -> Outcome:
-    tried = tuple(f"{name} failed: {error}" for name, error in process.progress.left_out.items())
+    tried = tuple(process.progress.left_out.values())
     if tried:
-        return Failed(f"{'. '.join(tried)}. No other way to the goal is left.", tried)
+        return Failed(". ".join(tried), tried)
     declined = [each.action for each in process.progress.history if each.status == "declined"]
     gave_nothing = f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""
     return Stuck(gave_nothing + explain(problem).summary())
