@@ -5,6 +5,9 @@ that what needs one room only, such as the help of the command line, loads no ot
 file tells type checkers the same.
 """
 
+# pyright: reportUnsupportedDunderAll=false
+# The names are in __init__.pyi, which pyright does not read for the file beside it.
+
 from importlib import import_module
 
 __version__ = "0.1.0"

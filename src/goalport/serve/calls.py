@@ -4,6 +4,7 @@ Every failure becomes an answer here: the caller's mistakes and the goal's failu
 own bugs as one sentence for it and a trace for the log.
 """
 
+import logging
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
 
 from goalport.errors import BadInput, UnknownName
+from goalport.process import Failed, Stuck, Terminated
 from goalport.serve.answers import error_wire
 from goalport.serve.callers import current_caller
 from goalport.serve.departures import departure_of
@@ -23,10 +25,11 @@ from goalport.serve.publication import PublishedTool
 from goalport.serve.raw import RawTool
 from goalport.serve.runs import Run, Ticket
 from goalport.serve.serving import Context
-from goalport.serve.watching import outcome_of
+from goalport.serve.watching import heartbeats, outcome_of
 
 __all__ = ["call_tool"]
 
+_log = logging.getLogger(__name__)
 _KEY = "goalport/idempotencyKey"
 _LONGEST_NAME = 100
 
@@ -52,13 +55,15 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
         case GoalTool():
             return await _reach(context, published, params)
         case FunctionTool():
-            with _ended_by_departure(context):
-                wire = await published.call(params.arguments or {})
-                return context.lifespan_context.answers.fitting(params.name, wire)
+            serving = context.lifespan_context
+            async with heartbeats(context, params.name, serving.settings.heartbeat_seconds):
+                with _ended_by_departure(context):
+                    wire = await published.call(params.arguments or {})
+                    return serving.answers.fitting(params.name, wire)
         case RawTool():
             with _ended_by_departure(context):
                 return await published.handler(context, params)
-    return None
+    return error_wire("Its caller went away.")
 
 
 async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams) -> Wire:
@@ -74,6 +79,8 @@ async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams
     name = goal.tool.name
     run = start() if key is None else serving.runs.join(Ticket.of(caller, name, key, arguments), start)
     outcome = await outcome_of(context, run, serving.settings.heartbeat_seconds)
+    if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
+        _log.warning("%s (process %s) %s: %s", name, run.process.id, outcome.status, outcome.reason)
     return serving.answers.of(name, goal.output, run.process, outcome)
 
 

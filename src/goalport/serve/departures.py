@@ -12,7 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Departure", "NoticeDepartures", "departure_of"]
+__all__ = ["Departure", "NoticeDepartures", "departing", "departure_of"]
 
 _KEY: Final = "goalport.departure"
 _VERSION: Final = b"mcp-protocol-version"
@@ -46,17 +46,23 @@ def departure_of(context: ServerRequestContext[Any, Any]) -> Departure | None:
     return request.scope.get(_KEY) if isinstance(request, Request) else None
 
 
+def departing(scope: Scope) -> Departure:
+    """The departure of a request, which its handler finds from now on. Whoever makes it watches the connection."""
+    departure = scope[_KEY] = Departure()
+    return departure
+
+
 class NoticeDepartures:
-    """Puts a `Departure` into the scope of each handshake-era POST."""
+    """Watches the connection of each handshake-era POST, unless somebody else does."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or _is_modern(scope):
+        if scope["type"] != "http" or scope["method"] != "POST" or _KEY in scope or _is_modern(scope):
             await self._app(scope, receive, send)
             return
-        departure = scope[_KEY] = Departure()
+        departure = departing(scope)
         answered = False
 
         async def watched_send(message: Message) -> None:

@@ -5,6 +5,7 @@ One ASGI app, made of the SDK's transports. It listens on nothing: `listening` d
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.sse import SseServerTransport
@@ -17,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 from goalport.platform import AgentPlatform
 from goalport.serve.departures import NoticeDepartures
 from goalport.serve.health import Health
+from goalport.serve.raw import RawTool
+from goalport.serve.replies import InOnePiece, Replies
 from goalport.serve.security import Gate
 from goalport.serve.server import GoalServer, make_server
 from goalport.serve.serving import Serving
@@ -40,6 +43,7 @@ class Site:
         settings = serving.settings
         self._sessions = StreamableHTTPSessionManager(
             self._server,
+            json_response=cast("bool", InOnePiece()),
             stateless=settings.stateless,
             session_idle_timeout=settings.session_idle_seconds,
             max_sessions=settings.max_sessions,
@@ -58,13 +62,17 @@ class Site:
     def _routes(self) -> list[Route]:
         serving = self.serving
         sse = SseServerTransport("/messages/", max_request_body_size=serving.settings.max_body_bytes)
-        mcp = NoticeDepartures(StreamableHTTPASGIApp(self._sessions))
+        transports = NoticeDepartures(StreamableHTTPASGIApp(self._sessions))
+        mcp = Replies(transports, self._asks_back, serving.settings.max_sessions)
         return [
             *_both("/mcp", mcp),
             *_both("/sse", _EventStream(sse, self._server, serving), ["GET"]),
             *_both("/messages", _Messages(sse)),
             *_both("/health", Health(serving), ["GET"]),
         ]
+
+    def _asks_back(self, tool: str) -> bool:
+        return isinstance(self.serving.publication.tools.get(tool), RawTool)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:

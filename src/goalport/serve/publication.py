@@ -62,7 +62,7 @@ class Publication:
     problems: tuple[str, ...]
     """What should have been published and is not."""
     warnings: tuple[str, ...]
-    """What is published and some client cannot take."""
+    """What is served, but not as it was meant: tools that no group gives, names and schemas that some client drops."""
 
 
 def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> Publication:
@@ -99,8 +99,21 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         ),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=(*map(str, workspace.problems), *platform.problems, *problems),
-        warnings=(*warnings_of_list(published), *(text for each in published for text in warnings_of_tool(each))),
+        warnings=(
+            *_missing_groups(platform),
+            *platform.groups.clashes,
+            *warnings_of_list(published),
+            *(text for each in published for text in warnings_of_tool(each)),
+        ),
     )
+
+
+def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
+    for agent in (*platform.agents, *platform.agents.components):
+        for action in agent.actions:
+            for role in action.settings.tool_groups:
+                if platform.groups.find(role) is None:
+                    yield f"{action.name} asks for the tool group {role!r}, and there is none: it runs without tools."
 
 
 def _is_mirrored(tool: Tool) -> bool:

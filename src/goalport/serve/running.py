@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import anyio
 
+from goalport.observe import LogListener
 from goalport.platform import AgentPlatform
 from goalport.serve.http import Site
 from goalport.serve.listening import address_of, bind, listen
@@ -22,7 +23,7 @@ async def serve_http(
     platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
 ) -> None:
     """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` when the port cannot be had."""
-    log_to_stderr(settings)
+    log_to_stderr(settings, platform)
     with bind(settings) as listener:
         address = address_of(listener)
         site = Site(Serving(platform, workspace, settings))
@@ -41,8 +42,13 @@ def tell(lines: Iterable[str]) -> None:
     sys.stderr.flush()
 
 
-def log_to_stderr(settings: Settings) -> None:
-    """Our own log at the level of the settings, others' when they warn; not if the program has set up a log."""
+def log_to_stderr(settings: Settings, platform: AgentPlatform) -> None:
+    """Our own log at the level of the settings, others' when they warn; not if the program has set up a log.
+
+    Each step of each process only for who debugs: it would cost every call more than the call itself.
+    """
+    if settings.log_level == "debug":
+        platform.subscribe(LogListener())
     if not logging.getLogger().handlers:
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
         logging.getLogger("goalport").setLevel(settings.log_level.upper())

@@ -23,7 +23,7 @@ async def serve_stdio(platform: AgentPlatform, workspace: Workspace, settings: S
     """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr."""
     serving = Serving(platform, workspace, settings)
     server, _ = make_server(serving)
-    log_to_stderr(settings)
+    log_to_stderr(settings, platform)
     async with anyio.create_task_group() as tasks:
         if sys.platform != "win32":
             await tasks.start(_stop_on_signal, platform)

@@ -5,7 +5,10 @@ left. `runs` is below, `calls` above.
 """
 
 import asyncio
+import itertools
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, Final, get_args
 
 import anyio
@@ -27,7 +30,7 @@ from goalport.serve.progress import Meter
 from goalport.serve.runs import Run, Watch
 from goalport.serve.texts import one_line
 
-__all__ = ["outcome_of"]
+__all__ = ["heartbeats", "outcome_of"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -52,6 +55,24 @@ async def outcome_of(context: Context, run: Run, heartbeat: float) -> Outcome:
         raise
     watch.end()
     return outcome
+
+
+@asynccontextmanager
+async def heartbeats(context: Context, what: str, interval: float) -> AsyncGenerator[None]:
+    """The time of an exported tool, which tells nothing of its progress itself; for a caller that asked for some."""
+    if not progress_wanted(context):
+        yield
+        return
+
+    async def beat() -> None:
+        for count in itertools.count(1):
+            await anyio.sleep(interval)
+            await context.session.report_progress(count, None, f"still at {what} after {count * interval:.0f} s")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        yield
+        tasks.cancel_scope.cancel()
 
 
 class _News:

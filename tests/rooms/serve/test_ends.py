@@ -78,5 +78,14 @@ async def test_why_there_is_no_result_is_told_in_sentences_to_act_on(
     assert ".." not in text
 
 
+@pytest.mark.parametrize(("trouble", "level"), [("broken", ["WARNING"]), ("unwilling", ["WARNING"]), ("killed", [])])
+async def test_what_went_wrong_is_in_the_log_of_the_server(
+    tmp_path: Path, trouble: str, level: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    await told(tmp_path, "auto", trouble)
+    lines = [each for each in caplog.records if each.name == "goalport.serve.calls"]
+    assert [each.levelname for each in lines] == level
+
+
 async def test_a_step_that_could_not_is_no_crash(tmp_path: Path) -> None:
     assert "fulfil" in await told(tmp_path, "auto", "declines")

@@ -110,6 +110,33 @@ async def test_a_silent_action_is_heard_of_at_each_heartbeat(tmp_path: Path, era
     assert all(2 < amount < 3 for amount in amounts)
 
 
+SLOW = """
+import anyio
+from goalport import tool
+
+@tool(export=True)
+async def wait(seconds: float) -> str:
+    '''Wait.'''
+    await anyio.sleep(seconds)
+    return "waited"
+"""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_exported_tool_that_takes_its_time_is_heard_of_too(tmp_path: Path, era: str) -> None:
+    told: list[Told] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    files = {"tools/slow.py": SLOW}
+    async with served(tmp_path, files=files, heartbeat_seconds=0.01) as server, server.client(era) as client:
+        assert not (await client.call_tool("wait", {"seconds": 0.2}, progress_callback=note)).is_error
+    assert len(told) >= 2
+    assert [progress for progress, _, _ in told] == list(range(1, len(told) + 1))
+    assert "still at wait" in (told[0][2] or "")
+
+
 def test_a_meter_only_grows_whatever_happens() -> None:
     meter = Meter()
     events: list[Any] = [

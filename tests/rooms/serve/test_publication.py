@@ -319,6 +319,20 @@ def test_lists_are_in_one_order_whatever_the_order_of_declaration(tmp_path: Path
     assert [each.name for each in first] == [each.name for each in second]
 
 
+@agent(description="Looks things up")
+class Seeker:
+    @achieves_goal(description="A poem", export=Export(remote=True, name="seek"))
+    @action(tool_groups=["web"])
+    async def seek(self, person: Person) -> Poem:
+        return Poem(content=person.name)
+
+
+def test_an_action_whose_tool_group_nobody_plays_is_warned_about(tmp_path: Path) -> None:
+    publication = published(tmp_path, Seeker())
+    assert "seek" in publication.tools
+    assert any("Seeker.seek" in each and "'web'" in each for each in publication.warnings)
+
+
 class Undescribed(BaseModel):
     value: int = Field(description="A number")
 

@@ -175,8 +175,9 @@ async def test_what_is_no_message_is_refused_and_the_next_one_is_answered(
 
 async def test_an_unknown_revision_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     async with http(tmp_path) as client:
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        response = await client.post("/mcp", json=message, headers={**HEADERS, "MCP-Protocol-Version": "2031-01-01"})
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        headers = {**HEADERS, "MCP-Protocol-Version": "2031-01-01"}
+        response = await client.post("/mcp", json=message, headers=headers)
     assert response.status_code == 400
     assert "error" in response.json()
 

@@ -1,0 +1,49 @@
+"""`goalport serve --reload`: what is saved is served, and clients that are connected are told, in both eras."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp_types import ToolListChangedNotification
+
+from tests.stories.cooks import FILES
+from tests.stories.servers import Running, running
+
+BAKER = FILES["agents/cooks.py"].replace('name="cook"', 'name="bake"')
+
+
+async def change(server: Running, root: Path) -> None:
+    (root / "agents/cooks.py").write_text("this is no Python")
+    await server.heard.until("cooks.py:1: SyntaxError")
+    (root / "agents/cooks.py").write_text(BAKER)
+    await server.heard.until("+bake -cook")
+
+
+async def test_a_handshake_client_is_told_over_its_stream(tmp_path: Path) -> None:
+    told = anyio.Event()
+
+    async def note(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    async with (
+        running(tmp_path, FILES, "--reload") as server,
+        server.client("http", "legacy", message_handler=note) as client,
+    ):
+        assert "cook" in [tool.name for tool in (await client.list_tools()).tools]
+        await change(server, tmp_path)
+        with anyio.fail_after(10):
+            await told.wait()
+        assert "bake" in [tool.name for tool in (await client.list_tools()).tools]
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_later_client_is_told_over_the_stream_that_it_opened(tmp_path: Path, transport: str) -> None:
+    async with running(tmp_path, FILES, "--reload") as server, server.client(transport, "auto") as client:
+        with anyio.fail_after(30):
+            async with client.listen(tools_list_changed=True) as events:
+                await change(server, tmp_path)
+                async for event in events:
+                    assert type(event).__name__ == "ToolsListChanged"
+                    break
+        assert "bake" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
