@@ -1,10 +1,11 @@
 """Log lines about what happens, one for each event worth reading.
 
-A listener like any other: it formats and hands on to `logging`, and decides nothing. Floor 1.
+A listener like any other: it formats and hands on to `logging`, and decides nothing.
 """
 
 import logging
 
+from goalport.errors import UnknownName
 from goalport.events import (
     ActionFinished,
     ActionRetried,
@@ -14,20 +15,33 @@ from goalport.events import (
     ProcessCreated,
     ProcessFinished,
     ProgressUpdated,
+    QuestionAsked,
+    QuestionSettled,
+    StateEntered,
 )
+from goalport.observe.personalities import PERSONALITIES, Personality, spoken
 
 __all__ = ["LogListener", "in_words"]
 
 _log = logging.getLogger("goalport.process")
-_ENDED_WELL = "completed"
+_ENDED_WELL = ("completed", "waiting")
 
 
 class LogListener:
-    """Writes the life of processes to the log `goalport.process`: ends and failures at INFO, the rest at DEBUG."""
+    """Writes the life of processes to the log `goalport.process`: ends and failures at INFO, the rest at DEBUG.
+
+    `personality` is a name in `PERSONALITIES`, or a mapping of your own from event names to lines. Raises
+    `UnknownName`.
+    """
+
+    def __init__(self, personality: str | Personality = "") -> None:
+        if isinstance(personality, str) and personality and personality not in PERSONALITIES:
+            raise UnknownName("personality", personality, PERSONALITIES)
+        self._personality = PERSONALITIES.get(personality, {}) if isinstance(personality, str) else personality
 
     def on_event(self, event: Event, /) -> None:
         """Log one event, if it has words."""
-        words = in_words(event)
+        words = spoken(event, self._personality) or in_words(event)
         if words:
             _log.log(_level(event), "%s: %s", event.process_id, words)
 
@@ -47,6 +61,12 @@ def in_words(event: Event) -> str | None:
             return f"{action} {status} after {seconds:.3f} s{f': {error}' if error else ''}"
         case ProgressUpdated(message=message):
             return message
+        case StateEntered(state=state):
+            return f"state {state}"
+        case QuestionAsked(question_id=question, message=message):
+            return f"waits for an answer to {question}: {message}"
+        case QuestionSettled(question_id=question, status=status):
+            return f"question {question} was {status}"
         case ProcessFinished(status=status, reason=reason):
             return f"{status}: {reason}"
         case _:
@@ -57,7 +77,9 @@ def _level(event: Event) -> int:
     match event:
         case ActionRetried() | ActionFinished(status="failed"):
             return logging.WARNING
+        case QuestionAsked():
+            return logging.INFO
         case ProcessFinished(status=status):
-            return logging.INFO if status == _ENDED_WELL else logging.WARNING
+            return logging.INFO if status in _ENDED_WELL else logging.WARNING
         case _:
             return logging.DEBUG
