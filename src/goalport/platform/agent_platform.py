@@ -17,7 +17,14 @@ from goalport.plan import Explanation
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, starting_types
 from goalport.platform.processes import Inputs, Processes
-from goalport.process import AgentProcess, AgentProcessRepository, InMemoryProcessRepository, ProcessOptions
+from goalport.process import (
+    AgentProcess,
+    AgentProcessRepository,
+    ContextRepository,
+    InMemoryContextRepository,
+    InMemoryProcessRepository,
+    ProcessOptions,
+)
 from goalport.settings import Settings
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.workspace import Workspace
@@ -30,7 +37,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     `agents`: instances, classes or `Agent` objects. `tool_groups`: what roles are played by. `services`: what
     `Provided` parameters are filled with. `listeners`: told of every event. `options`: for processes started without
-    their own. `repository`: where processes are found again. `max_threads`: how many `def` functions run at once.
+    their own. `repository`, `contexts`: where processes and contexts are kept; in memory by default. `max_threads`: how
+    many `def` functions run at once.
     """
 
     def __init__(
@@ -42,8 +50,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listeners: Iterable[EventListener] = (),
         options: ProcessOptions | None = None,
         repository: AgentProcessRepository | None = None,
+        contexts: ContextRepository | None = None,
         max_threads: int = 40,
     ) -> None:
+        self.contexts = contexts or InMemoryContextRepository()
+        """What outlives processes, by id."""
         self.groups = ToolGroupResolver(tool_groups)
         self.problems: tuple[str, ...] = ()
         """What could not be deployed of a workspace, a sentence each."""
@@ -51,6 +62,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._services = (*services, self)
         self.processes = Processes(
             repository or InMemoryProcessRepository(),
+            self.contexts,
             max_threads,
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from logging import getLogger
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
@@ -18,6 +19,7 @@ from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
     Audience,
+    ContextRepository,
     ProcessOptions,
     ProcessStatus,
     Scope,
@@ -29,6 +31,8 @@ from goalport.process import (
     new_id,
 )
 from goalport.tools import ToolGroupResolver
+
+_log = getLogger(__name__)
 
 __all__ = ["Inputs", "Processes"]
 
@@ -50,11 +54,13 @@ class Processes:
     def __init__(
         self,
         repository: AgentProcessRepository,
+        contexts: ContextRepository,
         max_threads: int,
         service: Callable[[type], object | None],
         scope_of: Callable[[object], Scope],
     ) -> None:
         self._repository = repository
+        self._contexts = contexts
         self._max_threads = max_threads
         self._service = service
         self._scope_of = scope_of
@@ -75,6 +81,7 @@ class Processes:
         process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
         if process.audience.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
+        self._remember(process)
         _put(process, inputs)
         self._repository.save(process)
         self._drive(process)
@@ -125,6 +132,14 @@ class Processes:
         if known is None:
             known = self._limiters[loop] = CapacityLimiter(self._max_threads)
         return known
+
+    def _remember(self, process: AgentProcess) -> None:
+        wanted = process.options.context_id
+        context = self._contexts.find(wanted) if wanted else None
+        if context is not None:
+            context.populate(process.blackboard)
+        elif wanted:
+            _log.warning("There is no context %r: process %s begins without it.", wanted, process.id)
 
     def _resume(self, process: AgentProcess) -> None:
         if process.status is ProcessStatus.WAITING:

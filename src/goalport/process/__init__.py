@@ -5,6 +5,7 @@ from goalport.process.answering import answer, asking, decline
 from goalport.process.arguments import SERVICE_TYPES
 from goalport.process.audience import Audience
 from goalport.process.context import ActionContext, OperationContext, run_subagent
+from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
 from goalport.process.names import new_id
 from goalport.process.options import Budget, ProcessOptions, Usage
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
@@ -22,7 +23,10 @@ __all__ = [
     "Audience",
     "Budget",
     "Completed",
+    "Context",
+    "ContextRepository",
     "Failed",
+    "InMemoryContextRepository",
     "InMemoryProcessRepository",
     "Killed",
     "OperationContext",

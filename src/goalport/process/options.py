@@ -67,6 +67,8 @@ class ProcessOptions:
     """Told of every event of the process."""
     blackboard: Blackboard | None = None
     """Start from a copy of this blackboard instead of an empty one."""
+    context_id: str = ""
+    """The context whose objects the process begins with; see `goalport.process.Context`."""
 
     def with_budget(self, budget: Budget) -> "ProcessOptions":
         """A copy with another budget."""
