@@ -2,6 +2,7 @@
 
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
 from goalport.domain.export import Export
+from goalport.domain.expressions import expressions_of
 from goalport.domain.marks import (
     ActionMark,
     GoalMark,
@@ -54,6 +55,7 @@ __all__ = [
     "cost",
     "is_marked",
     "is_state",
+    "expressions_of",
     "operators_of",
     "parts_of",
     "plan_goal",

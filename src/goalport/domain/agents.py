@@ -103,6 +103,8 @@ class Condition:
     function: Callable[..., object]
     parameters: tuple[Parameter, ...]
     owner: object = None
+    when_failing: bool | None = False
+    """What it counts as when the function raises; None: as neither true nor false."""
 
 
 @dataclass(frozen=True, slots=True)

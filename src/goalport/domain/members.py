@@ -7,10 +7,11 @@ other, so that a state's actions count only while it is there. `reader` puts the
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from goalport.domain.agents import Action, Condition, Cost, Goal
+from goalport.domain.expressions import canonical
 from goalport.domain.marks import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.signature import Input, Origin, Parameter, read_outputs, read_parameters, type_name
 
@@ -171,7 +172,8 @@ def _checked(origin: Origin, action: Action) -> Action:
             raise origin.error(
                 expected=f"a list of names as {text}", came="it is a single string", fix=f'Write {text}=["…"].'
             )
-    return action
+    pre, post = canonical(origin, action.settings.pre), canonical(origin, action.settings.post)
+    return replace(action, settings=replace(action.settings, pre=pre, post=post))
 
 
 def _named_cost(origin: Origin, name: str, costs: Mapping[str, Cost]) -> Cost | None:

@@ -112,15 +112,16 @@ def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> World
     )
 
 
-async def _ask(process: AgentProcess, condition: Condition) -> bool:
+async def _ask(process: AgentProcess, condition: Condition) -> bool | None:
     if missing(condition.parameters, process.blackboard):
         return False
     context = ActionContext(process)
     try:
         return bool(await context.call(condition.function, **fill(condition.parameters, condition.owner, context)))
     except Exception as error:
-        _log.warning("Condition %s could not be answered and counts as false: %s", condition.name, in_words(error))
-        return False
+        counts_as = "unknown" if condition.when_failing is None else str(condition.when_failing).lower()
+        _log.warning("Condition %s failed and counts as %s: %s", condition.name, counts_as, in_words(error))
+        return condition.when_failing
 
 
 async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
