@@ -5,11 +5,11 @@ Nothing here runs or plans; `operators` translates it for the planner and the pr
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.export import Export
-from goalport.domain.marks import ActionMark, GroupRequirement
+from goalport.domain.marks import ActionMark, GroupRequirement, PlannerType
 from goalport.domain.signature import Input, Origin, Outputs, Parameter
 from goalport.errors import DeclarationError
 
@@ -136,6 +136,8 @@ class Agent:
     conditions: tuple[Condition, ...] = ()
     source: str = ""
     """Where it was declared: module and class."""
+    planner: PlannerType = PlannerType.GOAP
+    """What chooses the next action, unless a process is told otherwise."""
 
     def __post_init__(self) -> None:
         where = self.source or f"Agent {self.name!r}"
@@ -166,18 +168,11 @@ class Agent:
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
         """This agent and what the components lend it."""
         lent = [each for each in components if each.name != self.name]
-        return Agent(
-            self.name,
-            self.description,
-            self.provider,
-            self.version,
-            self.opaque,
-            self.component,
-            self.actions + tuple(action for each in lent for action in each.actions),
-            self.goals,
-            self.conditions
-            + tuple(found for each in lent for found in each.conditions if not self._answers(found.name)),
-            self.source,
+        answers = [each for agent in lent for each in agent.conditions if not self._answers(each.name)]
+        return replace(
+            self,
+            actions=self.actions + tuple(action for each in lent for action in each.actions),
+            conditions=self.conditions + tuple(answers),
         )
 
     def _answers(self, condition: str) -> bool:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable
 
 from goalport.domain.agents import Action, Agent
-from goalport.domain.marks import AgentMark, mark_of
+from goalport.domain.marks import AgentMark, PlannerType, mark_of
 from goalport.domain.members import Members, read_members
 from goalport.domain.states import reachable_states
 from goalport.errors import DeclarationError
@@ -48,6 +48,7 @@ def read_agent(declared: object, services: frozenset[type] = frozenset()) -> Age
         goals=members.goals,
         conditions=members.conditions,
         source=where,
+        planner=mark.planner,
     )
 
 
@@ -75,12 +76,12 @@ def _refuse_aimless(mark: AgentMark, members: Members, where: str) -> None:
             came="it is empty",
             fix="Say what it is for: people and models read it.",
         )
-    if not members.goals:
+    if not members.goals and mark.planner is PlannerType.GOAP:
         raise DeclarationError(
             where,
             expected="at least one goal",
             came="no method achieves one",
-            fix='Put @achieves_goal(description="…") on the last step, or use @component.',
+            fix='Put @achieves_goal(description="…") on the last step, use @component, or planner=PlannerType.UTILITY.',
         )
 
 

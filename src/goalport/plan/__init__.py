@@ -5,7 +5,7 @@ rooms above turn classes into operators and blackboards into world states, and r
 """
 
 from goalport.plan.amounts import BadAmount
-from goalport.plan.explain import Explanation, explain
+from goalport.plan.explain import Alternative, Explanation, explain
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
 from goalport.plan.problem import ContradictoryState, Goal, Operator, PlanningSystem, Problem, WorldState
 from goalport.plan.prune import prune
@@ -23,8 +23,11 @@ from goalport.plan.reasons import (
     Wanter,
 )
 from goalport.plan.search import NoPlan, Plan, Undecided, plan
+from goalport.plan.utility import NIRVANA, best_step, idleness
 
 __all__ = [
+    "NIRVANA",
+    "Alternative",
     "Available",
     "BadAmount",
     "Circular",
@@ -53,7 +56,9 @@ __all__ = [
     "Unproduced",
     "Wanter",
     "WorldState",
+    "best_step",
     "explain",
+    "idleness",
     "plan",
     "prune",
 ]

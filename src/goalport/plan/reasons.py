@@ -198,7 +198,10 @@ class Failure:
 
     def __str__(self) -> str:
         if self.timed_out:
-            return f"No plan for the goal {self.goal.name} was found in time; a longer deadline may find one."
+            return (
+                f"No plan for the goal {self.goal.name} was found in the time that planning may take. "
+                "There may be one: split the agent, or tell its actions apart by what they need."
+            )
         reasons = "; ".join(map(str, self.missing or [self.clash]))
         return f"The goal {self.goal.name} cannot be reached: {reasons}."
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from goalport.blackboard import Blackboard
+from goalport.domain import PlannerType
 from goalport.events import EventListener
 
 __all__ = ["Budget", "ProcessOptions", "Usage"]
@@ -67,6 +68,8 @@ class ProcessOptions:
     """Told of every event of the process."""
     blackboard: Blackboard | None = None
     """Start from a copy of this blackboard instead of an empty one."""
+    planner: PlannerType | None = None
+    """What chooses the next action; None: what the agent says."""
     context_id: str = ""
     """The context whose objects the process begins with; see `goalport.process.Context`."""
 

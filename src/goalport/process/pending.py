@@ -1,16 +1,32 @@
-"""Planning while people are being asked: what their answers will bring counts as if it were there already.
+"""What there is to plan for a process, also while people are being asked.
 
-So everything that does not need an answer is done meanwhile, several questions may be open at once, and the process
-waits only when nothing else can be done. Pure; `tick` is above.
+To the goal planner, what their answers will bring counts as if it were there already; to the utility planner, who asks
+has nothing to do. So everything that does not need an answer is done meanwhile, several questions may be open at once,
+and the process waits only when nothing else can be done. Pure; `tick` is above.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from goalport.plan import Fact, Operator, Plan, WorldState
+from goalport.domain import PlannerType
+from goalport.plan import Fact, Operator, Plan, Problem, WorldState
 from goalport.process.agent_process import AgentProcess
 
-__all__ = ["as_promised", "next_step", "pending", "waits"]
+__all__ = ["next_step", "pending", "planner_of", "problem_for", "waits"]
+
+
+def planner_of(process: AgentProcess) -> PlannerType:
+    """What chooses the next action: as the run was asked for, else as the agent says."""
+    return process.options.planner or process.agent.planner
+
+
+def problem_for(process: AgentProcess, actual: WorldState) -> Problem:
+    """What is to be planned, as things are."""
+    goals = tuple(process.scope.plan_goals[name] for name in process.goals)
+    left_out = frozenset(process.progress.left_out)
+    if planner_of(process) is PlannerType.UTILITY:
+        return Problem(process.scope.system, actual, goals, left_out | pending(process))
+    return Problem(process.scope.system, as_promised(process, actual), goals, left_out)
 
 
 def pending(process: AgentProcess) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import get_origin
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, matcher
-from goalport.domain import Action, Agent, Condition, Goal, operators_of, plan_goal
+from goalport.domain import Action, Agent, Condition, Goal, PlannerType, expressions_of, operators_of, plan_goal
 from goalport.plan import (
     Available,
     Fact,
@@ -21,6 +21,7 @@ from goalport.plan import (
     PlanningSystem,
     Problem,
     Undecided,
+    best_step,
     plan,
 )
 
@@ -36,7 +37,9 @@ class Scope:
     def __init__(self, agent: Agent, components: Iterable[Agent] = ()) -> None:
         self.agent = agent.with_components(tuple(components))
         self.actions: dict[str, Action] = {each.name: each for each in self.agent.actions}
-        self.conditions: dict[str, Condition] = {each.name: each for each in self.agent.conditions}
+        self.conditions: dict[str, Condition] = {
+            each.name: each for each in (*self.agent.conditions, *expressions_of(self.agent.actions))
+        }
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
         self.figured = tuple(each for each in self.actions.values() if each.cost or each.value)
@@ -60,17 +63,20 @@ class Scope:
         )
         self._flags = tuple(each for each in self.facts if isinstance(each, Holds) and each not in self.questions)
 
-    def answer(self, problem: Problem) -> Plan | Undecided | NoPlan:
+    def answer(self, problem: Problem, planner: PlannerType = PlannerType.GOAP) -> Plan | Undecided | NoPlan:
         """The planner's answer, remembered: the processes of an agent mostly pass through the same states."""
-        if problem.costs or problem.values or problem.deadline is not None:
-            return plan(problem)
-        question = (problem.start, problem.goals, problem.excluded)
-        known = self._answers.get(question)
-        if known is None:
+        question = (planner, problem.start, problem.goals, problem.excluded)
+        known = None if problem.costs or problem.values else self._answers.get(question)
+        return known or self._planned(problem, planner, question)
+
+    def _planned(self, problem: Problem, planner: PlannerType, question: object) -> Plan | Undecided | NoPlan:
+        found = plan(problem) if planner is PlannerType.GOAP else best_step(problem)
+        # What was found for want of time is no answer to the same question on another day.
+        if found.proven and not (problem.costs or problem.values):
             if len(self._answers) >= _ANSWERS:
                 self._answers.clear()
-            known = self._answers[question] = plan(problem)
-        return known
+            self._answers[question] = found
+        return found
 
     def facts_on(self, blackboard: Blackboard) -> set[Fact]:
         """The facts that objects and stated conditions on a blackboard make true."""

@@ -5,9 +5,10 @@ Observing and planning are pure; the only things awaited are the user's function
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from logging import getLogger
 
-from goalport.domain import Action, Condition, Cost
+from goalport.domain import Action, Condition, Cost, PlannerType
 from goalport.errors import BadInput
 from goalport.events import GoalAchieved, PlanFormulated
 from goalport.plan import (
@@ -19,17 +20,21 @@ from goalport.plan import (
     Undecided,
     WorldState,
     explain,
+    idleness,
 )
 from goalport.process.agent_process import AgentProcess
 from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
 from goalport.process.invoke import in_words, invoke
 from goalport.process.outcome import Completed, Failed, Outcome, Stuck, Terminated, Waiting
-from goalport.process.pending import as_promised, next_step, waits
+from goalport.process.pending import next_step, pending, planner_of, problem_for, waits
 
 __all__ = ["drive"]
 
 _log = getLogger(__name__)
+
+PLANNING_SECONDS = 1.0
+"""How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
 
 
 async def drive(process: AgentProcess) -> None:
@@ -60,8 +65,8 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return process.end_requested
     found, problem, actual = await _formulate(process)
     if isinstance(found, NoPlan):
-        return _no_way(process, problem)
-    process.goal = process.scope.goals[found.goal.name]
+        return _no_way(process, problem, found)
+    process.goal = process.scope.goals.get(found.goal.name)
     process.plan = tuple(step.action for step in found.steps)
     step = next_step(process, found, actual)
     if step is None:
@@ -83,15 +88,8 @@ async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem, Wor
     answers: dict[Fact, bool | None] = {}
     while True:
         actual = observe(process, answers)
-        problem = Problem(
-            process.scope.system,
-            as_promised(process, actual),
-            tuple(process.scope.plan_goals[name] for name in process.goals),
-            excluded=frozenset(process.progress.left_out),
-            costs=costs,
-            values=values,
-        )
-        found = process.scope.answer(problem)
+        problem = replace(problem_for(process, actual), costs=costs, values=values, deadline=PLANNING_SECONDS)
+        found = process.scope.answer(problem, planner_of(process))
         if not isinstance(found, Undecided):
             return found, problem, actual
         assert isinstance(found.fact, Holds)
@@ -159,13 +157,29 @@ def _reached(process: AgentProcess) -> Outcome:
     return Completed(process.progress.results.get(goal.action))
 
 
-def _no_way(process: AgentProcess, problem: Problem) -> Outcome:
+def _no_way(process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
+    if planner_of(process) is PlannerType.UTILITY:
+        return Waiting(process.open_questions) if pending(process) else _nothing_left(process, problem)
+    if not problem.goals:
+        return Failed(f"{process.agent.name} has no goal to plan for. Give it one, or run it with planner=UTILITY.")
+    return _failed(process) or Stuck(_declined(process) + explain(problem, found).summary())
+
+
+def _nothing_left(process: AgentProcess, problem: Problem) -> Outcome:
+    """The end of a process that was to do whatever is worth while."""
+    ran = dict.fromkeys(each.action for each in process.progress.history if each.status == "succeeded")
+    done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
+    return _failed(process) or Stuck(f"{_declined(process)}{done}: {idleness(problem)}.")
+
+
+def _failed(process: AgentProcess) -> Failed | None:
     tried = tuple(process.progress.left_out.values())
-    if tried:
-        return Failed(". ".join(tried), tried)
+    return Failed(". ".join(tried), tried) if tried else None
+
+
+def _declined(process: AgentProcess) -> str:
     declined = [each.action for each in process.progress.history if each.status == "declined"]
-    gave_nothing = f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""
-    return Stuck(gave_nothing + explain(problem).summary())
+    return f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""
 
 
 def _late(process: AgentProcess) -> Outcome:
