@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
-from goalport.serve.names import label, snake
+from goalport.serve.names import label, published_name, snake
 
 __all__ = ["Offer", "Refusal", "offers_of"]
 
@@ -62,7 +62,7 @@ def _groups(agent: Agent) -> list[_Group]:
     groups: dict[tuple[str, object], _Group] = {}
     for goal in agent.goals:
         if goal.export.remote:
-            name = goal.export.name or f"{snake(agent.name)}_{snake(goal.short_name)}"
+            name = published_name(agent, goal)
             key = (name, repr(goal.output))
             groups.setdefault(key, _Group(name, agent)).goals.append(goal)
     return list(groups.values())

@@ -4,7 +4,7 @@ Made once at load and never changed; a reload makes another. Publishing is pure:
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 from goalport.platform import AgentPlatform
 from goalport.serve.banner import banner
+from goalport.serve.companions import COMPANIONS, Companion
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.lint import warnings_of_list, warnings_of_tool
@@ -22,13 +23,14 @@ from goalport.serve.pages import Catalogue
 from goalport.serve.places import own_resources, own_templates
 from goalport.serve.prompts import GoalPrompt
 from goalport.serve.raw import RawPrompt, RawResource, RawTemplate, RawTool
+from goalport.serve.terms import Terms
 from goalport.settings import Settings
 from goalport.tools.arguments import UNREADABLE
 from goalport.workspace import Workspace
 
 __all__ = ["Publication", "PublishedPrompt", "PublishedTool", "publish"]
 
-PublishedTool = GoalTool | FunctionTool | RawTool
+PublishedTool = GoalTool | FunctionTool | RawTool | Companion
 PublishedPrompt = GoalPrompt | RawPrompt
 T = TypeVar("T")
 
@@ -69,8 +71,12 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
     """What this platform and workspace offer now."""
     problems: list[str] = []
     offered = list(offers_of(platform))
-    candidates = [*_goals(offered, problems), *_functions(workspace, settings), *_raw(workspace)]
-    settled = _settle("tool", ((each.name, each.owner, each) for each in candidates), problems)
+    goals = list(_goals(platform, offered, problems))
+    companions = {each.tool.name: each for each in (COMPANIONS if any(map(_hands_over, goals)) else ())}
+    candidates = [*goals, *_functions(workspace, settings), *_raw(workspace)]
+    free = _without(companions.keys(), candidates, problems)
+    settled = _settle("tool", ((each.name, each.owner, each) for each in free), problems)
+    settled |= {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
     named = [(each.prompt, each.owner, each.published) for each in settled.values() if each.prompt]
     raw_prompts = [(each.prompt.name, "a raw prompt", each) for each in workspace.values(RawPrompt)]
     prompts = {
@@ -124,16 +130,35 @@ def _catalogue(kind: str, entries: Iterable[T], key: Callable[[T], str]) -> Cata
     return Catalogue(kind, key, tuple(sorted(entries, key=key)))
 
 
-def _goals(offered: Iterable[Offer | Refusal], problems: list[str]) -> Iterator[_Candidate]:
+def _goals(platform: AgentPlatform, offered: Iterable[Offer | Refusal], problems: list[str]) -> Iterator[_Candidate]:
     for offer in offered:
         if isinstance(offer, Offer):
+            actions = platform.agents.scope(offer.agent).actions.values()
+            may_wait = any(action.outputs.may_wait for action in actions)
             try:
-                tool = GoalTool.of(offer.name, offer.agent, offer.goals, offer.starts)
+                terms = Terms.of(offer.name, offer.goals, may_wait=may_wait)
+                tool = GoalTool.of(offer.agent, offer.goals, offer.starts, terms)
             except UNREADABLE as error:
                 reason = str(error).partition("\n")[0]
                 problems.append(f"The {offer.owner} is not published: its input cannot be read from JSON. {reason}")
                 continue
             yield _Candidate(offer.name, f"the {offer.owner}", tool, offer.prompt)
+
+
+def _hands_over(candidate: _Candidate) -> bool:
+    return isinstance(candidate.published, GoalTool) and candidate.published.terms.hands_over
+
+
+def _without(taken: Collection[str], candidates: Iterable[_Candidate], problems: list[str]) -> Iterator[_Candidate]:
+    """The candidates that are not called like a companion tool, without which no process could be answered."""
+    for each in candidates:
+        if each.name in taken:
+            problems.append(
+                f"{_capital(each.owner)} cannot be called {each.name!r}: so is the tool by which processes that wait"
+                " are followed. Rename it."
+            )
+        else:
+            yield each
 
 
 def _functions(workspace: Workspace, settings: Settings) -> Iterator[_Candidate]:
