@@ -10,6 +10,9 @@
     ├── ToolError             a tool failed; its text is written for a model
     ├── Retryable             an action failed and may succeed when tried again
     ├── NonRetryable          an action failed and trying again is pointless
+    ├── Signal                an action or a tool steers its process; no failure
+    │   ├── ReplanRequested
+    │   └── TerminateAction
     ├── AlreadyAnswered       a question that was answered, declined or has expired
     └── ProcessEnded          a process that was asked for a result ended without one
         ├── ProcessWaiting
@@ -21,7 +24,7 @@
 A message says what was expected, what came and what to do next; it is built here, from fields. Floor 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 __all__ = [
@@ -37,8 +40,11 @@ __all__ = [
     "ProcessStuck",
     "ProcessTerminated",
     "ProcessWaiting",
+    "ReplanRequested",
     "Retryable",
     "SettingsError",
+    "Signal",
+    "TerminateAction",
     "ToolError",
     "UnknownName",
     "WorkspaceError",
@@ -98,6 +104,30 @@ class Retryable(GoalportError):
 
 class NonRetryable(GoalportError):
     """Raised by an action to say: trying again is pointless, find another way."""
+
+
+class Signal(GoalportError):
+    """What an action, or a tool that it calls, raises to steer the process. It is never retried; let it pass."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class ReplanRequested(Signal):
+    """The plan is not good any more: put something on the blackboard and plan again, once without this action.
+
+    `objects` are added, and `update` binds objects to names.
+    """
+
+    def __init__(self, reason: str, *objects: object, update: Mapping[str, object] | None = None) -> None:
+        super().__init__(reason)
+        self.objects = objects
+        self.update: Mapping[str, object] = update or {}
+
+
+class TerminateAction(Signal):
+    """The action ends here, having given nothing; the process goes on."""
 
 
 class AlreadyAnswered(GoalportError):

@@ -3,7 +3,7 @@
 An expression is a condition like any other: a name, and a function that answers from the blackboard. A name in it
 stands for the object of that binding, else for the newest object whose class is so called (`PurchaseOrder`:
 `purchase_order` or `purchaseOrder`). While such an object is missing the answer is no; an expression that fails has no
-answer. Above: reading actions, which refuses what cannot be compiled. (User guide, section 3.22.)
+answer. Above: reading actions, which refuses what cannot be compiled. (User guide, section 3.18.1.)
 """
 
 import re

@@ -12,16 +12,19 @@ from goalport.events import (
     ActionStarted,
     Event,
     PlanFormulated,
+    PlanRejected,
     ProcessCreated,
     ProcessFinished,
+    ProcessPaused,
     ProgressUpdated,
     QuestionAsked,
     QuestionSettled,
     StateEntered,
+    StuckHandled,
 )
 from goalport.observe.personalities import PERSONALITIES, Personality, spoken
 
-__all__ = ["LogListener", "in_words"]
+__all__ = ["LogListener", "PlanListener", "in_words"]
 
 _log = logging.getLogger("goalport.process")
 _ENDED_WELL = ("completed", "waiting")
@@ -44,6 +47,15 @@ class LogListener:
         words = spoken(event, self._personality) or in_words(event)
         if words:
             _log.log(_level(event), "%s: %s", event.process_id, words)
+
+
+class PlanListener:
+    """Writes to the same log, at INFO, how a process plans: each plan, why one was given up, who helped it on."""
+
+    def on_event(self, event: Event, /) -> None:
+        """Log one event, if it is about planning."""
+        if isinstance(event, (PlanFormulated, PlanRejected, StuckHandled)):
+            _log.info("%s: %s", event.process_id, in_words(event))
 
 
 def in_words(event: Event) -> str | None:
@@ -69,6 +81,18 @@ def in_words(event: Event) -> str | None:
             return f"question {question} was {status}"
         case ProcessFinished(status=status, reason=reason):
             return f"{status}: {reason}"
+        case _:
+            return _rare(event)
+
+
+def _rare(event: Event) -> str | None:
+    match event:
+        case PlanRejected(action=action, reason=reason):
+            return f"{action} wants another plan: {reason}"
+        case ProcessPaused(seconds=seconds):
+            return f"pauses for {seconds:g} s"
+        case StuckHandled(handler=handler, code=code, message=message):
+            return f"stuck, and {handler} says {code}{f': {message}' if message else ''}"
         case _:
             return None
 

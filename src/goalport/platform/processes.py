@@ -15,6 +15,7 @@ from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import SomeOf, parts_of
 from goalport.errors import UnknownName
 from goalport.events import ProcessCreated
+from goalport.observe import PlanListener
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -29,6 +30,7 @@ from goalport.process import (
     decline,
     drive,
     new_id,
+    pruned,
 )
 from goalport.tools import ToolGroupResolver
 
@@ -73,7 +75,7 @@ class Processes:
         """A process that runs from now on in a task of the running event loop."""
         limiter = self._limiter(asyncio.get_running_loop())
         surroundings = Surroundings(limiter, groups, self._service, self._start_child)
-        process = AgentProcess(new_id(), scope, options, inputs.caller, surroundings)
+        process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
         if inputs.parent is not None:
             process.parent = inputs.parent
             inputs.parent.children.append(process)
@@ -81,8 +83,12 @@ class Processes:
         process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
         if process.audience.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
+        if options.verbosity.show_planning and inputs.parent is None:
+            process.subscribe(PlanListener())
         self._remember(process)
         _put(process, inputs)
+        if options.prune:
+            process.scope = pruned(process)
         self._repository.save(process)
         self._drive(process)
         return process
@@ -94,7 +100,7 @@ class Processes:
             decline(asker, question, declined)
         else:
             answer(asker, question, response)
-        self._resume(asker)
+        self.resume(asker)
 
     def _start_child(self, parent: AgentProcess, agent: object, kind: type, inputs: Sequence[object]) -> AgentProcess:
         scope = self._scope_of(agent)
@@ -123,7 +129,8 @@ class Processes:
     async def close(self) -> None:
         """Kill what runs and wait until it has ended."""
         for process in self:
-            process.kill("The platform was closed.")
+            if not process.status.ended:
+                process.kill("The platform was closed.")
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _limiter(self, loop: asyncio.AbstractEventLoop) -> CapacityLimiter:
@@ -141,8 +148,11 @@ class Processes:
         elif wanted:
             _log.warning("There is no context %r: process %s begins without it.", wanted, process.id)
 
-    def _resume(self, process: AgentProcess) -> None:
-        if process.status is ProcessStatus.WAITING:
+    def resume(self, process: AgentProcess, *objects: object) -> None:
+        """Let a process that waits, or is stuck, go on, with more objects on its blackboard; no other is touched."""
+        if process.status in (ProcessStatus.WAITING, ProcessStatus.STUCK):
+            for value in objects:
+                process.blackboard.add(value)
             process.resume()
             self._drive(process)
 
@@ -158,7 +168,7 @@ class Processes:
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
         elif process.parent is not None and _unpark(process.parent, process):
-            self._resume(process.parent)
+            self.resume(process.parent)
 
     def _wake_at_expiry(self, process: AgentProcess) -> None:
         times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
@@ -171,7 +181,14 @@ class Processes:
         for question in process.questions.open:
             if question.expires_at is not None and question.expires_at <= now:
                 decline(process, question, "Nobody answered in time.", "expired")
-        self._resume(process)
+        self.resume(process)
+
+
+def _labels(scope: Scope, options: ProcessOptions) -> Iterator[str]:
+    if options.agent_name_in_id:
+        yield scope.agent.name
+    if options.version_in_id:
+        yield scope.agent.version
 
 
 def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:

@@ -21,15 +21,18 @@ from goalport.domain import Agent, Goal
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.process.audience import Audience
-from goalport.process.options import ProcessOptions, Usage
+from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
+from goalport.process.usage import Usage
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["ActionInvocation", "AgentProcess", "Surroundings"]
+__all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
 
 T = TypeVar("T")
+_RESTING = (ProcessStatus.WAITING, ProcessStatus.STUCK)
+"""How a process stands that nothing runs in, but that may go on."""
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
 
@@ -41,8 +44,18 @@ class ActionInvocation:
     started_at: datetime
     seconds: float
     status: str
-    """succeeded, declined or failed."""
+    """succeeded, declined, failed, replanned or terminated."""
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong last in a process, whether or not another way was found."""
+
+    reason: str
+    action: str = ""
+    """The name of the action that failed; empty when the process itself could not go on."""
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,12 @@ class Progress:
     has_run: set[str] = field(default_factory=set[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """Actions that failed for good, and how."""
+    skipped: set[str] = field(default_factory=set[str])
+    """Actions that asked for another plan: the next one does without them."""
+    impasses: list[tuple[int, object]] = field(default_factory=list[tuple[int, object]])
+    """How things stood each time when it was stuck, and how many actions had run."""
+    paced: int = -1
+    """How many actions had run when it last asked whether to pause."""
     results: dict[str, object] = field(default_factory=dict[str, object])
     """What each action returned last."""
     history: list[ActionInvocation] = field(default_factory=list[ActionInvocation])
@@ -103,6 +122,8 @@ class AgentProcess:
         self.usage = Usage()
         self.status = ProcessStatus.NOT_STARTED
         self.outcome: Outcome | None = None
+        self.failure: Failure | None = None
+        """What went wrong last, whether or not another way was found."""
         self.created_at = datetime.now(UTC)
         self.finished_at: datetime | None = None
         self.end_requested: Outcome | None = None
@@ -121,15 +142,15 @@ class AgentProcess:
 
     async def wait(self) -> Outcome:
         """How the process ended, as soon as it has. Cancelling the wait leaves the process as it is."""
-        await self._settled.wait()
-        assert self.outcome is not None
+        while self.outcome is None:
+            await self._settled.wait()
         return self.outcome
 
     def kill(self, reason: str = "It was killed.") -> None:
         """End the process and those it started now: running actions are cancelled. No effect on what has ended."""
         for child in self.children:
             child.kill(reason)
-        if self.status is ProcessStatus.WAITING:
+        if self.status in _RESTING:
             self.settle(Killed(reason))
         elif not self.status.ended:
             self.end_requested = Killed(reason)
@@ -139,10 +160,12 @@ class AgentProcess:
         """End the process after the action that is running now."""
         for child in self.children:
             child.terminate(reason)
-        if self.status is ProcessStatus.WAITING:
+        if self.status in _RESTING:
             self.settle(Terminated(reason))
         elif not self.status.ended and self.end_requested is None:
             self.end_requested = Terminated(reason)
+            if self.status is ProcessStatus.PAUSED:
+                self._cancel_scope.cancel()
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
@@ -184,6 +207,7 @@ class AgentProcess:
     def resume(self) -> None:
         """Make ready to be driven on, after it had to wait or was stuck."""
         self.outcome, self.finished_at, self.end_requested = None, None, None
+        self.status = ProcessStatus.RUNNING
         self._cancel_scope = anyio.CancelScope()
         self._settled = asyncio.Event()
 
@@ -205,6 +229,8 @@ class AgentProcess:
         """Note how the process ended, and tell whoever waits."""
         self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
         self.plan = ()
+        if isinstance(outcome, Failed) and self.failure is None:
+            self.failure = Failure(outcome.reason)
         if self.audience.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self._settled.set()

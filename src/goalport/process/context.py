@@ -17,8 +17,8 @@ from goalport.caller import Caller
 from goalport.errors import GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
 from goalport.process.agent_process import AgentProcess
-from goalport.process.options import Usage
 from goalport.process.outcome import Completed, Waiting
+from goalport.process.usage import Usage
 from goalport.tools import Tool
 
 __all__ = ["ActionContext", "OperationContext", "Parked", "run_subagent"]

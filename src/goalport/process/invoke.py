@@ -1,20 +1,30 @@
 """Running one action of a process: arguments, attempts and waits, and what its result does to the blackboard."""
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
-from typing import Literal, cast
+from typing import cast
 
 import anyio
 
 from goalport.blackboard import matcher
 from goalport.domain import Action, SomeOf, WaitFor, is_state, parts_of, type_name
-from goalport.errors import BadInput, NonRetryable, ProcessEnded
-from goalport.events import ActionFinished, ActionRetried, ActionStarted, QuestionAsked, StateEntered
-from goalport.process.agent_process import ActionInvocation, AgentProcess
+from goalport.errors import BadInput, NonRetryable, ProcessEnded, ReplanRequested, Signal
+from goalport.events import (
+    ActionFinished,
+    ActionRetried,
+    ActionStarted,
+    ActionStatus,
+    PlanRejected,
+    QuestionAsked,
+    StateEntered,
+)
+from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure
 from goalport.process.arguments import fill
 from goalport.process.context import ActionContext, Parked
-from goalport.tools import Tool
+from goalport.tools import Tool, ToolResult
 
 __all__ = ["in_words", "invoke", "take"]
 
@@ -32,30 +42,72 @@ async def invoke(process: AgentProcess, action: Action) -> None:
     if process.audience.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
-    error: Exception | None = None
     try:
-        result = _as_declared(action, await _attempt(process, action))
+        end = await _end(process, action)
     except Parked as parked:
         process.progress.parked[action.name] = parked.child
         return
-    except Exception as failure:
-        error, result = failure, None
     _forget(process, action)
     seconds = time.perf_counter() - start
-    status: Literal["succeeded", "declined", "failed"] = (
-        "failed" if error else "declined" if _declined(action, result) else "succeeded"
-    )
-    words = None if error is None else in_words(error)
-    process.progress.history.append(ActionInvocation(action.name, started_at, seconds, status, words))
-    if error is None:
-        _take(process, action, result)
-    else:
-        process.progress.left_out[action.name] = f"{action.name} failed: {words}"
-        _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=error)
+    process.progress.history.append(ActionInvocation(action.name, started_at, seconds, end.status, end.words))
+    _note(process, action, end)
     if process.audience.attentive:
-        process.emit(ActionFinished(action.name, number, planned, status, seconds, words, process_id=process.id))
-    if isinstance(error, BadInput):
-        raise error
+        told = ActionFinished(action.name, number, planned, end.status, seconds, end.words, process_id=process.id)
+        process.emit(told)
+    if isinstance(end.error, BadInput):
+        raise end.error
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What came of an action."""
+
+    status: ActionStatus
+    result: object = None
+    error: Exception | None = None
+
+    @property
+    def words(self) -> str | None:
+        if self.error is None:
+            return None
+        return self.error.reason if isinstance(self.error, Signal) else in_words(self.error)
+
+
+async def _end(process: AgentProcess, action: Action) -> _End:
+    try:
+        result = _as_declared(action, await _attempt(process, action))
+    except Signal as signal:
+        return _End("replanned" if isinstance(signal, ReplanRequested) else "terminated", error=signal)
+    except Exception as failure:
+        return _End("failed", error=failure)
+    return _End("declined" if _declined(action, result) else "succeeded", result)
+
+
+def _note(process: AgentProcess, action: Action, end: _End) -> None:
+    match end.error:
+        case None:
+            _take(process, action, end.result)
+        case ReplanRequested():
+            _reject(process, action, end.error)
+        case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
+            # Having run is all that such a goal wants, and this must not pass for it.
+            process.progress.left_out[action.name] = f"{action.name} ended early: {reason}"
+        case Signal():
+            take(process, action, None)
+        case _:
+            process.progress.left_out[action.name] = f"{action.name} failed: {end.words}"
+            process.failure = Failure(end.words or "", action.name)
+            _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=end.error)
+
+
+def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> None:
+    """Do what a request for another plan wants, and leave its action out of the next one."""
+    for value in wanted.objects:
+        process.blackboard.add(value)
+    for name, value in wanted.update.items():
+        process.blackboard.bind(name, value)
+    process.progress.skipped.add(action.name)
+    process.emit(PlanRejected(action.name, wanted.reason, process_id=process.id))
 
 
 def _forget(process: AgentProcess, action: Action) -> None:
@@ -78,7 +130,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
         try:
             return await _once(process, action)
         except Exception as error:
-            if not policy.retries(error):
+            if isinstance(error, Signal) or not policy.retries(error):
                 raise
             process.emit(ActionRetried(action.name, attempt, delay, in_words(error), process_id=process.id))
             await anyio.sleep(delay)
@@ -102,7 +154,16 @@ def _tools(process: AgentProcess, action: Action) -> list[Tool]:
             )
         else:
             found.extend(group.tools)
-    return found
+    seconds = process.options.tool_delay
+    return [_slowed(each, seconds) for each in found] if seconds > 0 else found
+
+
+def _slowed(tool: Tool, seconds: float) -> Tool:
+    async def after_a_pause(arguments: Mapping[str, object]) -> ToolResult:
+        await anyio.sleep(seconds)
+        return await tool.handler(arguments)
+
+    return replace(tool, handler=after_a_pause)
 
 
 def _enter(process: AgentProcess, entered: object) -> None:

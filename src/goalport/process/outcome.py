@@ -22,11 +22,25 @@ class ProcessStatus(StrEnum):
     KILLED = "killed"
     STUCK = "stuck"
     WAITING = "waiting"
+    """People have to answer."""
+    PAUSED = "paused"
+    """It goes on by itself when its delay or schedule allows."""
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen by itself."""
-        return self not in (ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING, ProcessStatus.WAITING)
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    {
+        ProcessStatus.COMPLETED,
+        ProcessStatus.FAILED,
+        ProcessStatus.TERMINATED,
+        ProcessStatus.KILLED,
+        ProcessStatus.STUCK,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

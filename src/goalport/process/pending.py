@@ -23,7 +23,7 @@ def planner_of(process: AgentProcess) -> PlannerType:
 def problem_for(process: AgentProcess, actual: WorldState) -> Problem:
     """What is to be planned, as things are."""
     goals = tuple(process.scope.plan_goals[name] for name in process.goals)
-    left_out = frozenset(process.progress.left_out)
+    left_out = frozenset(process.progress.left_out) | process.progress.skipped
     if planner_of(process) is PlannerType.UTILITY:
         return Problem(process.scope.system, actual, goals, left_out | pending(process))
     return Problem(process.scope.system, as_promised(process, actual), goals, left_out)

@@ -27,7 +27,9 @@ from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
 from goalport.process.invoke import in_words, invoke
 from goalport.process.outcome import Completed, Failed, Outcome, Stuck, Terminated, Waiting
+from goalport.process.pacing import paused
 from goalport.process.pending import next_step, pending, planner_of, problem_for, waits
+from goalport.process.unsticking import unstick
 
 __all__ = ["drive"]
 
@@ -64,15 +66,19 @@ async def tick(process: AgentProcess) -> Outcome | None:
     if process.end_requested is not None:
         return process.end_requested
     found, problem, actual = await _formulate(process)
+    if skipped := bool(process.progress.skipped):
+        process.progress.skipped.clear()
     if isinstance(found, NoPlan):
-        return _no_way(process, problem, found)
+        return None if skipped else await unstick(process, _no_way(process, problem, found))
     process.goal = process.scope.goals.get(found.goal.name)
     process.plan = tuple(step.action for step in found.steps)
     step = next_step(process, found, actual)
     if step is None:
         return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
-    if overrun := process.options.budget.overrun(len(process.progress.history), process.usage):
+    if overrun := process.options.overrun(process):
         return Terminated(overrun)
+    if await paused(process, step.action):
+        return None
     if process.audience.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
     await invoke(process, process.scope.actions[step.action])
