@@ -20,7 +20,17 @@ from goalport.domain.members import read_action, read_goal
 from goalport.domain.operators import operators_of, plan_goal, related
 from goalport.domain.reader import read_agent
 from goalport.domain.retry import RetryPolicy, transient
-from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, type_name
+from goalport.domain.signature import (
+    Injected,
+    Input,
+    Outputs,
+    Parameter,
+    ProvidedInput,
+    Resolved,
+    Resolver,
+    class_place,
+    type_name,
+)
 from goalport.domain.states import State, is_state, state
 from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, parts_of
 from goalport.domain.waiting import WaitFor
@@ -44,6 +54,8 @@ __all__ = [
     "PlannerType",
     "Provided",
     "ProvidedInput",
+    "Resolved",
+    "Resolver",
     "RetryPolicy",
     "SomeOf",
     "State",
@@ -52,6 +64,7 @@ __all__ = [
     "achieves_goal",
     "action",
     "agent",
+    "class_place",
     "component",
     "condition",
     "cost",

@@ -6,14 +6,14 @@ other, so that a state's actions count only while it is there. `reader` puts the
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from goalport.domain.agents import Action, Condition, Cost, Goal
 from goalport.domain.expressions import canonical
 from goalport.domain.marks import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
-from goalport.domain.signature import Input, Origin, Parameter, read_outputs, read_parameters, type_name
+from goalport.domain.signature import Input, Origin, Parameter, Resolver, read_outputs, read_parameters, type_name
 
 __all__ = ["Members", "read_action", "read_goal", "read_members"]
 
@@ -37,14 +37,18 @@ class Members:
 
 
 def read_members(
-    cls: type, owner: object, services: frozenset[type], costs: Mapping[str, Cost] | None = None
+    cls: type,
+    owner: object,
+    services: frozenset[type],
+    costs: Mapping[str, Cost] | None = None,
+    resolvers: Sequence[Resolver] = (),
 ) -> Members:
     """The members of a class that `owner` is an instance of, or of a state of the agent `owner`.
 
     `costs` are those of the agent, which its states may name too. Raises `DeclarationError`.
     """
     methods = list(_marked_methods(cls))
-    reading = _Reading(cls, owner, services)
+    reading = _Reading(cls, owner, services, resolvers)
     own = {each.name: each for name, marks in methods if (each := reading.cost(name, marks))}
     known = {**(costs or {}), **own}
     actions = {name: each for name, marks in methods if (each := reading.action(name, marks, known))}
@@ -59,14 +63,14 @@ def read_action(
     name: str = "",
     services: frozenset[type] = frozenset(),
     mark: ActionMark | None = None,
+    resolvers: Sequence[Resolver] = (),
 ) -> Action:
     """The action that a plain function is, for agents built by hand."""
     origin = Origin(function)
     settings = mark or mark_of(function, ActionMark) or ActionMark()
     action_name = name or getattr(function, "__name__", "action")
-    return _checked(
-        origin, Action(action_name, function, read_parameters(origin, services), read_outputs(origin), settings)
-    )
+    parameters = read_parameters(origin, services, resolvers=resolvers)
+    return _checked(origin, Action(action_name, function, parameters, read_outputs(origin), settings))
 
 
 def read_goal(action: Action, mark: GoalMark) -> Goal:
@@ -92,10 +96,11 @@ def read_goal(action: Action, mark: GoalMark) -> Goal:
 class _Reading:
     """One class being read, on behalf of an agent's instance."""
 
-    def __init__(self, cls: type, owner: object, services: frozenset[type]) -> None:
+    def __init__(self, cls: type, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> None:
         self._cls = cls
         self._owner = owner
         self._services = services
+        self._resolvers = resolvers
         self._holder = owner if isinstance(owner, cls) else cls
 
     def action(self, name: str, marks: dict[type, object], costs: Mapping[str, Cost]) -> Action | None:
@@ -130,14 +135,17 @@ class _Reading:
         origin = self._origin(name)
         _refuse_other_return(origin, float)
         parameters = self._parameters(origin)
-        _refuse_required(origin, tuple(each for each in parameters if each.type is not self._cls))
+        _refuse_required(
+            origin, [each for each in parameters if isinstance(each, Input) and each.type is not self._cls]
+        )
         return Cost(mark.name or name, origin.function, parameters, self._owner)
 
     def _origin(self, name: str) -> Origin:
         return Origin(getattr(self._holder, name), self._cls)
 
     def _parameters(self, origin: Origin) -> tuple[Parameter, ...]:
-        return read_parameters(origin, self._services, self._cls if self._holder is self._cls else None)
+        subject = self._cls if self._holder is self._cls else None
+        return read_parameters(origin, self._services, subject, self._resolvers)
 
 
 def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
@@ -188,9 +196,9 @@ def _named_cost(origin: Origin, name: str, costs: Mapping[str, Cost]) -> Cost | 
     return costs[name]
 
 
-def _refuse_required(origin: Origin, parameters: tuple[Parameter, ...]) -> None:
-    for each in parameters:
-        if isinstance(each, Input) and each.required:
+def _refuse_required(origin: Origin, inputs: Iterable[Input]) -> None:
+    for each in inputs:
+        if each.required:
             raise origin.error(
                 expected="all domain parameters of a @cost method to be optional, as it is asked early",
                 came=f"{each.name!r} is required",

@@ -5,22 +5,24 @@ the constructor of a class without an instance. (User guide, section 3.6.)
 """
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from goalport.domain.agents import Action, Agent
 from goalport.domain.marks import AgentMark, PlannerType, mark_of
 from goalport.domain.members import Members, read_members
+from goalport.domain.signature import Resolver, class_place
 from goalport.domain.states import reachable_states
 from goalport.errors import DeclarationError
 
 __all__ = ["read_agent"]
 
 
-def read_agent(declared: object, services: frozenset[type] = frozenset()) -> Agent:
+def read_agent(declared: object, services: frozenset[type] = frozenset(), resolvers: Sequence[Resolver] = ()) -> Agent:
     """The agent or component that an object declares.
 
     `declared` is an instance of a marked class, a marked class that can be constructed without arguments, or an
-    `Agent` built by hand. `services` are the types that are injected. Raises `DeclarationError`.
+    `Agent` built by hand. `services` are the types that are injected; `resolvers` fill the parameters that
+    they claim. Raises `DeclarationError`.
     """
     if isinstance(declared, Agent):
         return declared
@@ -30,13 +32,14 @@ def read_agent(declared: object, services: frozenset[type] = frozenset()) -> Age
     where = f"{cls.__module__}: {cls.__qualname__}"
     if mark is None:
         raise DeclarationError(
-            where,
+            class_place(cls),
             expected="an agent, a component, or an Agent object",
             came="the class is not marked",
             fix='Put @agent(description="…") or @component above it.',
         )
-    members = _with_states(read_members(cls, instance, services), instance, services)
-    _refuse_aimless(mark, members, where)
+    own = read_members(cls, instance, services, resolvers=resolvers)
+    members = _with_states(own, instance, services, resolvers)
+    _refuse_aimless(mark, members, cls)
     return Agent(
         mark.name or cls.__name__,
         mark.description,
@@ -52,13 +55,13 @@ def read_agent(declared: object, services: frozenset[type] = frozenset()) -> Age
     )
 
 
-def _with_states(members: Members, owner: object, services: frozenset[type]) -> Members:
+def _with_states(members: Members, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> Members:
     """The members of an agent and those of every state that its actions may lead to, at whatever depth."""
     found, seen = members, set[type]()
     while fresh := [each for each in reachable_states(_results(found.actions)) if each not in seen]:
         for kind in fresh:
             seen.add(kind)
-            found += read_members(kind, owner, services, members.costs)
+            found += read_members(kind, owner, services, members.costs, resolvers)
     return found
 
 
@@ -66,19 +69,19 @@ def _results(actions: Iterable[Action]) -> list[object]:
     return [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
 
 
-def _refuse_aimless(mark: AgentMark, members: Members, where: str) -> None:
+def _refuse_aimless(mark: AgentMark, members: Members, cls: type) -> None:
     if mark.component:
         return
     if not mark.description.strip():
         raise DeclarationError(
-            where,
+            class_place(cls),
             expected="a description of the agent",
             came="it is empty",
             fix="Say what it is for: people and models read it.",
         )
     if not members.goals and mark.planner is PlannerType.GOAP:
         raise DeclarationError(
-            where,
+            class_place(cls),
             expected="at least one goal",
             came="no method achieves one",
             fix='Put @achieves_goal(description="…") on the last step, use @component, or planner=PlannerType.UTILITY.',
@@ -90,7 +93,7 @@ def _construct(cls: type) -> object:
         inspect.signature(cls).bind()
     except TypeError as error:
         raise DeclarationError(
-            f"{cls.__module__}: {cls.__qualname__}",
+            class_place(cls),
             expected="an instance at module level, or a class that can be constructed without arguments",
             came=f"its constructor has {error}",
             fix=f"Deploy an instance: `{cls.__name__.lower()} = {cls.__name__}(…)`.",

@@ -7,17 +7,30 @@ they live on higher floors.
 import inspect
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
 from goalport.blackboard import DEFAULT_BINDING, matcher
 from goalport.domain.values import Named, Provided, SomeOf
 from goalport.domain.waiting import promised
 from goalport.errors import DeclarationError
 
-__all__ = ["Injected", "Input", "Origin", "Outputs", "Parameter", "ProvidedInput", "read_outputs", "read_parameters"]
+__all__ = [
+    "Injected",
+    "Input",
+    "Origin",
+    "Outputs",
+    "Parameter",
+    "ProvidedInput",
+    "Resolved",
+    "Resolver",
+    "class_place",
+    "read_outputs",
+    "read_parameters",
+    "type_name",
+]
 
 _UNUSABLE: tuple[object, ...] = (Any, object, inspect.Parameter.empty)
 
@@ -39,6 +52,16 @@ class Origin:
     def error(self, *, expected: str, came: str, fix: str) -> DeclarationError:
         """A mistake at this place."""
         return DeclarationError(str(self), expected=expected, came=came, fix=fix)
+
+
+def class_place(cls: type) -> str:
+    """Where a class is declared, for messages; without the line where its source cannot be read."""
+    name = f"{cls.__module__}: {cls.__qualname__}"
+    try:
+        file, line = inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1]
+    except (OSError, TypeError):
+        return name
+    return f"{name} ({_short(file)}:{line})" if file else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +92,24 @@ class ProvidedInput:
     required: bool = True
 
 
-Parameter = Input | Injected | ProvidedInput
+class Resolver(Protocol):
+    """Whoever fills parameters of its own choice; how, the process knows."""
+
+    def supports(self, parameter: inspect.Parameter, /) -> bool:
+        """Whether it fills this parameter, whose annotation has been looked up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A parameter that a resolver fills."""
+
+    name: str
+    parameter: inspect.Parameter
+    resolver: Resolver
+
+
+Parameter = Input | Injected | ProvidedInput | Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +124,32 @@ class Outputs:
     """Whether the method may return a question instead, whose answer is the output."""
 
 
-def read_parameters(origin: Origin, services: frozenset[type], subject: type | None = None) -> tuple[Parameter, ...]:
+def read_parameters(
+    origin: Origin, services: frozenset[type], subject: type | None = None, resolvers: Sequence[Resolver] = ()
+) -> tuple[Parameter, ...]:
     """The parameters of a bound method or function, in order.
 
-    `subject` is the class of a method that is not bound: its first parameter is an input of that type.
+    `subject` is the class of a method that is not bound: its first parameter is an input of that type. The first of
+    the `resolvers` that supports a parameter has it, before anything else is thought of.
     """
     hints = _hints(origin)
     signature = inspect.signature(origin.function)
     if subject is not None and signature.parameters:
         hints[next(iter(signature.parameters))] = subject
-    parameters = tuple(_read_parameter(origin, each, hints, services) for each in signature.parameters.values())
+    parameters = tuple(
+        _claimed(each, hints, resolvers) or _read_parameter(origin, each, hints, services)
+        for each in signature.parameters.values()
+    )
     _refuse_ambiguous(origin, parameters)
     return parameters
+
+
+def _claimed(
+    parameter: inspect.Parameter, hints: Mapping[str, object], resolvers: Sequence[Resolver]
+) -> Resolved | None:
+    typed = parameter.replace(annotation=hints.get(parameter.name, parameter.empty))
+    found = next((each for each in resolvers if each.supports(typed)), None)
+    return None if found is None else Resolved(parameter.name, typed, found)
 
 
 def read_outputs(origin: Origin) -> Outputs:

@@ -20,6 +20,7 @@ from goalport.platform.processes import Inputs, Processes
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
+    ArgumentResolver,
     ContextRepository,
     InMemoryContextRepository,
     InMemoryProcessRepository,
@@ -36,9 +37,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them.
 
     `agents`: instances, classes or `Agent` objects. `tool_groups`: what roles are played by. `services`: what
-    `Provided` parameters are filled with. `listeners`: told of every event. `options`: for processes started without
-    their own. `repository`, `contexts`: where processes and contexts are kept; in memory by default. `max_threads`: how
-    many `def` functions run at once.
+    `Provided` parameters are filled with; each `ArgumentResolver` among them fills what parameters it claims, in this
+    order. `listeners`: told of every event. `options`: for processes started without their own. `repository`,
+    `contexts`: where processes and contexts are kept; in memory by default. `max_threads`: how many `def` functions run
+    at once.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """What could not be deployed of a workspace, a sentence each."""
         self._options = options or ProcessOptions()
         self._services = (*services, self)
+        self._resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
         self.processes = Processes(
             repository or InMemoryProcessRepository(),
             self.contexts,
@@ -70,7 +73,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """What runs, waits, or ended not long ago; oldest first."""
         for listener in listeners:
             self.subscribe(listener)
-        self.agents = Deployments(type(self), self.service)
+        self.agents = Deployments(type(self), self.service, self._resolvers)
         """What is deployed: agents and goals by name."""
         for each in agents:
             self.deploy(each)
@@ -89,7 +92,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def load(self, workspace: Workspace) -> None:
         """Serve what a workspace holds now, in place of what was served; what runs keeps what it began with."""
-        fresh, problems = Deployments(type(self), self.service), list[str]()
+        fresh, problems = Deployments(type(self), self.service, self._resolvers), list[str]()
         for declared in workspace.agents():
             try:
                 fresh.add(declared)

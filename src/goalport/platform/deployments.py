@@ -3,11 +3,11 @@
 Deploying is the only time at which a class is read. Nothing runs here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from goalport.domain import Agent, Goal, ProvidedInput, read_agent
+from goalport.domain import Agent, Goal, ProvidedInput, class_place, read_agent
 from goalport.errors import DeploymentError, UnknownName
-from goalport.process import SERVICE_TYPES, Scope
+from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
 
@@ -15,8 +15,11 @@ __all__ = ["Deployments"]
 class Deployments:
     """Agents and components by name, in the order in which they came."""
 
-    def __init__(self, platform: type, service: Callable[[type], object | None]) -> None:
+    def __init__(
+        self, platform: type, service: Callable[[type], object | None], resolvers: Sequence[ArgumentResolver] = ()
+    ) -> None:
         self._injected = SERVICE_TYPES | {platform}
+        self._resolvers = resolvers
         self._service = service
         self._agents: dict[str, Agent] = {}
         self._scopes: dict[str, Scope] = {}
@@ -34,12 +37,12 @@ class Deployments:
 
     def add(self, declared: object) -> Agent:
         """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then keeps nothing."""
-        agent = read_agent(declared, self._injected)
+        agent = read_agent(declared, self._injected, self._resolvers)
         twin = self._agents.get(agent.name)
         if twin is not None:
             raise DeploymentError(
-                f"Expected agents of different names, but {agent.source or 'an agent'} and"
-                f' {twin.source or "another"} are both called {agent.name!r}. Name one of them: @agent(name="…").'
+                f"Expected agents of different names, but {_place(agent)} and {_place(twin)} are both called"
+                f' {agent.name!r}. Name one of them: @agent(name="…").'
             )
         self._refuse_missing_services(agent)
         self._agents[agent.name] = agent
@@ -86,7 +89,9 @@ class Deployments:
 
         Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
         """
-        agent = self.named(declared) if isinstance(declared, str) else read_agent(declared, self._injected)
+        agent = (
+            self.named(declared) if isinstance(declared, str) else read_agent(declared, self._injected, self._resolvers)
+        )
         known = self._scopes.get(agent.name)
         if known is None or self._agents.get(agent.name) is not agent:
             known = Scope(agent, () if agent.opaque else self.components)
@@ -101,6 +106,11 @@ class Deployments:
                     f"{where} wants a provided {kind.__name__}, but the platform has no such service."
                     f" Give one: AgentPlatform(services=[…])."
                 )
+
+
+def _place(agent: Agent) -> str:
+    owners = (type(each.owner) for each in agent.actions if each.owner is not None)
+    return next(map(class_place, owners), agent.source or "an agent built by hand")
 
 
 def _provided(agent: Agent) -> Iterator[tuple[str, type]]:

@@ -2,7 +2,7 @@
 
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure, Surroundings
 from goalport.process.answering import answer, asking, decline
-from goalport.process.arguments import SERVICE_TYPES
+from goalport.process.arguments import SERVICE_TYPES, ArgumentResolver
 from goalport.process.audience import Audience
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
@@ -33,6 +33,7 @@ __all__ = [
     "ActionInvocation",
     "AgentProcess",
     "AgentProcessRepository",
+    "ArgumentResolver",
     "Audience",
     "Budget",
     "Completed",

@@ -1,18 +1,32 @@
 """Filling the parameters of a function: domain objects from the blackboard, services from the process and platform."""
 
+import inspect
 from collections.abc import Iterable
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
-from goalport.domain import Injected, Input, Parameter, ProvidedInput, type_name
+from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, type_name
 from goalport.errors import DeploymentError
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext
 
-__all__ = ["SERVICE_TYPES", "fill", "missing"]
+__all__ = ["SERVICE_TYPES", "ArgumentResolver", "fill", "missing"]
 
 SERVICE_TYPES: frozenset[type] = frozenset({ActionContext, OperationContext, Blackboard, AgentProcess})
 """The types of this room that are injected instead of looked for on the blackboard."""
+
+
+@runtime_checkable
+class ArgumentResolver(Resolver, Protocol):
+    """Fills parameters of its own choice, which are never preconditions.
+
+    It is given to the platform among its services. Several are asked in order, before goalport's own ways; the
+    blackboard comes last.
+    """
+
+    def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
+        """The argument for a parameter that it supports, each time when an action, condition or cost is called."""
+        ...
 
 
 def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str]:
@@ -35,6 +49,9 @@ def _argument(parameter: Parameter, owner: object, context: ActionContext) -> ob
             return _service(kind, context)
         case ProvidedInput():
             return _provided(parameter, owner, context)
+        case Resolved(_, declared, resolver):
+            assert isinstance(resolver, ArgumentResolver)
+            return resolver.resolve(declared, context)
 
 
 def _find(each: Input, blackboard: Blackboard) -> object | None:
