@@ -154,11 +154,15 @@ class Agent:
 
     def _refuse_twins(self, where: str) -> None:
         for kind, named in (("actions", self.actions), ("conditions", self.conditions)):
-            names = [each.name for each in named]
-            for name in names:
-                if names.count(name) > 1:
+            seen: dict[str, Action | Condition] = {}
+            for each in named:
+                twin = seen.setdefault(each.name, each)
+                if twin is not each:
                     raise DeclarationError(
-                        where, expected=f"{kind} of different names", came=f"two are called {name!r}", fix="Rename one."
+                        where,
+                        expected=f"{kind} of different names",
+                        came=f"{Origin(twin.function)} and {Origin(each.function)} are both called {each.name!r}",
+                        fix="Rename one.",
                     )
 
     def action(self, name: str) -> Action:

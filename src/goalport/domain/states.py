@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, dataclass_transform
 
+from goalport.domain.signature import class_place
 from goalport.errors import DeclarationError
 
 __all__ = ["State", "is_state", "reachable_states", "state"]
@@ -63,7 +64,7 @@ def reachable_states(kinds: Iterable[object]) -> Iterator[type]:
 def _importable(kind: type) -> type:
     if "<locals>" in kind.__qualname__:
         raise DeclarationError(
-            f"{kind.__module__}: {kind.__qualname__}",
+            class_place(kind),
             expected="a state at module level or inside a class, which a stored process can be resumed in",
             came="it is defined inside a function",
             fix="Move it out of the function.",

@@ -9,6 +9,7 @@ from goalport.plan.explain import Alternative, Explanation, explain
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
 from goalport.plan.problem import ContradictoryState, Goal, Operator, PlanningSystem, Problem, WorldState
 from goalport.plan.prune import prune
+from goalport.plan.reach import unusable
 from goalport.plan.reasons import (
     Circular,
     Clash,
@@ -21,6 +22,7 @@ from goalport.plan.reasons import (
     Unanswered,
     Unproduced,
     Wanter,
+    in_words,
 )
 from goalport.plan.search import NoPlan, Plan, Undecided, plan
 from goalport.plan.utility import NIRVANA, best_step, idleness
@@ -59,6 +61,8 @@ __all__ = [
     "best_step",
     "explain",
     "idleness",
+    "in_words",
     "plan",
     "prune",
+    "unusable",
 ]
