@@ -50,6 +50,25 @@ class Inputs:
     parent: AgentProcess | None = None
 
 
+class Limiters:
+    """How many worker threads may be busy at once, for each event loop.
+
+    A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
+    """
+
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
+        self._known: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
+
+    def here(self) -> CapacityLimiter:
+        """The limiter of the running event loop."""
+        loop = asyncio.get_running_loop()
+        known = self._known.get(loop)
+        if known is None:
+            known = self._known[loop] = CapacityLimiter(self._max_threads)
+        return known
+
+
 class Processes:
     """Every process that this platform runs or still remembers."""
 
@@ -63,17 +82,16 @@ class Processes:
     ) -> None:
         self._repository = repository
         self._contexts = contexts
-        self._max_threads = max_threads
+        self._limiters = Limiters(max_threads)
         self._service = service
         self._scope_of = scope_of
-        self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self.audience = Audience()
         """Those who hear every event of the platform and of what it runs."""
 
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
-        limiter = self._limiter(asyncio.get_running_loop())
+        limiter = self._limiters.here()
         surroundings = Surroundings(limiter, groups, self._service, self._start_child)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
         if inputs.parent is not None:
@@ -132,13 +150,6 @@ class Processes:
             if not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _limiter(self, loop: asyncio.AbstractEventLoop) -> CapacityLimiter:
-        # A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
-        known = self._limiters.get(loop)
-        if known is None:
-            known = self._limiters[loop] = CapacityLimiter(self._max_threads)
-        return known
 
     def _remember(self, process: AgentProcess) -> None:
         wanted = process.options.context_id
