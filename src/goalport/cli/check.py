@@ -13,9 +13,8 @@ from cyclopts import Parameter
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
 from goalport.cli.terminal import Format
-from goalport.errors import DeclarationError
 from goalport.platform import mistakes_in
-from goalport.serve.publication import Publication, publish
+from goalport.serve.publication import publish
 
 FINE, WRONG = 0, 1
 
@@ -53,23 +52,15 @@ def check(
 
 def _findings(place: Place) -> Findings:
     empty = [] if len(place.platform.agents) else [place.no_agents]
-    mistakes = [str(each) for each in mistakes_in(place.platform.agents, place.platform.groups)]
-    published = _published(place)
+    published = publish(place.platform, place.workspace, place.settings)
+    mistakes = mistakes_in(place.platform.agents, place.platform.groups)
     return Findings(
-        problems=(*(published.problems if published else place.problems), *mistakes),
-        warnings=(*empty, *(published.warnings if published else ())),
+        problems=(*published.problems, *map(str, mistakes)),
+        warnings=(*empty, *published.warnings),
         agents=len(place.platform.agents),
         goals=len(place.platform.agents.goals),
-        tools=tuple(published.tools if published else ()),
+        tools=tuple(published.tools),
     )
-
-
-def _published(place: Place) -> Publication | None:
-    try:
-        return publish(place.platform, place.workspace, place.settings)
-    except DeclarationError:
-        # Agents and components that clash cannot be planned for; the clash is told with the other mistakes.
-        return None
 
 
 def _print_json(found: Findings) -> None:

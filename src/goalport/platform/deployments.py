@@ -4,6 +4,7 @@ Deploying is the only time at which a class is read. Nothing runs here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from goalport.domain import Agent, Goal, ProvidedInput, class_place, read_agent
 from goalport.errors import DeploymentError, UnknownName
@@ -45,6 +46,7 @@ class Deployments:
                 f' {agent.name!r}. Name one of them: @agent(name="…").'
             )
         self._refuse_missing_services(agent)
+        self._refuse_clashes(agent)
         self._agents[agent.name] = agent
         self._scopes.clear()
         return agent
@@ -98,6 +100,17 @@ class Deployments:
             if self._agents.get(agent.name) is agent:
                 self._scopes[agent.name] = known
         return known
+
+    def _refuse_clashes(self, agent: Agent) -> None:
+        """An agent is planned together with what components lend it, so their actions may not share a name."""
+        lenders = self._agents.values() if agent.component else () if agent.opaque else self.components
+        own = {each.name: each for each in agent.actions}
+        for theirs in chain.from_iterable(other.actions for other in lenders if not other.opaque):
+            if mine := own.get(theirs.name):
+                raise DeploymentError(
+                    f"Expected actions of different names where they are planned together, but {mine.origin} and"
+                    f" {theirs.origin} are both called {mine.name!r}. Rename a class or a method."
+                )
 
     def _refuse_missing_services(self, agent: Agent) -> None:
         for where, kind in _provided(agent):

@@ -23,20 +23,14 @@ __all__ = ["mistakes_in"]
 
 def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[DeclarationError, ...]:
     """What cannot work, or cannot work as it was meant, each once."""
-    clashes: list[DeclarationError] = []
-    scopes: list[Scope] = []
-    for each in agents:
-        try:
-            scopes.append(agents.scope(each.name))
-        except DeclarationError as clash:
-            clashes.append(clash)
-    lent = [Scope(each, agents.components) for each in agents.components if not clashes]
-    found = [*clashes, *(mistake for scope in scopes for mistake in _unreachable(scope, groups))]
+    scopes = [agents.scope(each.name) for each in agents]
+    found = [mistake for scope in scopes for mistake in _unreachable(scope, groups)]
     for scope in scopes:
-        found += _in_scope(scope, [scope], _own(agents, scope.agent))
-    for scope in lent:
-        users = [each for each in scopes if not each.agent.opaque]
-        found += _in_scope(scope, [*users, scope], _own(agents, scope.agent))
+        found += _in_scope([scope], _own(agents, scope.agent))
+    lenders = [agents.scope(each.name) for each in agents.components]
+    users = [scope for scope in scopes if not scope.agent.opaque]
+    for scope in lenders:
+        found += _in_scope([*users, scope], _own(agents, scope.agent))
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
@@ -57,15 +51,15 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
                 )
 
 
-def _in_scope(scope: Scope, scopes: Sequence[Scope], actions: Sequence[Action]) -> Iterator[DeclarationError]:
-    """The mistakes in an agent's own actions that are mistakes wherever it is used."""
+def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action]) -> Iterator[DeclarationError]:
+    """The mistakes in an agent's own actions that are mistakes wherever they are used."""
     for action in actions:
         yield from _unposted(action, scopes)
         yield from _untriggered(action, scopes)
     lacks = [unusable(_everything_possible(each)) for each in scopes]
     for action in actions:
-        if action.name not in scope.goals and all(action.name in each for each in lacks):
-            yield _never(action, lacks[0][action.name], scopes[0])
+        if action.name not in scopes[-1].goals and all(action.name in each for each in lacks):
+            yield _never(action, lacks[-1][action.name], scopes[-1])
     yield from _unstorable(actions)
 
 

@@ -144,7 +144,9 @@ def test_check_names_the_place_and_the_fix_of_what_cannot_work(goalport: Command
     assert "a way to the goal Guestless.feast from UserInput" in ran.out
 
 
-def test_check_tells_of_a_clash_that_keeps_everything_from_being_published(goalport: Command, workspace: Path) -> None:
+def test_check_names_both_places_of_a_clash_between_what_is_planned_together(
+    goalport: Command, workspace: Path
+) -> None:
     for module in ("one", "two"):
         (workspace / "agents" / f"{module}.py").write_text(
             "from goalport import UserInput, action, component\n\n"

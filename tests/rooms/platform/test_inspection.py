@@ -201,13 +201,20 @@ def test_an_action_of_a_component_is_judged_by_those_who_may_use_it() -> None:
     assert told(Reviewing(), Fine()) == []
 
 
-def test_actions_of_one_name_are_told_with_both_places() -> None:
-    lent = component(type("Fine", (), {"write": Fine.write, "__module__": __name__}))
+@component(name="Elsewhere")
+class Lent:
+    @action
+    def write(self, user_input: UserInput) -> Draft:
+        return Draft()
 
-    mistake = only(Fine(), component(name="Other")(lent)())
 
-    assert "are both called 'Fine.write'" in mistake
-    assert mistake.count("test_inspection.py:") == 2
+Lent.__name__ = "Fine"
+
+
+def test_actions_of_one_name_that_are_planned_together_are_refused_with_both_places() -> None:
+    for declared in ([Fine(), Lent()], [Lent(), Fine()]):
+        with pytest.raises(DeploymentError, match=r"py:\d+\) and .*py:\d+\) are both called 'Fine\.write'"):
+            AgentPlatform(declared)
 
 
 @agent(description="Another", name="Fine")
