@@ -2,15 +2,19 @@ from goalport.blackboard import Blackboard as Blackboard
 from goalport.domain import (
     Export as Export,
     Named as Named,
+    PlannerType as PlannerType,
     Provided as Provided,
     SomeOf as SomeOf,
+    State as State,
     UserInput as UserInput,
+    WaitFor as WaitFor,
     achieves_goal as achieves_goal,
     action as action,
     agent as agent,
     component as component,
     condition as condition,
     cost as cost,
+    state as state,
 )
 from goalport.platform import AgentInvocation as AgentInvocation, AgentPlatform as AgentPlatform
 from goalport.process import (
@@ -20,6 +24,7 @@ from goalport.process import (
     OperationContext as OperationContext,
     ProcessOptions as ProcessOptions,
     ProcessStatus as ProcessStatus,
+    run_subagent as run_subagent,
 )
 from goalport.tools import (
     McpToolExport as McpToolExport,

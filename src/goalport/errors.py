@@ -10,7 +10,12 @@
     ├── ToolError             a tool failed; its text is written for a model
     ├── Retryable             an action failed and may succeed when tried again
     ├── NonRetryable          an action failed and trying again is pointless
+    ├── Signal                an action or a tool steers its process; no failure
+    │   ├── ReplanRequested
+    │   └── TerminateAction
+    ├── AlreadyAnswered       a question that was answered, declined or has expired
     └── ProcessEnded          a process that was asked for a result ended without one
+        ├── ProcessWaiting
         ├── ProcessStuck
         ├── ProcessFailed
         ├── ProcessTerminated
@@ -19,10 +24,11 @@
 A message says what was expected, what came and what to do next; it is built here, from fields. Floor 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 __all__ = [
+    "AlreadyAnswered",
     "BadInput",
     "DeclarationError",
     "DeploymentError",
@@ -33,8 +39,12 @@ __all__ = [
     "ProcessKilled",
     "ProcessStuck",
     "ProcessTerminated",
+    "ProcessWaiting",
+    "ReplanRequested",
     "Retryable",
     "SettingsError",
+    "Signal",
+    "TerminateAction",
     "ToolError",
     "UnknownName",
     "WorkspaceError",
@@ -96,6 +106,38 @@ class NonRetryable(GoalportError):
     """Raised by an action to say: trying again is pointless, find another way."""
 
 
+class Signal(GoalportError):
+    """What an action, or a tool that it calls, raises to steer the process. It is never retried; let it pass."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class ReplanRequested(Signal):
+    """The plan is not good any more: put something on the blackboard and plan again, once without this action.
+
+    `objects` are added, and `update` binds objects to names.
+    """
+
+    def __init__(self, reason: str, *objects: object, update: Mapping[str, object] | None = None) -> None:
+        super().__init__(reason)
+        self.objects = objects
+        self.update: Mapping[str, object] = update or {}
+
+
+class TerminateAction(Signal):
+    """The action ends here, having given nothing; the process goes on."""
+
+
+class AlreadyAnswered(GoalportError):
+    """A question that somebody answered or declined before, or that has expired; the first answer counts."""
+
+    def __init__(self, question_id: str, status: str) -> None:
+        self.question_id = question_id
+        super().__init__(f"Question {question_id} is {status} already: the first answer counts.")
+
+
 class ProcessEnded(GoalportError):
     """A process that was asked for a result ended without one."""
 
@@ -103,6 +145,10 @@ class ProcessEnded(GoalportError):
         self.process_id = process_id
         self.reason = reason
         super().__init__(f"{reason} (process {process_id})")
+
+
+class ProcessWaiting(ProcessEnded):
+    """The process waits for a person; its questions are on the process."""
 
 
 class ProcessStuck(ProcessEnded):

@@ -12,6 +12,7 @@ __all__ = [
     "ActionFinished",
     "ActionRetried",
     "ActionStarted",
+    "ActionStatus",
     "AgentDeployed",
     "AgentUndeployed",
     "Event",
@@ -19,10 +20,19 @@ __all__ = [
     "GoalAchieved",
     "ObjectBound",
     "PlanFormulated",
+    "PlanRejected",
     "ProcessCreated",
     "ProcessFinished",
+    "ProcessPaused",
     "ProgressUpdated",
+    "QuestionAsked",
+    "QuestionSettled",
+    "StateEntered",
+    "StuckHandled",
 ]
+
+
+ActionStatus = Literal["succeeded", "declined", "failed", "replanned", "terminated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +75,14 @@ class PlanFormulated(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class PlanRejected(_Record):
+    """An action, or a tool that it called, asked for another plan."""
+
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ActionStarted(_Record):
     """An action is about to run."""
 
@@ -87,12 +105,12 @@ class ActionRetried(_Record):
 
 @dataclass(frozen=True, slots=True)
 class ActionFinished(_Record):
-    """An action ended; `declined` means that it answered None."""
+    """An action ended. `declined`: it answered None; `replanned`: it wants another plan; `terminated`: it gave up."""
 
     action: str
     number: int
     planned: int
-    status: Literal["succeeded", "declined", "failed"]
+    status: ActionStatus
     seconds: float
     error: str | None = None
 
@@ -103,6 +121,15 @@ class ObjectBound(_Record):
 
     name: str
     type_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntered(_Record):
+    """An action led to another state."""
+
+    state: str
+    left: tuple[str, ...]
+    """The states that are hidden from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +147,40 @@ class GoalAchieved(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionAsked(_Record):
+    """An action waits for a person."""
+
+    question_id: str
+    action: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSettled(_Record):
+    """A question was answered or declined, or has expired."""
+
+    question_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPaused(_Record):
+    """The delay or the schedule of the run wants a pause before the next action."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StuckHandled(_Record):
+    """A stuck handler was asked."""
+
+    handler: str
+    code: str
+    """replan, or no_resolution."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessFinished(_Record):
     """The process came to an end or cannot go on by itself."""
 
@@ -132,12 +193,18 @@ Event = (
     | AgentUndeployed
     | ProcessCreated
     | PlanFormulated
+    | PlanRejected
     | ActionStarted
     | ActionRetried
     | ActionFinished
     | ObjectBound
+    | StateEntered
     | ProgressUpdated
     | GoalAchieved
+    | QuestionAsked
+    | QuestionSettled
+    | ProcessPaused
+    | StuckHandled
     | ProcessFinished
 )
 

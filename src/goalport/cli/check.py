@@ -1,10 +1,9 @@
-"""`goalport check`: everything that `serve` would complain about, without serving.
+"""`goalport check`: everything that `serve` would complain about and what cannot work, without serving.
 
 Below the program; platform and serve are below it.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,8 @@ from cyclopts import Parameter
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
 from goalport.cli.terminal import Format
-from goalport.serve.publication import Publication, publish
+from goalport.platform import mistakes_in
+from goalport.serve.publication import publish
 
 FINE, WRONG = 0, 1
 
@@ -45,30 +45,22 @@ def check(
     Exit codes: 0 nothing is wrong, 1 something is.
     """
     place = opened(workspace)
-    found = _findings(place, publish(place.platform, place.workspace, place.settings))
+    found = _findings(place)
     _print_json(found) if format == "json" else _print_lines(found)
     return WRONG if found.problems or (found.warnings and not allow_warnings) else FINE
 
 
-def _findings(place: Place, publication: Publication) -> Findings:
+def _findings(place: Place) -> Findings:
     empty = [] if len(place.platform.agents) else [place.no_agents]
+    published = publish(place.platform, place.workspace, place.settings)
+    mistakes = mistakes_in(place.platform.agents, place.platform.groups)
     return Findings(
-        problems=(*publication.problems, *_unreachable(place)),
-        warnings=(*empty, *publication.warnings),
+        problems=(*published.problems, *map(str, mistakes)),
+        warnings=(*empty, *published.warnings),
         agents=len(place.platform.agents),
         goals=len(place.platform.agents.goals),
-        tools=tuple(publication.tools),
+        tools=tuple(published.tools),
     )
-
-
-def _unreachable(place: Place) -> Iterator[str]:
-    platform = place.platform
-    for agent, goal in platform.agents.goals:
-        types = platform.starting_types(goal)
-        for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
-            explanation = platform.explain(goal, starts)
-            if explanation.plan is None:
-                yield f"Goal {goal.name} of agent {agent.name} cannot be reached. {explanation.summary()}"
 
 
 def _print_json(found: Findings) -> None:

@@ -1,24 +1,44 @@
-"""`goalport plan`: which actions reach a goal and why each is there, or what is missing.
+"""`goalport plan`: which actions reach a goal, why each is there and what another way would cost, or what is missing.
 
 Nothing runs: conditions count as unknown. Below the program; the platform is below it.
 """
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import opened
-from goalport.domain import Goal
+from goalport.cli.planning_formats import picture, record
+from goalport.domain import Agent, Goal, PlannerType
 from goalport.errors import BadInput, UnknownName
-from goalport.plan import Available
+from goalport.plan import Available, Explanation
 from goalport.platform import AgentPlatform
 from goalport.serve.names import label
 
 REACHED, UNREACHED = 0, 1
+
+_UTILITY = "  (A utility agent takes the best step of the moment: this is the cheapest way, and it may take another.)"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A goal from certain types, explained."""
+
+    agent: Agent
+    goal: Goal
+    given: tuple[str, ...]
+    explanation: Explanation
+
+    @property
+    def title(self) -> str:
+        """Which way it is."""
+        return f"{self.goal.name} from {' and '.join(self.given) or 'nothing'}"
 
 
 def plan(
@@ -29,6 +49,10 @@ def plan(
         list[str] | None,
         Parameter(negative="", help="A type to start from; repeat it for more. Default: those that the goal names."),
     ] = None,
+    format: Annotated[  # noqa: A002 - the option's name
+        Literal["text", "mermaid", "json"],
+        Parameter(help="text for people, mermaid for a picture, json for programs."),
+    ] = "text",
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Explain which actions reach a goal, or why none do.
@@ -40,15 +64,35 @@ def plan(
         raise BadInput(place.no_agents)
     found = chosen(place.platform, goal)
     starts = (_types(place.platform, found, given),) if given else found.starts
-    plans = [_explain(place.platform, each, types) for each in found.goals for types in starts]
-    return REACHED if all(plans) else UNREACHED
+    ways = [_way(place.platform, found, each, types) for each in found.goals for types in starts]
+    print(_FORMATS[format](ways))
+    return REACHED if all(way.explanation.plan for way in ways) else UNREACHED
 
 
-def _explain(platform: AgentPlatform, goal: Goal, types: Sequence[object]) -> bool:
-    explanation = platform.explain(goal, types)
-    print(f"{goal.name} from {' and '.join(map(label, types)) or 'nothing'}:")
-    print(explanation.text())
-    return explanation.plan is not None
+def _way(platform: AgentPlatform, found: Chosen, goal: Goal, types: Sequence[object]) -> Way:
+    return Way(found.agent, goal, tuple(map(label, types)), platform.explain(goal, types))
+
+
+def _text(ways: Sequence[Way]) -> str:
+    lines: list[str] = []
+    for way in ways:
+        lines += [f"{way.title}:", way.explanation.text()]
+        lines += [_UTILITY] if way.agent.planner is PlannerType.UTILITY else []
+    return "\n".join(lines)
+
+
+def _json(ways: Sequence[Way]) -> str:
+    records = [
+        {"agent": way.agent.name, "goal": way.goal.name, "given": way.given, **record(way.explanation)} for way in ways
+    ]
+    return json.dumps(records, indent=2, ensure_ascii=False)
+
+
+def _mermaid(ways: Sequence[Way]) -> str:
+    return picture([(way.title, way.given, way.explanation) for way in ways])
+
+
+_FORMATS = {"text": _text, "mermaid": _mermaid, "json": _json}
 
 
 def _types(platform: AgentPlatform, found: Chosen, names: Sequence[str]) -> tuple[object, ...]:

@@ -100,6 +100,7 @@ _command(
     LOOK,
     "goalport plan find_star_news",
     "goalport plan find_star_news --given UserInput --given StarPerson",
+    "goalport plan find_star_news --format mermaid",
 )
 _command(
     "run",

@@ -4,6 +4,7 @@ It takes the same JSON as the goal's MCP tool and refuses it in the same words. 
 are below it.
 """
 
+import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Annotated, Any, cast
 import anyio
 from cyclopts import Parameter
 
+from goalport.cli.asking import Unanswered, answer_to
 from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import opened
@@ -20,11 +22,13 @@ from goalport.cli.terminal import say, show_markdown
 from goalport.errors import BadInput
 from goalport.events import ActionFinished, ActionRetried, ActionStarted, Event, EventListener, ProgressUpdated
 from goalport.platform import AgentPlatform
-from goalport.process import Completed, Failed, Outcome
+from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.serve.arguments import Arguments
+from goalport.serve.handle import Handle
 from goalport.serve.names import label
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
+from goalport.serve.resting import rest
 from goalport.tools.arguments import UNREADABLE
 
 FAILED, MISUSED = 1, 2
@@ -45,7 +49,7 @@ def run(
     ] = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Run a goal here, without a server.
+    """Run a goal here, without a server. What it asks is asked on the terminal.
 
     Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 130 stopped with Ctrl-C.
     """
@@ -56,30 +60,79 @@ def run(
         raise BadInput(place.no_agents)
     found = chosen(place.platform, goal)
     inputs = _read(found, _object(given))
-    outcome = anyio.run(_run, place.platform, found, inputs, () if quiet else (Steps(),))
+    with asyncio.Runner() as runner:
+        outcome = _to_the_end(runner, Running(place.platform, found, inputs, () if quiet else (Steps(),)))
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
         wire, _ = Output.of(found.goals[0].output).wire(outcome.value)
         _print(wire, structured=structured)
         return 0
     say(f"error: {reason}")
+    if isinstance(outcome, Waiting):
+        say("Nobody can be asked here. Run it on a terminal, or serve it and answer over MCP.")
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
-async def _run(
-    platform: AgentPlatform, found: Chosen, inputs: Sequence[object], watchers: Sequence[EventListener]
-) -> Outcome:
-    async with platform:
-        process = platform.start(found.agent, *inputs, goals=[goal.name for goal in found.goals])
-        for watcher in watchers:
-            process.subscribe(watcher)
+class Running:
+    """A goal that is run here, from one event loop that stands still while a person types."""
+
+    def __init__(
+        self, platform: AgentPlatform, found: Chosen, inputs: Sequence[object], watchers: Sequence[EventListener]
+    ) -> None:
+        self._platform = platform
+        self._found = found
+        self._inputs = inputs
+        self._watchers = watchers
+        self._process: AgentProcess | None = None
+
+    async def begin(self) -> Outcome:
+        """Start it and wait for its end, or for what it asks."""
+        goals = [goal.name for goal in self._found.goals]
+        self._process = self._platform.start(self._found.agent, *self._inputs, goals=goals)
+        for watcher in self._watchers:
+            self._process.subscribe(watcher)
+        return await self._rest(self._process)
+
+    async def answer(self, question: Question, response: object) -> Outcome:
+        """Answer a question and wait again."""
+        assert self._process is not None
+        self._platform.answer(self._process.id, question.id, response)
+        return await self._rest(self._process)
+
+    @property
+    def handle(self) -> Handle:
+        """What it asks, as a program reads it."""
+        assert self._process is not None
+        return Handle.of(self._process)
+
+    async def close(self) -> None:
+        """End what still runs or waits."""
+        await self._platform.aclose()
+
+    async def _rest(self, process: AgentProcess) -> Outcome:
         try:
-            return await process.wait()
+            return await rest(process)
         except anyio.get_cancelled_exc_class():
-            # Ctrl-C cancels this task; the process is in another, which the platform ends on the way out.
+            # Ctrl-C cancels this task; the process is in another, which is ended on the way out.
             process.kill("It was stopped with Ctrl-C.")
             say("Stopped.")
             raise
+
+
+def _to_the_end(runner: asyncio.Runner, running: Running) -> Outcome:
+    """How it ends, with what whoever is at the terminal answers; without a terminal it is left waiting."""
+    try:
+        outcome = runner.run(running.begin())
+        while isinstance(outcome, Waiting) and sys.stdin.isatty():
+            question = outcome.questions[0]
+            outcome = runner.run(running.answer(question, answer_to(question)))
+        if isinstance(outcome, Waiting):
+            print(json.dumps(running.handle.structured, indent=2, ensure_ascii=False))
+        return outcome
+    except Unanswered:
+        return Killed("The question was left without an answer.")
+    finally:
+        runner.run(running.close())
 
 
 class Steps:

@@ -2,10 +2,12 @@
 
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
 from goalport.domain.export import Export
+from goalport.domain.expressions import expressions_of
 from goalport.domain.marks import (
     ActionMark,
     GoalMark,
     GroupRequirement,
+    PlannerType,
     achieves_goal,
     action,
     agent,
@@ -14,11 +16,24 @@ from goalport.domain.marks import (
     cost,
     is_marked,
 )
+from goalport.domain.members import read_action, read_goal
 from goalport.domain.operators import alternatives, fits, operators_of, plan_goal, related
-from goalport.domain.reader import read_action, read_agent, read_goal
+from goalport.domain.reader import read_agent
 from goalport.domain.retry import RetryPolicy, transient
-from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, type_name
+from goalport.domain.signature import (
+    Injected,
+    Input,
+    Outputs,
+    Parameter,
+    ProvidedInput,
+    Resolved,
+    Resolver,
+    class_place,
+    type_name,
+)
+from goalport.domain.states import State, is_state, state
 from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, objects_of
+from goalport.domain.waiting import WaitFor
 
 __all__ = [
     "FRAMEWORK_FIELDS",
@@ -36,20 +51,28 @@ __all__ = [
     "Named",
     "Outputs",
     "Parameter",
+    "PlannerType",
     "Provided",
     "ProvidedInput",
+    "Resolved",
+    "Resolver",
     "RetryPolicy",
     "SomeOf",
+    "State",
     "UserInput",
+    "WaitFor",
     "achieves_goal",
     "action",
     "agent",
     "alternatives",
+    "class_place",
     "component",
     "condition",
     "cost",
+    "expressions_of",
     "fits",
     "is_marked",
+    "is_state",
     "objects_of",
     "operators_of",
     "plan_goal",
@@ -57,6 +80,7 @@ __all__ = [
     "read_agent",
     "read_goal",
     "related",
+    "state",
     "transient",
     "type_name",
 ]

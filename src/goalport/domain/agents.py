@@ -10,7 +10,7 @@ from functools import partial
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.export import Export
-from goalport.domain.marks import ActionMark, GroupRequirement
+from goalport.domain.marks import ActionMark, GroupRequirement, PlannerType
 from goalport.domain.signature import Input, Origin, Outputs, Parameter
 from goalport.errors import DeclarationError
 
@@ -106,6 +106,8 @@ class Condition:
     function: Callable[..., object]
     parameters: tuple[Parameter, ...]
     owner: object = None
+    when_failing: bool | None = False
+    """What it counts as when the function raises; None: as neither true nor false."""
 
     @property
     def origin(self) -> Origin:
@@ -151,6 +153,8 @@ class Agent:
     conditions: tuple[Condition, ...] = ()
     source: str = ""
     """Where it was declared: module and class."""
+    planner: PlannerType = PlannerType.GOAP
+    """What chooses the next action, unless a process is told otherwise."""
 
     def __post_init__(self) -> None:
         where = self.source or f"Agent {self.name!r}"
@@ -167,11 +171,15 @@ class Agent:
 
     def _refuse_twins(self, where: str) -> None:
         for kind, named in (("actions", self.actions), ("conditions", self.conditions)):
-            names = [each.name for each in named]
-            for name in names:
-                if names.count(name) > 1:
+            seen: dict[str, Action | Condition] = {}
+            for each in named:
+                twin = seen.setdefault(each.name, each)
+                if twin is not each:
                     raise DeclarationError(
-                        where, expected=f"{kind} of different names", came=f"two are called {name!r}", fix="Rename one."
+                        where,
+                        expected=f"{kind} of different names",
+                        came=f"{Origin(twin.function)} and {Origin(each.function)} are both called {each.name!r}",
+                        fix="Rename one.",
                     )
 
     def action(self, name: str) -> Action:
@@ -181,11 +189,11 @@ class Agent:
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
         """This agent and what the components lend it."""
         lent = [each for each in components if each.name != self.name]
+        answers = [each for agent in lent for each in agent.conditions if not self._answers(each.name)]
         return replace(
             self,
             actions=self.actions + tuple(action for each in lent for action in each.actions),
-            conditions=self.conditions
-            + tuple(found for each in lent for found in each.conditions if not self._answers(found.name)),
+            conditions=self.conditions + tuple(answers),
         )
 
     def _answers(self, condition: str) -> bool:

@@ -3,6 +3,7 @@
 A record only; `serve` reads it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -40,12 +41,20 @@ class Export:
     """A hint for hosts: reaching the goal touches the world outside."""
     on_disconnect: OnDisconnect = "kill"
     """Whether the process dies with the request that started it, or goes on without it."""
+    long: bool = False
+    """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
+    `wait_budget` a request answers with a handle by which the process is followed. A goal whose own agent may ask is
+    treated so without saying it."""
+    wait_budget: float | None = None
+    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress."""
 
     def __post_init__(self) -> None:
         for what in ("name", "title", "description"):
             text(what, getattr(self, what))
-        for what in ("remote", "local", "read_only", "destructive", "idempotent", "open_world"):
+        for what in ("remote", "local", "read_only", "destructive", "idempotent", "open_world", "long"):
             boolean(what, getattr(self, what))
         types("starting_input_types", self.starting_input_types)
         if self.on_disconnect not in get_args(OnDisconnect):
             raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
+        if self.wait_budget is not None and not 0 < self.wait_budget < math.inf:
+            raise ValueError(f"Export(wait_budget=…) was expected to be seconds above 0, not {self.wait_budget!r}.")

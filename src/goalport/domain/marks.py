@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol, TypeVar, overload
 
@@ -19,6 +20,7 @@ __all__ = [
     "CostMark",
     "GoalMark",
     "GroupRequirement",
+    "PlannerType",
     "achieves_goal",
     "action",
     "agent",
@@ -50,6 +52,15 @@ class GroupRequirement(Protocol):
         ...
 
 
+class PlannerType(StrEnum):
+    """How the next action is chosen (user guide, section 3.18)."""
+
+    GOAP = "goap"
+    """The first step of the cheapest plan to a goal."""
+    UTILITY = "utility"
+    """Of all that can be done now, what is worth most."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentMark:
     """What `@agent` or `@component` said of a class."""
@@ -60,6 +71,7 @@ class AgentMark:
     version: str
     opaque: bool
     component: bool
+    planner: PlannerType = PlannerType.GOAP
 
     def __post_init__(self) -> None:
         for what in ("name", "description", "provider", "version"):
@@ -135,15 +147,28 @@ class CostMark:
 
 
 def agent(
-    *, description: str, name: str = "", provider: str = "", version: str = "0.1.0", opaque: bool = False
+    *,
+    description: str,
+    name: str = "",
+    provider: str = "",
+    version: str = "0.1.0",
+    opaque: bool = False,
+    planner: PlannerType = PlannerType.GOAP,
 ) -> Callable[[C], C]:
     """Mark a class as an agent: actions and at least one goal, planned together.
 
     `description` says what the agent is for, to people and to models that choose among agents; `name` defaults to the
-    class's name. An `opaque` agent keeps its actions to itself. The class is read when an instance is deployed.
+    class's name. An `opaque` agent keeps its actions to itself. `planner` chooses the next action; a utility agent
+    needs no goal. The class is read when an instance is deployed.
     """
     mark = AgentMark(
-        name=name, description=description, provider=provider, version=version, opaque=opaque, component=False
+        name=name,
+        description=description,
+        provider=provider,
+        version=version,
+        opaque=opaque,
+        component=False,
+        planner=planner,
     )
     return partial(_put, mark)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Protocol, Union, get_args, get_origin
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.agents import Action, Agent, Goal
+from goalport.domain.states import is_state
 from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
 
 __all__ = ["alternatives", "fits", "operators_of", "plan_goal", "related"]
@@ -146,10 +147,19 @@ def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -
     cleared = action.settings.clear_blackboard
     effects: dict[Fact, bool] = {fact: False for fact in facts if cleared and not isinstance(fact, GroupAvailable)}
     effects |= {fact: any(related(kind, fact.type) for kind in exit_) for fact in facts if isinstance(fact, LastResult)}
+    effects |= dict.fromkeys(_left(exit_, facts), False)
     effects |= dict.fromkeys(_supplied(action, exit_, facts), True)
     effects |= {Holds(name): True for name in action.settings.post}
     effects[HasRun(action.name)] = not cleared
     return effects
+
+
+def _left(exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:
+    """The states that entering another one hides."""
+    entered = [kind for kind in exit_ if is_state(kind)]
+    for fact in facts:
+        if entered and isinstance(fact, Available) and is_state(fact.type):
+            yield fact
 
 
 def _supplied(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:

@@ -7,18 +7,44 @@ they live on higher floors.
 import inspect
 import sys
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, NewType, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NewType,
+    Protocol,
+    TypeGuard,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from goalport.blackboard import DEFAULT_BINDING, is_alias, matcher
 from goalport.domain.values import Named, Provided, SomeOf, part_names
+from goalport.domain.waiting import promised
 from goalport.errors import DeclarationError
 
-__all__ = ["Injected", "Input", "Origin", "Outputs", "Parameter", "ProvidedInput", "read_outputs", "read_parameters"]
+__all__ = [
+    "Injected",
+    "Input",
+    "Origin",
+    "Outputs",
+    "Parameter",
+    "ProvidedInput",
+    "Resolved",
+    "Resolver",
+    "class_place",
+    "read_outputs",
+    "read_parameters",
+    "type_name",
+]
 
 _UNUSABLE: tuple[object, ...] = (Any, object, inspect.Parameter.empty)
 
@@ -58,6 +84,14 @@ def _written(function: Any) -> Callable[..., object]:
     if isinstance(function, partial):
         return _written(cast("partial[object]", function).func)
     return inspect.unwrap(function if hasattr(function, "__qualname__") else type(function).__call__)
+def class_place(cls: type) -> str:
+    """Where a class is declared, for messages; without the line where its source cannot be read."""
+    name = f"{cls.__module__}: {cls.__qualname__}"
+    try:
+        file, line = inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1]
+    except (OSError, TypeError):
+        return name
+    return f"{name} ({_short(file)}:{line})" if file else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +123,24 @@ class ProvidedInput:
     default: object = None
 
 
-Parameter = Input | Injected | ProvidedInput
+class Resolver(Protocol):
+    """Whoever fills parameters of its own choice; how, the process knows."""
+
+    def supports(self, parameter: inspect.Parameter, /) -> bool:
+        """Whether it fills this parameter, whose annotation has been looked up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A parameter that a resolver fills."""
+
+    name: str
+    parameter: inspect.Parameter
+    resolver: Resolver
+
+
+Parameter = Input | Injected | ProvidedInput | Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +151,36 @@ class Outputs:
     type: object = None
     """The declared type without None; None when nothing comes out."""
     may_decline: bool = False
+    may_wait: bool = False
+    """Whether the method may return a question instead, whose answer is the output."""
 
 
-def read_parameters(origin: Origin, services: frozenset[type]) -> tuple[Parameter, ...]:
-    """The parameters of a bound method or function, in order."""
+def read_parameters(
+    origin: Origin, services: frozenset[type], subject: type | None = None, resolvers: Sequence[Resolver] = ()
+) -> tuple[Parameter, ...]:
+    """The parameters of a bound method or function, in order.
+
+    `subject` is the class of a method that is not bound: its first parameter is an input of that type. The first of
+    the `resolvers` that supports a parameter has it, before anything else is thought of.
+    """
     hints = _hints(origin)
     signature = inspect.signature(origin.function)
+    if subject is not None and signature.parameters:
+        hints[next(iter(signature.parameters))] = subject
     open_ = [each for each in signature.parameters.values() if each.name not in origin.filled]
-    parameters = tuple(_read_parameter(origin, each, hints, services) for each in open_)
+    parameters = tuple(
+        _claimed(each, hints, resolvers) or _read_parameter(origin, each, hints, services) for each in open_
+    )
     _refuse_ambiguous(origin, parameters)
     return parameters
+
+
+def _claimed(
+    parameter: inspect.Parameter, hints: Mapping[str, object], resolvers: Sequence[Resolver]
+) -> Resolved | None:
+    typed = parameter.replace(annotation=hints.get(parameter.name, parameter.empty))
+    found = next((each for each in resolvers if each.supports(typed)), None)
+    return None if found is None else Resolved(parameter.name, typed, found)
 
 
 def read_outputs(origin: Origin) -> Outputs:
@@ -123,12 +194,14 @@ def read_outputs(origin: Origin) -> Outputs:
         )
     declared = _without_awaitable(hints["return"])
     members = _members(declared)
-    found = [member for member in members if member is not types.NoneType]
+    given = [member for member in members if member is not types.NoneType]
+    found = list(dict.fromkeys(promised(member) or member for member in given))
     for member in found:
         _check_type(origin, member, "as return type")
         _refuse_without_parts(origin, member)
-    may_decline = bool(found) and len(found) < len(members)
-    return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline)
+    may_decline = bool(found) and len(given) < len(members)
+    may_wait = any(promised(member) is not None for member in given)
+    return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline, may_wait)
 
 
 def _read_parameter(

@@ -5,10 +5,11 @@ rooms above turn classes into operators and blackboards into world states, and r
 """
 
 from goalport.plan.amounts import BadAmount
-from goalport.plan.explain import Explanation, explain
+from goalport.plan.explain import Alternative, Explanation, explain
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
 from goalport.plan.problem import ContradictoryState, Goal, Operator, PlanningSystem, Problem, WorldState
 from goalport.plan.prune import prune
+from goalport.plan.reach import unusable
 from goalport.plan.reasons import (
     Circular,
     Clash,
@@ -21,10 +22,14 @@ from goalport.plan.reasons import (
     Unanswered,
     Unproduced,
     Wanter,
+    in_words,
 )
 from goalport.plan.search import NoPlan, Plan, Undecided, plan
+from goalport.plan.utility import NIRVANA, best_step, idleness
 
 __all__ = [
+    "NIRVANA",
+    "Alternative",
     "Available",
     "BadAmount",
     "Circular",
@@ -53,7 +58,11 @@ __all__ = [
     "Unproduced",
     "Wanter",
     "WorldState",
+    "best_step",
     "explain",
+    "idleness",
+    "in_words",
     "plan",
     "prune",
+    "unusable",
 ]

@@ -1,12 +1,14 @@
-"""Explanations: why each step of a plan is there, or why there is no plan.
+"""Explanations: why each step of a plan is there and what another plan would cost, or why there is no plan.
 
 Nothing is asked for: what is unknown is taken for whatever suits the plan, and the explanation says so. Below: the
 search, the walk that finds what is missing, and the reasons. Above: whoever tells a person or a model.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from goalport.plan.amounts import total
 from goalport.plan.clash import first_clash
 from goalport.plan.facts import Fact
 from goalport.plan.missing import missing_for
@@ -14,12 +16,28 @@ from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
 from goalport.plan.reach import Reach
 from goalport.plan.reasons import Failure, Reliance, StepReason, Supply
-from goalport.plan.search import Plan, best_plan, reliances
+from goalport.plan.search import NoPlan, Plan, best_plan, reliances
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Alternative", "Explanation", "explain"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Alternative:
+    """The best plan to the same goal that does without an action of the plan at hand."""
+
+    without: str
+    """The name of the action."""
+    plan: Plan
+    dearer_by: float
+    """How much more it costs."""
+
+    def __str__(self) -> str:
+        names = ", ".join(step.name for step in self.plan.steps)
+        more = f"{self.dearer_by:g} more" if self.dearer_by else "the same"
+        return f"Next best, without {self.without}: {names} (cost {self.plan.cost:g}, {more})."
+
+
+@dataclass(frozen=True)
 class Explanation:
     """A plan with the reasons for its steps, or the reasons why there is none, goal by goal."""
 
@@ -29,6 +47,22 @@ class Explanation:
     relies_on: tuple[Reliance, ...] = ()
     failures: tuple[Failure, ...] = ()
     """For each goal why it has no plan, those first that lack least; empty where there is a plan."""
+    problem: Problem | None = field(default=None, repr=False, compare=False)
+    """What was explained."""
+
+    @property
+    def alternative(self) -> Alternative | None:
+        """The next best plan, searched for when it is asked for; None where none was found."""
+        found = [each for each in self._others if isinstance(each, Alternative)]
+        return min(found, key=lambda each: (each.plan.cost, len(each.plan.steps)), default=None)
+
+    @cached_property
+    def _others(self) -> tuple[Alternative | NoPlan, ...]:
+        """The best plan without each of the actions."""
+        if self.problem is None or self.plan is None:
+            return ()
+        actions = dict.fromkeys(step.action for step in self.plan.steps)
+        return tuple(_without(self.problem, self.plan, action, len(actions)) for action in actions)
 
     @property
     def goal(self) -> Goal | None:
@@ -56,18 +90,37 @@ class Explanation:
             yield f"  {number}. {step}"
         for reliance in self.relies_on:
             yield f"  {reliance}"
+        if self.steps:
+            yield f"  {self.alternative or self._no_other_way()}"
         for failure in self.failures:
             yield from failure.lines()
 
+    def _no_other_way(self) -> str:
+        if all(each.proven for each in self._others if isinstance(each, NoPlan)):
+            return "There is no other way: each action is needed."
+        return "No other way was found in time."
 
-def explain(problem: Problem) -> Explanation:
-    """Why the best plan is as it is, or what every goal lacks."""
-    found = best_plan(problem)
+
+def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation:
+    """Why the best plan is as it is, or what every goal lacks; `found` is that plan, where it is known already."""
+    found = found or best_plan(problem)
     if isinstance(found, Plan):
-        return Explanation(problem.goals, found, _step_reasons(problem, found), tuple(reliances(problem, found)))
+        steps, relied_on = _step_reasons(problem, found), tuple(reliances(problem, found))
+        return Explanation(problem.goals, found, steps, relied_on, problem=problem)
     reach = Reach(problem)
-    failures = [_failure(reach, goal, timed_out=found.timed_out) for goal in problem.goals]
-    return Explanation(problem.goals, failures=tuple(sorted(failures, key=lambda failure: len(failure.missing))))
+    failures = sorted(
+        (_failure(reach, goal, timed_out=found.timed_out) for goal in problem.goals),
+        key=lambda failure: len(failure.missing),
+    )
+    return Explanation(problem.goals, failures=tuple(failures), problem=problem)
+
+
+def _without(problem: Problem, found: Plan, action: str, ways: int) -> Alternative | NoPlan:
+    """The best plan without an action, in one of several equal parts of the time."""
+    deadline = None if problem.deadline is None else problem.deadline / ways
+    asked = replace(problem, goals=(found.goal,), excluded=problem.excluded | {action}, deadline=deadline)
+    other = best_plan(asked)
+    return other if isinstance(other, NoPlan) else Alternative(action, other, total((other.cost, -found.cost)))
 
 
 def _how(plan: Plan) -> str:

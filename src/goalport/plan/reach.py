@@ -5,10 +5,12 @@ problems over it. Above: the modules that explain why there is no plan.
 """
 
 from collections import deque
+from collections.abc import Mapping
 
+from goalport.plan.facts import Fact
 from goalport.plan.problem import Problem
 
-__all__ = ["Reach"]
+__all__ = ["Reach", "unusable"]
 
 
 class Reach:
@@ -43,3 +45,14 @@ class Reach:
                         waiting[index] -= 1
                         if not waiting[index]:
                             ready.append(index)
+
+
+def unusable(problem: Problem) -> Mapping[str, tuple[tuple[Fact, bool], ...]]:
+    """The actions that no sequence of steps can lead to, each with the needs that nothing can meet."""
+    reach = Reach(problem)
+    lacks: dict[str, tuple[tuple[Fact, bool], ...]] = {}
+    for index, move in enumerate(problem.system.moves):
+        found = tuple(map(problem.system.fact, reach.lacking(index)))
+        # An action with several exits can be taken if one of them can.
+        lacks[move.operator.action] = found if lacks.get(move.operator.action, found) else ()
+    return {action: found for action, found in lacks.items() if found}

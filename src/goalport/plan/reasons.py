@@ -24,6 +24,7 @@ __all__ = [
     "Unproduced",
     "Wanter",
     "Why",
+    "in_words",
 ]
 
 
@@ -208,9 +209,16 @@ class Failure:
 
     def __str__(self) -> str:
         if self.timed_out:
-            return f"No plan for the goal {self.goal.name} was found in time; a longer deadline may find one."
-        reasons = "; ".join(map(str, self.missing or [self.clash]))
-        return f"The goal {self.goal.name} cannot be reached: {reasons}."
+            return (
+                f"No plan for the goal {self.goal.name} was found in the time that planning may take. "
+                "There may be one: split the agent, or tell its actions apart by what they need."
+            )
+        return f"The goal {self.goal.name} cannot be reached: {self.because}."
+
+    @property
+    def because(self) -> str:
+        """The reasons, without the goal."""
+        return "; ".join(map(str, self.missing or [self.clash]))
 
     def lines(self) -> Iterator[str]:
         """The same at length: each missing fact with those who need it."""

@@ -5,7 +5,7 @@ whose steps come first in the order of the system, step by step: the same proble
 what is left of a plan after its first step is the answer to what is left of the problem. Below: task and landmarks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from time import monotonic
@@ -49,6 +49,8 @@ class Undecided:
 
     fact: Fact
     expansions: int = field(compare=False, default=0)
+    proven: bool = True
+    """False where the time was up before the best plan was found, so that another may be better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class NoPlan:
     expansions: int = field(compare=False, default=0)
     timed_out: bool = False
 
+    @property
+    def proven(self) -> bool:
+        """Whether more time could not bring one."""
+        return not self.timed_out
+
 
 def plan(problem: Problem) -> Plan | Undecided | NoPlan:
     """The best plan if it stands on nothing unknown, else the first unknown fact that it stands on; or no plan."""
@@ -66,13 +73,12 @@ def plan(problem: Problem) -> Plan | Undecided | NoPlan:
     if isinstance(found, NoPlan):
         return found
     relied_on = reliances(problem, found)
-    return Undecided(relied_on[0].fact, found.expansions) if relied_on else found
+    return Undecided(relied_on[0].fact, found.expansions, found.proven) if relied_on else found
 
 
 def best_plan(problem: Problem) -> Plan | NoPlan:
     """The plan of greatest net value, taking each unknown fact for whatever suits it."""
-    until = None if problem.deadline is None else monotonic() + problem.deadline
-    searches = [_searched(problem, goal, until) for goal in problem.goals]
+    searches = [_searched(problem, goal, until) for goal, until in _with_times(problem)]
     expansions = sum(search.expansions for search in searches)
     plans = [
         _plan(problem, goal, search, expansions)
@@ -82,6 +88,14 @@ def best_plan(problem: Problem) -> Plan | NoPlan:
     if plans:
         return max(plans, key=lambda candidate: candidate.net_value)
     return NoPlan(problem.goals, expansions, timed_out=any(search.timed_out for search in searches))
+
+
+def _with_times(problem: Problem) -> Iterator[tuple[Goal, float | None]]:
+    """The goals, each with the time until which it may be searched for: an equal part of what is left."""
+    end = None if problem.deadline is None else monotonic() + problem.deadline
+    for number, goal in enumerate(problem.goals):
+        now = monotonic()
+        yield goal, None if end is None else now + (end - now) / (len(problem.goals) - number)
 
 
 def reliances(problem: Problem, found: Plan) -> list[Reliance]:

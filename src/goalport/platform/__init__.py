@@ -2,6 +2,7 @@
 
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.platform.deployments import Deployments
+from goalport.platform.inspection import mistakes_in
 from goalport.platform.invocation import AgentInvocation, Invoked
 
-__all__ = ["AgentInvocation", "AgentPlatform", "Deployments", "Invoked"]
+__all__ = ["AgentInvocation", "AgentPlatform", "Deployments", "Invoked", "mistakes_in"]

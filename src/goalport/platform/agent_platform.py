@@ -17,7 +17,15 @@ from goalport.plan import Explanation
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, starting_types
 from goalport.platform.processes import Inputs, Processes
-from goalport.process import AgentProcess, AgentProcessRepository, InMemoryProcessRepository, ProcessOptions
+from goalport.process import (
+    AgentProcess,
+    AgentProcessRepository,
+    ArgumentResolver,
+    ContextRepository,
+    InMemoryContextRepository,
+    InMemoryProcessRepository,
+    ProcessOptions,
+)
 from goalport.settings import Settings
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.workspace import Workspace
@@ -29,8 +37,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them.
 
     `agents`: instances, classes or `Agent` objects. `tool_groups`: what roles are played by. `services`: what
-    `Provided` parameters are filled with. `listeners`: told of every event. `options`: for processes started without
-    their own. `repository`: where processes are found again. `max_threads`: how many `def` functions run at once.
+    `Provided` parameters are filled with; each `ArgumentResolver` among them fills what parameters it claims, in this
+    order. `listeners`: told of every event. `options`: for processes started without their own. `repository`,
+    `contexts`: where processes and contexts are kept; in memory by default. `max_threads`: how many `def` functions run
+    at once.
     """
 
     def __init__(
@@ -42,17 +52,28 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listeners: Iterable[EventListener] = (),
         options: ProcessOptions | None = None,
         repository: AgentProcessRepository | None = None,
+        contexts: ContextRepository | None = None,
         max_threads: int = 40,
     ) -> None:
+        self.contexts = contexts or InMemoryContextRepository()
+        """What outlives processes, by id."""
         self.groups = ToolGroupResolver(tool_groups)
         self.problems: tuple[str, ...] = ()
         """What could not be deployed of a workspace, a sentence each."""
         self._options = options or ProcessOptions()
         self._services = (*services, self)
-        self._processes = Processes(repository or InMemoryProcessRepository(), max_threads, self.service)
+        self._resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
+        self.processes = Processes(
+            repository or InMemoryProcessRepository(),
+            self.contexts,
+            max_threads,
+            self.service,
+            lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
+        )
+        """What runs, waits, or ended not long ago; oldest first."""
         for listener in listeners:
             self.subscribe(listener)
-        self.agents = Deployments(type(self), self.service)
+        self.agents = Deployments(type(self), self.service, self._resolvers)
         """What is deployed: agents and goals by name."""
         for each in agents:
             self.deploy(each)
@@ -71,7 +92,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def load(self, workspace: Workspace) -> None:
         """Serve what a workspace holds now, in place of what was served; what runs keeps what it began with."""
-        fresh, problems = Deployments(type(self), self.service), list[str]()
+        fresh, problems = Deployments(type(self), self.service, self._resolvers), list[str]()
         for declared in workspace.agents():
             try:
                 fresh.add(declared)
@@ -85,12 +106,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def deploy(self, agent: object) -> Agent:
         """Read an agent or component and serve it from now on. Raises `DeclarationError` or `DeploymentError`."""
         deployed = self.agents.add(agent)
-        self._processes.audience.on_event(AgentDeployed(deployed.name))
+        self.processes.audience.on_event(AgentDeployed(deployed.name))
         return deployed
 
     def undeploy(self, name: str) -> None:
         """Serve an agent no more; its running processes go on. Raises `UnknownName`."""
-        self._processes.audience.on_event(AgentUndeployed(self.agents.remove(name).name))
+        self.processes.audience.on_event(AgentUndeployed(self.agents.remove(name).name))
 
     def service(self, kind: type) -> object | None:
         """The service of that type that `Provided` parameters are filled with, or None."""
@@ -112,7 +133,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """
         scope = self.agents.scope(agent)
         begin = Inputs(inputs, bindings or {}, goals, caller)
-        return self._processes.start(scope, begin, options or self._options, self.groups)
+        return self.processes.start(scope, begin, options or self._options, self.groups)
 
     async def run(
         self,
@@ -134,12 +155,20 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def process(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
-        return self._processes.find(process_id)
+        return self.processes.find(process_id)
 
-    @property
-    def processes(self) -> tuple[AgentProcess, ...]:
-        """The processes that are still remembered, oldest first."""
-        return self._processes.all()
+    def answer(
+        self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
+    ) -> AgentProcess:
+        """Answer a question of a process, and let it go on; without `question_id`, the only one that is open.
+
+        `response` is an object of the type that was asked for, or its JSON form; a boolean for a yes or no. `declined`
+        is the reason why a person says no instead. Raises `UnknownName`, `BadInput` (the question stays open) and
+        `AlreadyAnswered`: the first answer counts.
+        """
+        process = self.process(process_id)
+        self.processes.answer(process, question_id, response, declined)
+        return process
 
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
         """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
@@ -153,11 +182,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
-        return self._processes.audience.join(listener)
+        return self.processes.audience.join(listener)
 
     async def aclose(self) -> None:
         """Kill what runs and wait until it has ended."""
-        await self._processes.close()
+        await self.processes.close()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()

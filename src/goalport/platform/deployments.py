@@ -3,12 +3,12 @@
 Deploying is the only time at which a class is read. Nothing runs here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from goalport.domain import Agent, Goal, ProvidedInput, read_agent
+from goalport.domain import Agent, Goal, ProvidedInput, class_place, read_agent
 from goalport.errors import DeploymentError, UnknownName
-from goalport.process import SERVICE_TYPES, Scope
+from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
 
@@ -16,8 +16,11 @@ __all__ = ["Deployments"]
 class Deployments:
     """Agents and components by name, in the order in which they came."""
 
-    def __init__(self, platform: type, service: Callable[[type], object | None]) -> None:
+    def __init__(
+        self, platform: type, service: Callable[[type], object | None], resolvers: Sequence[ArgumentResolver] = ()
+    ) -> None:
         self._injected = SERVICE_TYPES | {platform}
+        self._resolvers = resolvers
         self._service = service
         self._agents: dict[str, Agent] = {}
         self._scopes: dict[str, Scope] = {}
@@ -35,12 +38,12 @@ class Deployments:
 
     def add(self, declared: object) -> Agent:
         """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then keeps nothing."""
-        agent = read_agent(declared, self._injected)
+        agent = read_agent(declared, self._injected, self._resolvers)
         twin = self._agents.get(agent.name)
         if twin is not None:
             raise DeploymentError(
-                f"Expected agents of different names, but {agent.source or 'an agent'} and"
-                f' {twin.source or "another"} are both called {agent.name!r}. Name one of them: @agent(name="…").'
+                f"Expected agents of different names, but {_place(agent)} and {_place(twin)} are both called"
+                f' {agent.name!r}. Name one of them: @agent(name="…").'
             )
         self._refuse_missing_services(agent)
         self._refuse_clashes(agent)
@@ -86,9 +89,14 @@ class Deployments:
                 )
         raise UnknownName("goal", name, [_published(goal) or goal.name for _, goal in self.goals])
 
-    def scope(self, agent: str | Agent) -> Scope:
-        """What is planned for an agent: its own actions and the components'. Built once. Raises `UnknownName`."""
-        agent = self.named(agent) if isinstance(agent, str) else agent
+    def scope(self, declared: object) -> Scope:
+        """What is planned for an agent, by name or as declared: its own actions and the components'. Built once.
+
+        Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
+        """
+        agent = (
+            self.named(declared) if isinstance(declared, str) else read_agent(declared, self._injected, self._resolvers)
+        )
         known = self._scopes.get(agent.name)
         if known is None or self._agents.get(agent.name) is not agent:
             known = Scope(agent, () if agent.opaque else self.components)
@@ -111,6 +119,11 @@ class Deployments:
                     f"{where} wants a provided {kind.__name__}, but the platform has no such service."
                     f" Give one: AgentPlatform(services=[…])."
                 )
+
+
+def _place(agent: Agent) -> str:
+    owners = (type(each.owner) for each in agent.actions if each.owner is not None)
+    return next(map(class_place, owners), agent.source or "an agent built by hand")
 
 
 def _provided(agent: Agent) -> Iterator[tuple[str, type]]:

@@ -1,39 +1,66 @@
 """Questions about plans that nobody has started yet: whether a goal can be reached, from what, and why not.
 
-Pure: conditions count as open, nothing is asked and nothing runs.
+Pure: nothing is asked and nothing runs. A condition counts as open where it could be asked at the start; where an
+object that it looks at is made on the way only, it counts as false, as it will when the plan is made.
 """
 
 from collections.abc import Sequence
 from typing import TypeGuard
 
 from goalport.blackboard import DEFAULT_BINDING
-from goalport.domain import Goal, fits
-from goalport.plan import Available, Explanation, Fact, LastResult, Problem, WorldState, explain
-from goalport.process import Scope
+from goalport.domain import Goal, Input, PlannerType, fits
+from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain
+from goalport.process import PLANNING_SECONDS, Scope
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["foresee", "starting_types"]
+__all__ = ["foresee", "inputs_of", "starting_types", "unmade"]
 
 
 def foresee(scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver) -> Explanation:
     """How the goal would be reached from objects of the given types, or why it would not."""
     facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
     facts |= {each for each in scope.groups if groups.unmet(each) is None}
-    start = WorldState(facts, scope.questions, frozenset())
-    return explain(Problem(scope.system, start, (scope.plan_goals[goal.name],)))
+    start = WorldState(facts, frozenset(each for each in scope.questions if _can_be_asked(scope, each, given)))
+    return explain(Problem(scope.system, start, (scope.plan_goals[goal.name],), deadline=PLANNING_SECONDS))
 
 
 def starting_types(scope: Scope, goal: Goal, groups: ToolGroupResolver) -> tuple[object, ...]:
     """The types from which a goal can be started: declared, else what its plan needs and no action makes."""
     if goal.export.starting_input_types:
         return tuple(goal.export.starting_input_types)
-    made = {fact for operator in scope.system.operators for fact, value in operator.effects.items() if value}
-    leaves = [fact for fact in scope.facts if _unnamed(fact) and fact not in made]
-    found = foresee(scope, goal, [fact.type for fact in leaves], groups)
+    leaves = unmade(scope)
+    found = foresee(scope, goal, leaves, groups)
     if found.plan is None:
         return ()
     needed = {fact for step in found.plan.steps for fact, value in step.requires.items() if value}
-    return tuple(dict.fromkeys(fact.type for fact in leaves if fact in needed))
+    return tuple(kind for kind in leaves if Available(kind) in needed)
+
+
+def inputs_of(scope: Scope) -> tuple[object, ...]:
+    """The types that a process may begin with: those that its goals name, and what no action makes.
+
+    Where each goal names its own, nothing else is an input.
+    """
+    goals = scope.goals.values()
+    declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
+    if goals and all(goal.export.starting_input_types for goal in goals):
+        return tuple(declared)
+    return tuple(declared | dict.fromkeys(unmade(scope)))
+
+
+def unmade(scope: Scope) -> tuple[object, ...]:
+    """The types that some action needs and none makes."""
+    made = {fact for operator in scope.system.operators for fact, value in operator.effects.items() if value}
+    return tuple(dict.fromkeys(fact.type for fact in scope.facts if _unnamed(fact) and fact not in made))
+
+
+def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> bool:
+    # Who takes one step at a time asks on the way.
+    if scope.agent.planner is PlannerType.UTILITY:
+        return True
+    parameters = scope.conditions[question.condition].parameters
+    needed = [each for each in parameters if isinstance(each, Input) and each.required]
+    return all(any(related(kind, each.type) for kind in given) for each in needed)
 
 
 def _unnamed(fact: Fact) -> TypeGuard[Available]:

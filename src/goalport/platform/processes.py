@@ -1,8 +1,11 @@
 """The processes of a platform: each in a task of its own, found again by id, told of, and ended together."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from logging import getLogger
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
@@ -11,17 +14,26 @@ from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import objects_of
 from goalport.errors import UnknownName
 from goalport.events import ProcessCreated
+from goalport.observe import PlanListener
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
     Audience,
+    ContextRepository,
     ProcessOptions,
+    ProcessStatus,
     Scope,
     Surroundings,
+    answer,
+    asking,
+    decline,
     drive,
     new_id,
+    pruned,
 )
 from goalport.tools import ToolGroupResolver
+
+_log = getLogger(__name__)
 
 __all__ = ["Inputs", "Processes"]
 
@@ -34,65 +46,160 @@ class Inputs:
     bindings: Mapping[str, object] = field(default_factory=dict[str, object])
     goals: Sequence[str] | None = None
     caller: Caller = ANONYMOUS
+    parent: AgentProcess | None = None
+
+
+class Limiters:
+    """How many worker threads may be busy at once, for each event loop.
+
+    A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
+    """
+
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
+        self._known: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
+
+    def here(self) -> CapacityLimiter:
+        """The limiter of the running event loop."""
+        loop = asyncio.get_running_loop()
+        known = self._known.get(loop)
+        if known is None:
+            known = self._known[loop] = CapacityLimiter(self._max_threads)
+        return known
 
 
 class Processes:
     """Every process that this platform runs or still remembers."""
 
     def __init__(
-        self, repository: AgentProcessRepository, max_threads: int, service: Callable[[type], object | None]
+        self,
+        repository: AgentProcessRepository,
+        contexts: ContextRepository,
+        max_threads: int,
+        service: Callable[[type], object | None],
+        scope_of: Callable[[object], Scope],
     ) -> None:
         self._repository = repository
-        self._max_threads = max_threads
+        self._contexts = contexts
+        self._limiters = Limiters(max_threads)
         self._service = service
-        self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
+        self._scope_of = scope_of
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self.audience = Audience()
         """Those who hear every event of the platform and of what it runs."""
 
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
-        loop = asyncio.get_running_loop()
-        surroundings = Surroundings(self._limiter(loop), groups, self._service)
-        process = AgentProcess(new_id(), scope, options, inputs.caller, surroundings)
+        limiter = self._limiters.here()
+        surroundings = Surroundings(limiter, groups, self._service, self._start_child)
+        process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
+        if inputs.parent is not None:
+            process.parent = inputs.parent
+            inputs.parent.children.append(process)
         process.goals = _chosen(scope, inputs.goals)
-        process.subscribe(self.audience)
+        process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
         if process.audience.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
+        if options.verbosity.show_planning and inputs.parent is None:
+            process.subscribe(PlanListener())
+        self._remember(process)
         _put(process, inputs)
+        if options.prune:
+            process.scope = pruned(process)
         self._repository.save(process)
-        task = loop.create_task(drive(process), name=process.id)
-        self._running[task] = process
-        task.add_done_callback(self._ended)
+        self._drive(process)
         return process
+
+    def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
+        """Settle a question of a process, or of one that it started, and let what waited for it go on."""
+        asker, question = asking(process, question_id)
+        if declined:
+            decline(asker, question, declined)
+        else:
+            answer(asker, question, response)
+        self.resume(asker)
+
+    def _start_child(self, parent: AgentProcess, agent: object, kind: type, inputs: Sequence[object]) -> AgentProcess:
+        scope = self._scope_of(agent)
+        goals = [goal.name for goal in scope.goals.values() if goal.output == kind or _gives(goal.output, kind)]
+        options = replace(parent.options, blackboard=parent.blackboard, listeners=(), planner=None)
+        begin = Inputs(inputs, {}, goals or None, parent.caller, parent)
+        return self.start(scope, begin, options, parent.surroundings.groups)
 
     def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
         found = self._repository.find(process_id)
         if found is None:
-            raise UnknownName("process", process_id, (each.id for each in self.all()))
+            raise UnknownName("process", process_id, (each.id for each in self))
         return found
 
-    def all(self) -> tuple[AgentProcess, ...]:
+    def __iter__(self) -> Iterator[AgentProcess]:
         """The processes that are still remembered, oldest first."""
-        return self._repository.all()
+        return iter(self._repository.all())
+
+    def __len__(self) -> int:
+        return len(self._repository.all())
+
+    def __getitem__(self, index: int) -> AgentProcess:
+        return self._repository.all()[index]
 
     async def close(self) -> None:
-        """Kill what runs and wait until it has ended; what runs on another event loop ends soon after."""
+        """Kill what runs or waits, and wait until it has ended; what runs on another event loop ends soon after."""
         here, running = asyncio.get_running_loop(), dict(self._running)
-        for process in running.values():
-            process.kill("The platform was closed.")
+        for process in [*running.values(), *self]:
+            if not process.status.ended:
+                process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
 
-    def _limiter(self, loop: asyncio.AbstractEventLoop) -> CapacityLimiter:
-        # A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
-        known = self._limiters.get(loop)
-        if known is None:
-            known = self._limiters[loop] = CapacityLimiter(self._max_threads)
-        return known
+    def _remember(self, process: AgentProcess) -> None:
+        wanted = process.options.context_id
+        context = self._contexts.find(wanted) if wanted else None
+        if context is not None:
+            context.populate(process.blackboard)
+        elif wanted:
+            _log.warning("There is no context %r: process %s begins without it.", wanted, process.id)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._repository.save(self._running.pop(task))
+    def resume(self, process: AgentProcess, *objects: object) -> None:
+        """Let a process that waits, or is stuck, go on, with more objects on its blackboard; no other is touched."""
+        if process.status in (ProcessStatus.WAITING, ProcessStatus.STUCK):
+            for value in objects:
+                process.blackboard.add(value)
+            process.resume()
+            self._drive(process)
+
+    def _drive(self, process: AgentProcess) -> None:
+        task = asyncio.get_running_loop().create_task(drive(process), name=process.id)
+        self._running[task] = process
+        task.add_done_callback(self._rested)
+
+    def _rested(self, task: "asyncio.Task[None]") -> None:
+        """A process has ended, or waits."""
+        process = self._running.pop(task)
+        self._repository.save(process)
+        if process.status is ProcessStatus.WAITING:
+            self._wake_at_expiry(process)
+        elif process.parent is not None and _unpark(process.parent, process):
+            self.resume(process.parent)
+
+    def _wake_at_expiry(self, process: AgentProcess) -> None:
+        times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
+        if times:
+            delay = max(min(times) - time.time(), 0)
+            asyncio.get_running_loop().call_later(delay, self._expire, process)
+
+    def _expire(self, process: AgentProcess) -> None:
+        now = datetime.now(UTC)
+        for question in process.questions.open:
+            if question.expires_at is not None and question.expires_at <= now:
+                decline(process, question, "Nobody answered in time.", "expired")
+        self.resume(process)
+
+
+def _labels(scope: Scope, options: ProcessOptions) -> Iterator[str]:
+    if options.agent_name_in_id:
+        yield scope.agent.name
+    if options.version_in_id:
+        yield scope.agent.version
 
 
 def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
@@ -110,3 +217,16 @@ def _put(process: AgentProcess, inputs: Inputs) -> None:
             process.blackboard.add(each)
     for name, value in inputs.bindings.items():
         process.blackboard.bind(name, value)
+
+
+def _gives(output: object, kind: type) -> bool:
+    return isinstance(output, type) and issubclass(output, kind)
+
+
+def _unpark(process: AgentProcess, child: AgentProcess) -> bool:
+    """Let the actions run again that waited for a process of their own; whether there were any."""
+    parked = process.progress.parked
+    waiting = [action for action, each in parked.items() if each is child]
+    for action in waiting:
+        del parked[action]
+    return bool(waiting)

@@ -1,37 +1,78 @@
 """Running an agent: the tick, one action at a time, budgets and ends. Floor 5."""
 
-from goalport.process.agent_process import ActionInvocation, AgentProcess, Surroundings
-from goalport.process.arguments import SERVICE_TYPES
+from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure, Surroundings
+from goalport.process.answering import answer, asking, decline
+from goalport.process.arguments import SERVICE_TYPES, ArgumentResolver
 from goalport.process.audience import Audience
-from goalport.process.context import ActionContext, OperationContext
+from goalport.process.context import ActionContext, OperationContext, run_subagent
+from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
+from goalport.process.early_termination import (
+    EarlyTermination,
+    FirstOf,
+    MaxActions,
+    MaxCost,
+    MaxTokens,
+    OnStuck,
+    Underway,
+)
 from goalport.process.names import new_id
-from goalport.process.options import Budget, ProcessOptions, Usage
-from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated
+from goalport.process.options import Budget, Delay, ProcessOptions, Schedule, Verbosity
+from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
+from goalport.process.pruning import pruned
+from goalport.process.questions import Question
 from goalport.process.repository import AgentProcessRepository, InMemoryProcessRepository
 from goalport.process.scope import Scope
-from goalport.process.tick import drive
+from goalport.process.stuck import StuckCode, StuckHandler, StuckResult
+from goalport.process.tick import PLANNING_SECONDS, drive
+from goalport.process.usage import Usage
 
 __all__ = [
+    "PLANNING_SECONDS",
     "SERVICE_TYPES",
     "ActionContext",
     "ActionInvocation",
     "AgentProcess",
     "AgentProcessRepository",
+    "ArgumentResolver",
     "Audience",
     "Budget",
     "Completed",
+    "Context",
+    "ContextRepository",
+    "Delay",
+    "EarlyTermination",
     "Failed",
+    "Failure",
+    "FirstOf",
+    "InMemoryContextRepository",
     "InMemoryProcessRepository",
     "Killed",
+    "MaxActions",
+    "MaxCost",
+    "MaxTokens",
+    "OnStuck",
     "OperationContext",
     "Outcome",
     "ProcessOptions",
     "ProcessStatus",
+    "Question",
+    "Schedule",
     "Scope",
     "Stuck",
+    "StuckCode",
+    "StuckHandler",
+    "StuckResult",
     "Surroundings",
     "Terminated",
+    "Underway",
     "Usage",
+    "Verbosity",
+    "Waiting",
+    "answer",
+    "asking",
+    "decline",
     "drive",
     "new_id",
+    "pruned",
+    "run_subagent",
 ]

@@ -5,7 +5,7 @@ it, watches from outside: a watcher that goes away leaves the process as it is.
 """
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,17 +18,21 @@ from anyio import CapacityLimiter
 from goalport.blackboard import Blackboard, matcher
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, type_name
-from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated
+from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.process.audience import Audience
-from goalport.process.options import ProcessOptions, Usage
-from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated
+from goalport.process.options import ProcessOptions
+from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
+from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
+from goalport.process.usage import Usage
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["ActionInvocation", "AgentProcess", "Surroundings"]
+__all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
 
 T = TypeVar("T")
+_RESTING = (ProcessStatus.WAITING, ProcessStatus.STUCK)
+"""How a process stands that nothing runs in, but that may go on."""
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
 
@@ -40,8 +44,18 @@ class ActionInvocation:
     started_at: datetime
     seconds: float
     status: str
-    """succeeded, declined or failed."""
+    """succeeded, declined, failed, replanned or terminated."""
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong last in a process, whether or not another way was found."""
+
+    reason: str
+    action: str = ""
+    """The name of the action that failed; empty when the process itself could not go on."""
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,8 @@ class Surroundings:
     groups: ToolGroupResolver
     service: Callable[[type], object | None]
     """The platform's service of a type, or None."""
+    start_child: "Callable[[AgentProcess, object, type, Sequence[object]], AgentProcess]"
+    """Starts a process for an action: of which process, of which agent, for a result of which type, from what."""
 
 
 @dataclass(slots=True)
@@ -62,11 +78,19 @@ class Progress:
     has_run: set[str] = field(default_factory=set[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """Actions that failed for good, and how."""
+    skipped: set[str] = field(default_factory=set[str])
+    """Actions that asked for another plan: the next one does without them."""
+    impasses: list[tuple[int, object]] = field(default_factory=list[tuple[int, object]])
+    """How things stood each time when it was stuck, and how many actions had run."""
+    paced: int = -1
+    """How many actions had run when it last asked whether to pause."""
     results: dict[str, object] = field(default_factory=dict[str, object])
     """What each action returned last."""
     history: list[ActionInvocation] = field(default_factory=list[ActionInvocation])
-    plan: tuple[str, ...] = ()
-    goal: Goal | None = None
+    parked: "dict[str, AgentProcess]" = field(default_factory=dict[str, "AgentProcess"])
+    """Actions that wait for a process of their own, which waits for a person."""
+    journal: "dict[str, AgentProcess]" = field(default_factory=dict[str, "AgentProcess"])
+    """The processes that actions have started, by action and number, so that none is started twice."""
 
 
 class AgentProcess:
@@ -76,7 +100,9 @@ class AgentProcess:
         self, process_id: str, scope: Scope, options: ProcessOptions, caller: Caller, surroundings: Surroundings
     ) -> None:
         self.id = process_id
-        self.parent_id: str | None = None
+        self.parent: AgentProcess | None = None
+        """The process whose action started this one."""
+        self.children: list[AgentProcess] = []
         self.scope = scope
         self.agent: Agent = scope.agent
         """The agent that runs, with what components lend it."""
@@ -89,9 +115,16 @@ class AgentProcess:
         self.audience.settle_here()
         self.blackboard = (options.blackboard or Blackboard()).spawn(self.audience.teller_of_bindings(process_id))
         self.progress = Progress()
+        self.questions = Questions(process_id)
+        self.goal: Goal | None = None
+        """The goal that is being pursued."""
+        self.plan: tuple[str, ...] = ()
+        """The names of the actions still to run, as planned last."""
         self.usage = Usage()
         self.status = ProcessStatus.NOT_STARTED
         self.outcome: Outcome | None = None
+        self.failure: Failure | None = None
+        """What went wrong last, whether or not another way was found."""
         self.created_at = datetime.now(UTC)
         self.finished_at: datetime | None = None
         self.end_requested: Outcome | None = None
@@ -99,19 +132,9 @@ class AgentProcess:
         self._settled = asyncio.Event()
 
     @property
-    def goal(self) -> Goal | None:
-        """The goal that is being pursued."""
-        return self.progress.goal
-
-    @property
     def history(self) -> tuple[ActionInvocation, ...]:
         """The actions that ran, in order."""
         return tuple(self.progress.history)
-
-    @property
-    def plan(self) -> tuple[str, ...]:
-        """The names of the actions still to run, as planned last."""
-        return self.progress.plan
 
     @staticmethod
     def current() -> "AgentProcess | None":
@@ -120,20 +143,33 @@ class AgentProcess:
 
     async def wait(self) -> Outcome:
         """How the process ended, as soon as it has. Cancelling the wait leaves the process as it is."""
-        await self._settled.wait()
-        assert self.outcome is not None
+        while self.outcome is None:
+            await self._settled.wait()
         return self.outcome
 
     def kill(self, reason: str = "It was killed.") -> None:
-        """End the process now: the running action is cancelled. From any thread; of no effect on one that has ended."""
-        if self.outcome is None and not isinstance(self.end_requested, Killed):
+        """End the process and those it started now: running actions are cancelled. From any thread.
+
+        Of no effect on what has ended.
+        """
+        for child in self.children:
+            child.kill(reason)
+        if self.status in _RESTING:
+            self.settle(Killed(reason))
+        elif not self.status.ended and not isinstance(self.end_requested, Killed):
             self.end_requested = Killed(reason)
             self.audience.on_loop(self._cancel_scope.cancel)
 
     def terminate(self, reason: str = "It was terminated.") -> None:
         """End the process after the action that is running now."""
-        if self.outcome is None and self.end_requested is None:
+        for child in self.children:
+            child.terminate(reason)
+        if self.status in _RESTING:
+            self.settle(Terminated(reason))
+        elif not self.status.ended and self.end_requested is None:
             self.end_requested = Terminated(reason)
+            if self.status is ProcessStatus.PAUSED:
+                self._cancel_scope.cancel()
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
@@ -164,6 +200,20 @@ class AgentProcess:
     def spend(self, usage: Usage) -> None:
         """Add to what the process has cost; the budget is checked before the next action."""
         self.usage += usage
+        if self.parent is not None:
+            self.parent.spend(usage)
+
+    @property
+    def open_questions(self) -> tuple[Question, ...]:
+        """What people have to answer, here and in the processes that its actions started."""
+        return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
+
+    def resume(self) -> None:
+        """Make ready to be driven on, after it had to wait or was stuck."""
+        self.outcome, self.finished_at, self.end_requested = None, None, None
+        self.status = ProcessStatus.RUNNING
+        self._cancel_scope = anyio.CancelScope()
+        self._settled = asyncio.Event()
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -183,7 +233,9 @@ class AgentProcess:
     def settle(self, outcome: Outcome) -> None:
         """Note how the process ended, and tell whoever waits."""
         self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
-        self.progress.plan = ()
+        self.plan = ()
+        if isinstance(outcome, Failed) and self.failure is None:
+            self.failure = Failure(outcome.reason)
         if self.audience.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self._settled.set()
@@ -201,5 +253,7 @@ def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:
             return ProcessTerminated(process_id, reason)
         case Killed(reason):
             return ProcessKilled(process_id, reason)
+        case Waiting():
+            return ProcessWaiting(process_id, outcome.reason)
         case Completed():
             return ProcessEnded(process_id, "The goal was reached, but its output is of another type.")

@@ -1,22 +1,32 @@
 """Filling the parameters of a function: domain objects from the blackboard, services from the process and platform."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, cast
-
-import anyio.to_thread
+import inspect
+from collections.abc import Iterable
+from typing import Protocol, cast, runtime_checkable
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
-from goalport.domain import Injected, Input, Parameter, ProvidedInput, type_name
-from goalport.errors import DeploymentError, NonRetryable
+from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, type_name
+from goalport.errors import DeploymentError
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext
 
-__all__ = ["SERVICE_TYPES", "call", "fill", "missing"]
+__all__ = ["SERVICE_TYPES", "ArgumentResolver", "fill", "missing"]
 
 SERVICE_TYPES: frozenset[type] = frozenset({ActionContext, OperationContext, Blackboard, AgentProcess})
 """The types of this room that are injected instead of looked for on the blackboard."""
+
+
+@runtime_checkable
+class ArgumentResolver(Resolver, Protocol):
+    """Fills parameters of its own choice, which are never preconditions.
+
+    It is given to the platform among its services. Several are asked in order, before goalport's own ways; the
+    blackboard comes last.
+    """
+
+    def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
+        """The argument for a parameter that it supports, each time when an action, condition or cost is called."""
+        ...
 
 
 def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str]:
@@ -30,37 +40,6 @@ def fill(parameters: Iterable[Parameter], owner: object, context: ActionContext)
     return {each.name: _argument(each, owner, context) for each in parameters}
 
 
-async def call(function: Callable[..., object], arguments: Mapping[str, object], context: ActionContext) -> object:
-    """Call a user's function: awaited when it is async, else in a worker thread of the platform.
-
-    When the wait is cancelled, an async function is cancelled with it; one in a thread is abandoned and may notice by
-    `context.cancelled`.
-    """
-    try:
-        return await _called(partial(function, **arguments), context, is_async=_is_async(function))
-    except asyncio.CancelledError:
-        context.abandon()
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise NonRetryable("Something that it waited for was cancelled. Catch that where it is awaited.") from None
-    except SystemExit as exit_:
-        raise NonRetryable(f"It tried to exit the program ({exit_}). Raise an error instead.") from None
-
-
-async def _called(function: Callable[[], object], context: ActionContext, *, is_async: bool) -> object:
-    if is_async:
-        return await cast("Any", function())
-    limiter = context.process.surroundings.limiter
-    result = await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
-    return await cast("Any", result) if hasattr(result, "__await__") else result
-
-
-def _is_async(function: Callable[..., object]) -> bool:
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and bool(code.co_flags & 0x80)
-
-
 def _argument(parameter: Parameter, owner: object, context: ActionContext) -> object:
     match parameter:
         case Input():
@@ -70,6 +49,9 @@ def _argument(parameter: Parameter, owner: object, context: ActionContext) -> ob
             return _service(kind, context)
         case ProvidedInput():
             return _provided(parameter, owner, context)
+        case Resolved(_, declared, resolver):
+            assert isinstance(resolver, ArgumentResolver)
+            return resolver.resolve(declared, context)
 
 
 def _find(each: Input, blackboard: Blackboard) -> object | None:

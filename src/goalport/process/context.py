@@ -3,20 +3,44 @@
 A context belongs to one attempt of one action. Once the attempt has been abandoned it refuses to touch the process.
 """
 
-from collections.abc import Iterable
-from typing import TypeVar
+from asyncio import CancelledError, current_task
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TypeVar, cast
+
+from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class, to_thread
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
-from goalport.errors import NonRetryable, UnknownName
+from goalport.errors import GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
 from goalport.process.agent_process import AgentProcess
-from goalport.process.options import Usage
+from goalport.process.outcome import Completed, Waiting
+from goalport.process.usage import Usage
 from goalport.tools import Tool
 
-__all__ = ["ActionContext", "OperationContext"]
+__all__ = ["ActionContext", "OperationContext", "Parked", "run_subagent"]
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741 - an item
+R = TypeVar("R")
+_DEEPEST = 20
+"""How many processes may be started within one another; what goes deeper starts itself."""
+_current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
+
+
+class Parked(BaseException):
+    """An action cannot go on until a person has answered a process that it started.
+
+    No failure, and no `Exception`: no user's code may swallow it.
+    """
+
+    def __init__(self, child: AgentProcess) -> None:
+        super().__init__(child.id)
+        self.child = child
 
 
 class OperationContext:
@@ -75,9 +99,29 @@ class OperationContext:
         """Count a model's cost (in US dollars) and tokens towards the process's budget."""
         self.process.spend(Usage(cost=cost, input_tokens=input_tokens, output_tokens=output_tokens))
 
-    def abandon(self) -> None:
-        """Nobody waits for this attempt any more."""
-        self._abandoned = True
+    async def call(self, function: Callable[..., object], /, **arguments: object) -> object:
+        """Call a function as goalport calls actions: awaited when it is async, else in a worker thread of the platform.
+
+        When the wait is cancelled, an async function is cancelled with it; one in a thread is abandoned, and may notice
+        by `cancelled`.
+        """
+        try:
+            return await self._called(partial(function, **arguments), is_async=iscoroutinefunction(function))
+        except CancelledError:
+            self._abandoned = True
+            task = current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise NonRetryable("Something that it waited for was cancelled. Catch that where it is awaited.") from None
+        except SystemExit as exit_:
+            raise NonRetryable(f"It tried to exit the program ({exit_}). Raise an error instead.") from None
+
+    async def _called(self, function: Callable[[], object], *, is_async: bool) -> object:
+        if is_async:
+            return await cast("Awaitable[object]", function())
+        limiter = self.process.surroundings.limiter
+        result = await to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
+        return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
 
     def _refuse_when_abandoned(self) -> None:
         if self.cancelled:
@@ -87,9 +131,102 @@ class OperationContext:
 
 
 class ActionContext(OperationContext):
-    """The context of an action."""
+    """The context of an action: it can start processes of its own, and work through many items at once."""
+
+    def __init__(self, process: AgentProcess, tools: Iterable[Tool] = (), action: str = "") -> None:
+        super().__init__(process, tools)
+        self._action = action
+        self._started = 0
 
     @property
     def key(self) -> str:
         """The same for each attempt of this action in this process: what makes an outside effect happen once."""
         return f"{self.process.id}:{len(self.process.history)}"
+
+    @staticmethod
+    def current() -> "ActionContext":
+        """The context of the action that the calling code runs in. Raises `GoalportError` outside of one."""
+        found = _current.get()
+        if found is None:
+            raise GoalportError("Expected to be called from an action, but none is running here. Call it in an action.")
+        return found
+
+    @contextmanager
+    def active(self) -> Generator[None]:
+        """The time in which this is the current context."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
+        """Run another agent on a copy of this blackboard, and return its result of type `kind`.
+
+        `agent` is a name, an instance or an `Agent`; `inputs` are added to the copy. Nothing but the result comes back.
+        When a person has to be asked, the action is parked: it begins again once there is an answer, and finds what it
+        had started. Raises `ProcessEnded`, by its kind, when there is no result.
+        """
+        self._started += 1
+        entry = f"{self._action}:{self._started}"
+        journal = self.process.progress.journal
+        child = journal.get(entry)
+        if child is None:
+            _refuse_depth(self.process)
+            child = journal[entry] = self.process.surroundings.start_child(self.process, agent, kind, inputs)
+        try:
+            outcome = await child.wait()
+        except get_cancelled_exc_class():
+            child.kill("What it was started for was cancelled.")
+            raise
+        if isinstance(outcome, Waiting):
+            raise Parked(child)
+        if not isinstance(outcome, Completed):
+            del journal[entry]
+        return child.result_of_type(kind)
+
+    async def parallel_map(
+        self, items: Iterable[I], function: Callable[[I], Awaitable[R] | R], *, max_concurrency: int = 8
+    ) -> list[R]:
+        """The results of a function for every item, in their order, several at a time; `def` runs in threads.
+
+        The first failure cancels the rest and is raised.
+        """
+        given = list(items)
+        results: dict[int, R] = {}
+        limiter = CapacityLimiter(max_concurrency)
+
+        async def one(index: int) -> None:
+            async with limiter:
+                results[index] = cast("R", await self.call(partial(function, given[index])))
+
+        try:
+            async with create_task_group() as tasks:
+                for index in range(len(given)):
+                    tasks.start_soon(one, index)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        return [results[index] for index in range(len(given))]
+
+
+async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
+    """Run another agent for the action that is running; what `ActionContext.as_sub_process` does, without a context."""
+    return await ActionContext.current().as_sub_process(kind, agent, *inputs)
+
+
+def _refuse_depth(process: AgentProcess) -> None:
+    line = [process]
+    while line[-1].parent is not None:
+        line.append(line[-1].parent)
+    if len(line) >= _DEEPEST:
+        names = " → ".join(each.agent.name for each in reversed(line[-4:]))
+        raise NonRetryable(f"Processes start one another more than {_DEEPEST} deep: {names}. Find the circle.")
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure that counts: waiting for a person before all others."""
+    parked, rest = group.split(Parked)
+    found: BaseException = parked or rest or group
+    while isinstance(found, BaseExceptionGroup):
+        found = cast("BaseExceptionGroup[BaseException]", found).exceptions[0]
+    return found

@@ -1,25 +1,37 @@
 """Running one action of a process: arguments, attempts and waits, and what its result does to the blackboard."""
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
-from typing import Literal, cast
+from typing import cast
 
 import anyio
 
 from goalport.blackboard import matcher
-from goalport.domain import Action, SomeOf, objects_of, type_name
-from goalport.errors import BadInput, NonRetryable
-from goalport.events import ActionFinished, ActionRetried, ActionStarted
-from goalport.process.agent_process import ActionInvocation, AgentProcess
-from goalport.process.arguments import call, fill
-from goalport.process.context import ActionContext
+from goalport.domain import Action, SomeOf, WaitFor, is_state, objects_of, type_name
+from goalport.errors import BadInput, NonRetryable, ProcessEnded, ReplanRequested, Signal
+from goalport.events import (
+    ActionFinished,
+    ActionRetried,
+    ActionStarted,
+    ActionStatus,
+    PlanRejected,
+    QuestionAsked,
+    StateEntered,
+)
+from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure
+from goalport.process.arguments import fill
+from goalport.process.context import ActionContext, Parked
 from goalport.process.outcome import Failed
-from goalport.tools import Tool
+from goalport.tools import Tool, ToolResult
 
-__all__ = ["invoke"]
+__all__ = ["in_words", "invoke", "take"]
 
 _log = getLogger(__name__)
+_HALF = 300
+"""Characters of a failure's beginning, and of its end, that are told."""
 
 
 async def invoke(process: AgentProcess, action: Action) -> Failed | None:
@@ -31,39 +43,88 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     if process.audience.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
-    result, error = await _result_or_error(process, action)
+    try:
+        end = await _end(process, action)
+    except Parked as parked:
+        process.progress.parked[action.name] = parked.child
+        return None
+    _forget(process, action)
     seconds = time.perf_counter() - start
-    status: Literal["succeeded", "declined", "failed"] = (
-        "failed" if error else "declined" if _declined(action, result) else "succeeded"
-    )
-    words = None if error is None else in_words(error)
-    process.progress.history.append(ActionInvocation(action.name, started_at, seconds, status, words))
-    if error is None:
-        _take(process, action, result)
-    else:
-        process.progress.left_out[action.name] = words or ""
+    process.progress.history.append(ActionInvocation(action.name, started_at, seconds, end.status, end.words))
+    _note(process, action, end)
     if process.audience.attentive:
-        process.emit(ActionFinished(action.name, number, planned, status, seconds, words, process_id=process.id))
-    return Failed(str(error), caller_mistake=True) if isinstance(error, BadInput) else None
+        told = ActionFinished(action.name, number, planned, end.status, seconds, end.words, process_id=process.id)
+        process.emit(told)
+    return Failed(str(end.error), caller_mistake=True) if isinstance(end.error, BadInput) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What came of an action."""
+
+    status: ActionStatus
+    result: object = None
+    error: Exception | None = None
+
+    @property
+    def words(self) -> str | None:
+        if self.error is None:
+            return None
+        return self.error.reason if isinstance(self.error, Signal) else in_words(self.error)
+
+
+async def _end(process: AgentProcess, action: Action) -> _End:
+    try:
+        result = _as_declared(action, await _attempt(process, action))
+    except Signal as signal:
+        return _End("replanned" if isinstance(signal, ReplanRequested) else "terminated", error=signal)
+    except Exception as failure:
+        _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
+        return _End("failed", error=failure)
+    result = None if _is_empty(result) else result
+    return _End("declined" if _declined(action, result) else "succeeded", result)
+
+
+def _note(process: AgentProcess, action: Action, end: _End) -> None:
+    match end.error:
+        case None:
+            _take(process, action, end.result)
+        case ReplanRequested():
+            _reject(process, action, end.error)
+        case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
+            # Having run is all that such a goal wants, and this must not pass for it.
+            process.progress.left_out[action.name] = f"{action.name} ended early: {reason}"
+        case Signal():
+            take(process, action, None)
+        case _:
+            process.progress.left_out[action.name] = f"{action.name} failed: {end.words}"
+            process.failure = Failure(end.words or "", action.name)
+
+
+def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> None:
+    """Do what a request for another plan wants, and leave its action out of the next one."""
+    for value in wanted.objects:
+        process.blackboard.add(value)
+    for name, value in wanted.update.items():
+        process.blackboard.bind(name, value)
+    process.progress.skipped.add(action.name)
+    process.emit(PlanRejected(action.name, wanted.reason, process_id=process.id))
+
+
+def _forget(process: AgentProcess, action: Action) -> None:
+    """An action that is over starts its processes anew when it runs again."""
+    for entry in [each for each in process.progress.journal if each.rpartition(":")[0] == action.name]:
+        del process.progress.journal[entry]
 
 
 def in_words(error: BaseException) -> str:
-    """A failure in one line, without a traceback and of bounded length."""
+    """A failure in one line, without a traceback and of bounded length: its beginning and its end."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(map(in_words, cast("BaseExceptionGroup[BaseException]", error).exceptions))[:500]
-    text = " ".join(str(error).split())
+        return "; ".join(map(in_words, cast("BaseExceptionGroup[BaseException]", error).exceptions))[: 2 * _HALF]
+    text = " ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split())
     name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:500]
-
-
-async def _result_or_error(process: AgentProcess, action: Action) -> tuple[object, Exception | None]:
-    # Caught apart: an error keeps the frame that caught it, and kept by that frame both would wait for the collector.
-    try:
-        result = _as_declared(action, await _attempt(process, action))
-    except Exception as error:
-        _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
-        return None, error
-    return None if _is_empty(result) else result, None
+    words = f"{name}: {text}" if text else name
+    return words if len(words) <= 2 * _HALF else f"{words[:_HALF]} … {words[-_HALF:]}"
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:
@@ -72,7 +133,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
         try:
             return await _once(process, action)
         except Exception as error:
-            if not policy.retries(error):
+            if isinstance(error, Signal) or not policy.retries(error):
                 raise
             process.emit(ActionRetried(action.name, attempt, delay, in_words(error), process_id=process.id))
             await anyio.sleep(delay)
@@ -80,9 +141,10 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 
 
 async def _once(process: AgentProcess, action: Action) -> object:
-    context = ActionContext(process, _tools(process, action))
+    context = ActionContext(process, _tools(process, action), action.name)
     process.blackboard.stated.clear()
-    return await call(action.function, fill(action.parameters, action.owner, context), context)
+    with context.active():
+        return await context.call(action.function, **fill(action.parameters, action.owner, context))
 
 
 def _tools(process: AgentProcess, action: Action) -> list[Tool]:
@@ -96,13 +158,41 @@ def _tools(process: AgentProcess, action: Action) -> list[Tool]:
             )
         else:
             found.extend(group.tools)
-    return found
+    seconds = process.options.tool_delay
+    return [_slowed(each, seconds) for each in found] if seconds > 0 else found
+
+
+def _slowed(tool: Tool, seconds: float) -> Tool:
+    async def after_a_pause(arguments: Mapping[str, object]) -> ToolResult:
+        await anyio.sleep(seconds)
+        return await tool.handler(arguments)
+
+    return replace(tool, handler=after_a_pause)
+
+
+def _enter(process: AgentProcess, entered: object) -> None:
+    """Hide the states that were open; one that leads to itself stays as it is."""
+    left = [each for each in process.blackboard.objects if is_state(type(each)) and each is not entered]
+    for each in left:
+        process.blackboard.hide(each)
+    if process.audience.attentive:
+        names = tuple(type(each).__name__ for each in left)
+        process.emit(StateEntered(type(entered).__name__, names, process_id=process.id))
+
+
+def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
+    """Note a question; the process goes on with what does not need the answer."""
+    question = process.questions.ask(action.name, wait)
+    process.blackboard.last_result = None
+    process.emit(QuestionAsked(question.id, action.name, question.message, process_id=process.id))
 
 
 def _as_declared(action: Action, result: object) -> object:
     declared = action.outputs.type
     if result is None or (declared is not None and matcher(declared)(result)):
         return result
+    if action.outputs.may_wait and isinstance(result, WaitFor):
+        return cast("object", result)
     raise NonRetryable(
         f"{action.origin} declares that it returns {type_name(declared)}, but it returned a {type(result).__name__}."
         f" Correct the annotation or the return value."
@@ -118,11 +208,21 @@ def _declined(action: Action, result: object) -> bool:
 
 
 def _take(process: AgentProcess, action: Action, result: object) -> None:
+    if isinstance(result, WaitFor):
+        ask(process, action, cast("WaitFor[object]", result))
+    else:
+        take(process, action, result)
+
+
+def take(process: AgentProcess, action: Action, result: object) -> None:
+    """Note that an action has run, and put what it gave on the blackboard."""
     progress, blackboard = process.progress, process.blackboard
     progress.has_run.add(action.name)
     progress.results[action.name] = result
     if not _declined(action, result):
         _keep_promises(process, action)
+    if is_state(type(result)):
+        _enter(process, result)
     if result is None:
         blackboard.last_result = None
         return

@@ -1,5 +1,6 @@
 """Ids of processes: easy to say and to tell apart, and too long to guess."""
 
+import re
 import secrets
 
 __all__ = ["new_id"]
@@ -14,11 +15,13 @@ badger beaver bison crane curlew deer dove eagle egret falcon ferret finch fox g
 ibis jackdaw kestrel kite lark linnet lynx magpie marten merlin mole moose newt osprey otter owl panda pelican
 pigeon plover puffin rabbit raven robin salmon seal shrew sparrow stork swan swift tern thrush toad trout vole wren
 """
+_UNFIT = re.compile(r"[^A-Za-z0-9._]+")
 _FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
-def new_id() -> str:
-    """An id such as `quiet-otter-4f1c9a02d7be`: two words to speak of and 48 random bits."""
+def new_id(*labels: str) -> str:
+    """An id such as `quiet-otter-4f1c9a02d7be`: labels, if any, two words to speak of and 48 random bits."""
     words, digits = divmod(secrets.randbits(72), 1 << 48)
     second, first = divmod(words, len(_FIRST))
-    return f"{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"
+    marked = "".join(f"{_UNFIT.sub('-', label)}-" for label in labels)
+    return f"{marked}{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"

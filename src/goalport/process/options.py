@@ -5,33 +5,18 @@ Records; the process obeys them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from typing import Protocol
 
 from goalport.blackboard import Blackboard
+from goalport.domain import PlannerType
 from goalport.events import EventListener
+from goalport.process.early_termination import EarlyTermination, Underway
+from goalport.process.stuck import StuckHandler
+from goalport.process.usage import Usage
 
-__all__ = ["Budget", "ProcessOptions", "Usage"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Usage:
-    """What models cost a process."""
-
-    cost: float = 0.0
-    """In US dollars."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    @property
-    def tokens(self) -> int:
-        """All tokens, in and out."""
-        return self.input_tokens + self.output_tokens
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            cost=self.cost + other.cost,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-        )
+__all__ = ["Budget", "Delay", "ProcessOptions", "Schedule", "Verbosity"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +41,30 @@ class Budget:
         return None
 
 
+class Delay(float, Enum):
+    """Pauses that have names."""
+
+    NONE = 0.0
+    MEDIUM = 0.4
+    LONG = 2.0
+
+
+class Schedule(Protocol):
+    """When actions may begin, for example outside of rush hours. A process that must wait is PAUSED meanwhile."""
+
+    def not_before(self, process: Underway, action: str, /) -> datetime | None:
+        """The time, with its zone, before which an action must not begin; None: now."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verbosity:
+    """What of a run is written to the log `goalport.process` for people, beside what listeners write."""
+
+    show_planning: bool = False
+    """Each plan, why one was given up, and who helped a stuck process on."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessOptions:
     """How a process is to run (user guide, section 3.14)."""
@@ -67,11 +76,87 @@ class ProcessOptions:
     """Told of every event of the process."""
     blackboard: Blackboard | None = None
     """Start from a copy of this blackboard instead of an empty one."""
+    planner: PlannerType | None = None
+    """What chooses the next action; None: what the agent says."""
+    context_id: str = ""
+    """The context whose objects the process begins with; see `goalport.process.Context`."""
+    early_termination: EarlyTermination | None = None
+    """Ends the process early, beside its budget: see `goalport.process.early_termination`."""
+    stuck_handlers: Sequence[StuckHandler] = ()
+    """Asked in order, after the agent itself, when the process is stuck; the first that helps counts."""
+    delay: float = Delay.NONE
+    """Seconds between one action and the next, or a `Delay`: for what is rate-limited."""
+    tool_delay: float = Delay.NONE
+    """Seconds before each call of a tool, or a `Delay`."""
+    schedule: Schedule | None = None
+    """When actions may begin; None: whenever they can."""
+    verbosity: Verbosity = Verbosity()
+    prune: bool = False
+    """Leave out from the beginning whatever can have no part in reaching a goal from what is given."""
+    agent_name_in_id: bool = False
+    version_in_id: bool = False
+
+    @property
+    def unhurried(self) -> bool:
+        """Whether there may be pauses between actions."""
+        return self.delay > 0 or self.schedule is not None
 
     def with_budget(self, budget: Budget) -> "ProcessOptions":
         """A copy with another budget."""
         return replace(self, budget=budget)
 
+    def with_deadline(self, seconds: float | None) -> "ProcessOptions":
+        """A copy with another deadline."""
+        return replace(self, deadline=seconds)
+
     def with_listeners(self, *listeners: EventListener) -> "ProcessOptions":
         """A copy that tells these listeners too."""
         return replace(self, listeners=(*self.listeners, *listeners))
+
+    def with_blackboard(self, blackboard: Blackboard | None) -> "ProcessOptions":
+        """A copy that starts from another blackboard."""
+        return replace(self, blackboard=blackboard)
+
+    def with_planner(self, planner: PlannerType | None) -> "ProcessOptions":
+        """A copy with another planner."""
+        return replace(self, planner=planner)
+
+    def with_context_id(self, context_id: str) -> "ProcessOptions":
+        """A copy that begins with another context."""
+        return replace(self, context_id=context_id)
+
+    def with_early_termination(self, policy: EarlyTermination | None) -> "ProcessOptions":
+        """A copy with another policy; combine several by `FirstOf`."""
+        return replace(self, early_termination=policy)
+
+    def with_stuck_handlers(self, *handlers: StuckHandler) -> "ProcessOptions":
+        """A copy that asks these handlers too."""
+        return replace(self, stuck_handlers=(*self.stuck_handlers, *handlers))
+
+    def with_delays(self, *, actions: float | None = None, tools: float | None = None) -> "ProcessOptions":
+        """A copy with other pauses before actions or tools; None leaves one as it is."""
+        delay, tool_delay = self.delay if actions is None else actions, self.tool_delay if tools is None else tools
+        return replace(self, delay=delay, tool_delay=tool_delay)
+
+    def with_schedule(self, schedule: Schedule | None) -> "ProcessOptions":
+        """A copy with another schedule."""
+        return replace(self, schedule=schedule)
+
+    def with_verbosity(self, verbosity: Verbosity) -> "ProcessOptions":
+        """A copy that logs more, or less."""
+        return replace(self, verbosity=verbosity)
+
+    def with_prune(self, prune: bool = True) -> "ProcessOptions":  # noqa: FBT001, FBT002 - it reads well without a name
+        """A copy that prunes, or does not."""
+        return replace(self, prune=prune)
+
+    def with_id(self, *, agent_name: bool = False, version: bool = False) -> "ProcessOptions":
+        """A copy whose process ids begin with the agent's name, or tell its version."""
+        return replace(self, agent_name_in_id=agent_name, version_in_id=version)
+
+    def overrun(self, process: Underway) -> str | None:
+        """Why no further action may run, in a sentence; None while one may."""
+        policy = self.early_termination
+        return self.budget.overrun(len(process.history), process.usage) or (
+            None if policy is None else policy.reason_to_end(process, stuck=False)
+        )

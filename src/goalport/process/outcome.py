@@ -6,7 +6,9 @@ Whoever words an end for a person or a model does it by `match` over `Outcome`.
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Completed", "Failed", "Killed", "Outcome", "ProcessStatus", "Stuck", "Terminated"]
+from goalport.process.questions import Question
+
+__all__ = ["Completed", "Failed", "Killed", "Outcome", "ProcessStatus", "Stuck", "Terminated", "Waiting"]
 
 
 class ProcessStatus(StrEnum):
@@ -19,11 +21,26 @@ class ProcessStatus(StrEnum):
     TERMINATED = "terminated"
     KILLED = "killed"
     STUCK = "stuck"
+    WAITING = "waiting"
+    """People have to answer."""
+    PAUSED = "paused"
+    """It goes on by itself when its delay or schedule allows."""
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen by itself."""
-        return self not in (ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING)
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    {
+        ProcessStatus.COMPLETED,
+        ProcessStatus.FAILED,
+        ProcessStatus.TERMINATED,
+        ProcessStatus.KILLED,
+        ProcessStatus.STUCK,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +89,17 @@ class Killed:
     status = ProcessStatus.KILLED
 
 
-Outcome = Completed | Stuck | Failed | Terminated | Killed
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """People have to answer before anything can go on; not an end, but all that can be had now."""
+
+    questions: tuple[Question, ...]
+    status = ProcessStatus.WAITING
+
+    @property
+    def reason(self) -> str:
+        """The questions in words."""
+        return f"It waits for an answer: {' '.join(each.message for each in self.questions)}"
+
+
+Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed

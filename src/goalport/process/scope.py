@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import get_origin
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, matcher
-from goalport.domain import Action, Agent, Condition, Goal, operators_of, plan_goal
+from goalport.domain import Action, Agent, Condition, Goal, PlannerType, expressions_of, operators_of, plan_goal
 from goalport.plan import (
     Available,
     Fact,
@@ -21,6 +21,7 @@ from goalport.plan import (
     PlanningSystem,
     Problem,
     Undecided,
+    best_step,
     plan,
 )
 
@@ -36,13 +37,17 @@ class Scope:
     def __init__(self, agent: Agent, components: Iterable[Agent] = ()) -> None:
         self.agent = agent.with_components(tuple(components))
         self.actions: dict[str, Action] = {each.name: each for each in self.agent.actions}
-        self.conditions: dict[str, Condition] = {each.name: each for each in self.agent.conditions}
+        self.conditions: dict[str, Condition] = {
+            each.name: each for each in (*self.agent.conditions, *expressions_of(self.agent.actions))
+        }
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
         self.figured = tuple(each for each in self.actions.values() if each.cost or each.value)
         """The actions whose cost or value is computed anew on each planning."""
         self.has_run = {name: HasRun(name) for name in self.actions}
         self.system = PlanningSystem(operators_of(self.agent))
+        self.gifts = {name: self._gifts(name) for name in self.actions}
+        """What each action brings about, once it has run and given what it may give."""
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         self.facts = self._wanted()
         available = [each for each in self.facts if isinstance(each, Available)]
@@ -58,17 +63,20 @@ class Scope:
         )
         self._flags = tuple(each for each in self.facts if isinstance(each, Holds) and each not in self.questions)
 
-    def answer(self, problem: Problem) -> Plan | Undecided | NoPlan:
+    def answer(self, problem: Problem, planner: PlannerType = PlannerType.GOAP) -> Plan | Undecided | NoPlan:
         """The planner's answer, remembered: the processes of an agent mostly pass through the same states."""
-        if problem.costs or problem.values or problem.deadline is not None:
-            return plan(problem)
-        question = (problem.start, problem.goals, problem.excluded)
-        known = self._answers.get(question)
-        if known is None:
+        question = (planner, problem.start, problem.goals, problem.excluded)
+        known = None if problem.costs or problem.values else self._answers.get(question)
+        return known or self._planned(problem, planner, question)
+
+    def _planned(self, problem: Problem, planner: PlannerType, question: object) -> Plan | Undecided | NoPlan:
+        found = plan(problem) if planner is PlannerType.GOAP else best_step(problem)
+        # What was found for want of time is no answer to the same question on another day.
+        if found.proven and not (problem.costs or problem.values):
             if len(self._answers) >= _ANSWERS:
                 self._answers.clear()
-            known = self._answers[question] = plan(problem)
-        return known
+            self._answers[question] = found
+        return found
 
     def facts_on(self, blackboard: Blackboard) -> set[Fact]:
         """The facts that objects and stated conditions on a blackboard make true."""
@@ -82,6 +90,10 @@ class Scope:
         found.update(each for each in self._triggers if last is not None and matcher(each.type)(last))
         found.update(each for each in self._flags if blackboard.conditions.get(each.condition, False))
         return found
+
+    def _gifts(self, action: str) -> frozenset[Fact]:
+        own = (each.effects for each in self.system.operators if each.action == action)
+        return frozenset(fact for effects in own for fact, value in effects.items() if value)
 
     def _wanted(self) -> tuple[Fact, ...]:
         operators = self.system.operators

@@ -5,9 +5,10 @@ Observing and planning are pure; the only things awaited are the user's function
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from logging import getLogger
 
-from goalport.domain import Action, Condition, Cost
+from goalport.domain import Action, Condition, Cost, PlannerType
 from goalport.events import GoalAchieved, PlanFormulated
 from goalport.plan import (
     Fact,
@@ -18,16 +19,23 @@ from goalport.plan import (
     Undecided,
     WorldState,
     explain,
+    idleness,
 )
 from goalport.process.agent_process import AgentProcess
-from goalport.process.arguments import call, fill, missing
+from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
 from goalport.process.invoke import in_words, invoke
-from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated
+from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
+from goalport.process.pacing import paused
+from goalport.process.pending import next_step, pending, planner_of, problem_for, waits
+from goalport.process.unsticking import unstick
 
 __all__ = ["drive"]
 
 _log = getLogger(__name__)
+
+PLANNING_SECONDS = 1.0
+"""How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
 
 
 async def drive(process: AgentProcess) -> None:
@@ -61,36 +69,38 @@ async def tick(process: AgentProcess) -> Outcome | None:
     """One step: plan and run one action. The outcome when the process has come to an end, else None."""
     if process.end_requested is not None:
         return process.end_requested
-    found, problem = await _formulate(process)
+    found, problem, actual = await _formulate(process)
+    if skipped := bool(process.progress.skipped):
+        process.progress.skipped.clear()
     if isinstance(found, NoPlan):
-        return _no_way(process, problem)
-    process.progress.goal = process.scope.goals[found.goal.name]
-    process.progress.plan = tuple(step.action for step in found.steps)
-    if not found.steps:
-        return _reached(process)
-    if overrun := process.options.budget.overrun(len(process.progress.history), process.usage):
+        return None if skipped else await unstick(process, _no_way(process, problem, found))
+    process.goal = process.scope.goals.get(found.goal.name)
+    process.plan = tuple(step.action for step in found.steps)
+    step = next_step(process, found, actual)
+    if step is None:
+        return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
+    if overrun := process.options.overrun(process):
         return Terminated(overrun)
+    if await paused(process, step.action):
+        return None
     if process.audience.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
-    return await invoke(process, process.scope.actions[process.plan[0]])
+    return await invoke(process, process.scope.actions[step.action])
 
 
-async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem]:
-    """The plan from here; conditions are asked one by one, and only those that can change the plan."""
+async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem, WorldState]:
+    """The plan from here, with what it was made for and how things really are.
+
+    Conditions are asked one by one, and only those that can change the plan.
+    """
     costs, values = await _figures(process)
     answers: dict[Fact, bool | None] = {}
     while True:
-        problem = Problem(
-            process.scope.system,
-            observe(process, answers),
-            tuple(process.scope.plan_goals[name] for name in process.goals),
-            excluded=frozenset(process.progress.left_out),
-            costs=costs,
-            values=values,
-        )
-        found = process.scope.answer(problem)
+        actual = observe(process, answers)
+        problem = replace(problem_for(process, actual), costs=costs, values=values, deadline=PLANNING_SECONDS)
+        found = process.scope.answer(problem, planner_of(process))
         if not isinstance(found, Undecided):
-            return found, problem
+            return found, problem, actual
         assert isinstance(found.fact, Holds)
         answers[found.fact] = await _ask(process, process.scope.conditions[found.fact.condition])
 
@@ -109,15 +119,16 @@ def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> World
     )
 
 
-async def _ask(process: AgentProcess, condition: Condition) -> bool:
+async def _ask(process: AgentProcess, condition: Condition) -> bool | None:
     if missing(condition.parameters, process.blackboard):
         return False
     context = ActionContext(process)
     try:
-        return bool(await call(condition.function, fill(condition.parameters, condition.owner, context), context))
+        return bool(await context.call(condition.function, **fill(condition.parameters, condition.owner, context)))
     except Exception as error:
-        _log.warning("Condition %s could not be answered and counts as false: %s", condition.name, in_words(error))
-        return False
+        counts_as = "unknown" if condition.when_failing is None else str(condition.when_failing).lower()
+        _log.warning("Condition %s failed and counts as %s: %s", condition.name, counts_as, in_words(error))
+        return condition.when_failing
 
 
 async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
@@ -133,9 +144,11 @@ async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, f
 
 
 async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: float) -> float:
+    if missing(cost.parameters, process.blackboard):
+        return otherwise
     context = ActionContext(process)
     try:
-        figure = await call(cost.function, fill(cost.parameters, cost.owner, context), context)
+        figure = await context.call(cost.function, **fill(cost.parameters, cost.owner, context))
     except Exception as error:
         _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
         return otherwise
@@ -146,7 +159,7 @@ async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: 
 
 
 def _reached(process: AgentProcess) -> Outcome:
-    goal = process.progress.goal
+    goal = process.goal
     assert goal is not None
     if process.audience.attentive:
         process.emit(GoalAchieved(goal.name, process_id=process.id))
@@ -155,10 +168,26 @@ def _reached(process: AgentProcess) -> Outcome:
     return Completed(result if result is not None or goal.output is None else process.blackboard.last(goal.output))
 
 
-def _no_way(process: AgentProcess, problem: Problem) -> Outcome:
-    tried = tuple(f"{name} failed: {error}" for name, error in process.progress.left_out.items())
-    if tried:
-        return Failed(f"{'. '.join(tried)}. No other way to the goal is left.", tried)
+def _no_way(process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
+    if planner_of(process) is PlannerType.UTILITY:
+        return Waiting(process.open_questions) if pending(process) else _nothing_left(process, problem)
+    if not problem.goals:
+        return Failed(f"{process.agent.name} has no goal to plan for. Give it one, or run it with planner=UTILITY.")
+    return _failed(process) or Stuck(_declined(process) + explain(problem, found).summary())
+
+
+def _nothing_left(process: AgentProcess, problem: Problem) -> Outcome:
+    """The end of a process that was to do whatever is worth while."""
+    ran = dict.fromkeys(each.action for each in process.progress.history if each.status == "succeeded")
+    done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
+    return _failed(process) or Stuck(f"{_declined(process)}{done}: {idleness(problem)}.")
+
+
+def _failed(process: AgentProcess) -> Failed | None:
+    tried = tuple(process.progress.left_out.values())
+    return Failed(". ".join(tried), tried) if tried else None
+
+
+def _declined(process: AgentProcess) -> str:
     declined = [each.action for each in process.progress.history if each.status == "declined"]
-    gave_nothing = f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""
-    return Stuck(gave_nothing + explain(problem).summary())
+    return f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from goalport.process import AgentProcess, Completed, Outcome
-from goalport.serve.outcomes import reason_of
-from goalport.serve.output import Output, Wire, failed, text_block
-from goalport.serve.texts import plain
+from goalport.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.serve.handle import Handle
+from goalport.serve.outcomes import handle_in_words, reason_of, unannounced
+from goalport.serve.output import Output, Wire, done, failed, text_block
+from goalport.serve.terms import Terms
+from goalport.serve.texts import one_line, plain
+from goalport.tools.arguments import UNREADABLE
 
 __all__ = ["Answers", "error_wire", "result_uri"]
 
@@ -26,6 +29,18 @@ def result_uri(process_id: str) -> str:
     return f"goalport://processes/{process_id}/result"
 
 
+def _handle(terms: Terms, process: AgentProcess) -> Wire:
+    if not terms.hands_over:
+        process.kill("It asks a person, and its publication does not say that it may.")
+        return error_wire(unannounced(terms.name))
+    try:
+        handle = Handle.of(process)
+    except UNREADABLE as error:
+        reason = one_line(str(error))
+        return error_wire(f"{terms.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
+    return done([text_block(plain(handle_in_words(handle, terms.name)))], handle.structured)
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """How the calls of a server are answered."""
@@ -33,9 +48,12 @@ class Answers:
     max_bytes: int
     """An answer that takes more on the wire is not sent; mcp clients cut the connection at 1 MiB."""
 
-    def of(self, tool: str, output: Output, process: AgentProcess, outcome: Outcome) -> Wire:
-        """The answer to a call of a goal."""
-        wire = self._end(tool, output, process, outcome)
+    def of(self, terms: Terms, process: AgentProcess, outcome: Outcome | None) -> Wire:
+        """The answer to a call of a goal, or of a companion tool; None: the process still runs."""
+        if outcome is None or isinstance(outcome, Waiting):
+            wire = _handle(terms, process)
+        else:
+            wire = self._end(terms.name, terms.output, process, outcome)
         wire["_meta"] = {
             "goalport/processId": process.id,
             "goalport/cost": process.usage.cost,

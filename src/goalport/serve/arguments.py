@@ -38,12 +38,19 @@ class Arguments:
     @classmethod
     def of(cls, starts: Sequence[object]) -> "Arguments":
         """For one type with an object's schema its fields, else a property for each type."""
-        if len(starts) == 1:
-            adapter: TypeAdapter[object] = TypeAdapter(cast("type", starts[0]))
-            schema = _shown(starts[0], portable(adapter.json_schema(schema_generator=PlainSchema)))
-            if is_object(schema):
-                return cls(schema, lambda arguments: (adapter.validate_python(arguments),))
-        return cls._by_name({snake(label(start)): start for start in starts})
+        fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
+        return fields or cls._by_name({snake(label(start)): start for start in starts})
+
+    @classmethod
+    def of_fields(cls, kind: object, otherwise: str) -> "Arguments":
+        """For a type with an object's schema its fields, else a property called `otherwise`."""
+        return cls._by_fields(kind) or cls._by_name({otherwise: kind})
+
+    @classmethod
+    def _by_fields(cls, kind: object) -> "Arguments | None":
+        adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
+        schema = _shown(kind, portable(adapter.json_schema(schema_generator=PlainSchema)))
+        return cls(schema, lambda arguments: (adapter.validate_python(arguments),)) if is_object(schema) else None
 
     @classmethod
     def _by_name(cls, starts: Mapping[str, object]) -> "Arguments":

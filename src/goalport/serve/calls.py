@@ -16,6 +16,8 @@ from goalport.errors import BadInput, UnknownName
 from goalport.process import Failed, Stuck, Terminated
 from goalport.serve.answers import error_wire
 from goalport.serve.callers import current_caller
+from goalport.serve.companions import Companion
+from goalport.serve.connections import progress_wanted
 from goalport.serve.departures import departure_of
 from goalport.serve.edge import Broken, answer_of
 from goalport.serve.function_tool import FunctionTool
@@ -23,6 +25,7 @@ from goalport.serve.goal_tool import GoalTool
 from goalport.serve.output import Wire
 from goalport.serve.publication import PublishedTool
 from goalport.serve.raw import RawTool
+from goalport.serve.resuming import accompany
 from goalport.serve.runs import Run, Ticket
 from goalport.serve.serving import Context
 from goalport.serve.watching import heartbeats, outcome_of
@@ -54,6 +57,8 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
     match published:
         case GoalTool():
             return await _reach(context, published, params)
+        case Companion():
+            return await accompany(context, published, params.arguments or {})
         case FunctionTool():
             serving = context.lifespan_context
             async with heartbeats(context, params.name, serving.settings.heartbeat_seconds):
@@ -73,15 +78,16 @@ async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams
 
     def start() -> Run:
         process = serving.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
-        return Run(process, goal.detached)
+        return serving.runs.of(process, detached=goal.terms.detached)
 
     key = _key_of(params)
     name = goal.tool.name
     run = start() if key is None else serving.runs.join(Ticket.of(caller, name, key, arguments), start)
-    outcome = await outcome_of(context, run, serving.settings.heartbeat_seconds)
+    patience = goal.terms.seconds(watched=progress_wanted(context))
+    outcome = await outcome_of(context, run, serving.settings.heartbeat_seconds, patience)
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", name, run.process.id, outcome.status, outcome.reason)
-    return serving.answers.of(name, goal.output, run.process, outcome)
+    return serving.answers.of(goal.terms, run.process, outcome)
 
 
 def _key_of(params: CallToolRequestParams) -> object:

@@ -9,6 +9,7 @@ from typing import Any
 from mcp_types import Tool, ToolAnnotations
 
 from goalport import tools
+from goalport.errors import Signal
 from goalport.serve.output import Wire, done, failed
 from goalport.serve.schemas import portable
 
@@ -38,7 +39,10 @@ class FunctionTool:
 
     async def call(self, arguments: dict[str, Any]) -> Wire:
         """Run it. Bad arguments and failures are error results in words for a model."""
-        result = await self.exported.call(arguments)
+        try:
+            result = await self.exported.call(arguments)
+        except Signal as signal:  # there is no process to steer here
+            result = tools.ToolResult.of_error(str(signal))
         content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
         if result.is_error:
             return failed(*content)

@@ -12,7 +12,8 @@ from mcp_types import Tool
 from goalport.domain import Agent, Goal
 from goalport.serve.arguments import Arguments
 from goalport.serve.function_tool import annotations_of
-from goalport.serve.output import Output
+from goalport.serve.handle import or_handle
+from goalport.serve.terms import Terms
 
 __all__ = ["GoalTool"]
 
@@ -26,22 +27,18 @@ class GoalTool:
     goals: tuple[str, ...]
     """The full names of the goals; reaching any of them will do."""
     arguments: Arguments
-    output: Output
-    detached: bool
-    """Whether the process outlives the request that waits for it."""
+    terms: Terms
 
     @classmethod
-    def of(cls, name: str, agent: Agent, goals: Sequence[Goal], starts: Sequence[object]) -> "GoalTool":
+    def of(cls, agent: Agent, goals: Sequence[Goal], starts: Sequence[object], terms: Terms) -> "GoalTool":
         """The tool for goals that share a name, from these start types."""
-        first = goals[0]
-        arguments, output = Arguments.of(starts), Output.of(first.output)
+        first, arguments, schema = goals[0], Arguments.of(starts), terms.output.schema
         tool = Tool(
-            name=name,
+            name=terms.name,
             title=first.export.title or None,
             description=first.export.description or first.description,
             input_schema=arguments.schema,
-            output_schema=output.schema,
+            output_schema=or_handle(schema) if terms.hands_over else schema,
             annotations=annotations_of(first.export),
         )
-        detached = any(goal.export.on_disconnect == "detach" for goal in goals)
-        return cls(tool, agent, tuple(goal.name for goal in goals), arguments, output, detached)
+        return cls(tool, agent, tuple(goal.name for goal in goals), arguments, terms)

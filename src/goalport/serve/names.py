@@ -1,13 +1,15 @@
 """How published things are called: tool names from agents, goals and start types, and what a name may be.
 
-Pure text; it knows neither goals nor tools. `publication` and `goal_tool` are above it.
+Pure text; it knows no tools. `publication` and `goal_tool` are above it.
 """
 
 import re
 from types import UnionType
 from typing import Final, Union, get_args, get_origin
 
-__all__ = ["LONG", "LONGEST", "fault_of", "label", "snake"]
+from goalport.domain import Agent, Goal
+
+__all__ = ["LONG", "LONGEST", "fault_of", "label", "published_name", "snake"]
 
 LONGEST: Final = 64
 """No name may be longer: model APIs refuse it."""
@@ -33,6 +35,11 @@ def label(kind: object) -> str:
     if origin in (Union, UnionType):
         return "_or_".join(label(part) for part in parts)
     return "_".join([getattr(origin, "__name__", "of"), *(label(part) for part in parts)])
+
+
+def published_name(agent: Agent, goal: Goal) -> str:
+    """What a goal is offered as, from the first of its start types."""
+    return goal.export.name or f"{snake(agent.name)}_{snake(goal.short_name)}"
 
 
 def fault_of(name: str) -> str | None:

@@ -11,7 +11,7 @@ from functools import partial
 from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.serve.edge import Fault, read_or_fault
-from goalport.serve.names import label, snake
+from goalport.serve.names import label, published_name, snake
 
 __all__ = ["Broken", "Offer", "Refusal", "offers_of"]
 
@@ -83,7 +83,7 @@ def _ways(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_Way | Refu
     """How a goal can be started, and why some ways are no ways. May raise whatever the goal's types raise."""
     if not goal.export.remote:
         return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
-    name = goal.export.name or f"{snake(agent.name)}_{snake(goal.short_name)}"
+    name = published_name(agent, goal)
     ways: list[_Way | Refusal] = []
     for starts in _starts(platform, goal):
         reason = _unreachable(platform, goal, starts)

@@ -6,7 +6,7 @@ from goalport.process import AgentProcess
 
 __all__ = ["picture_of"]
 
-_CLASSES = {"succeeded": "done", "declined": "declined", "failed": "failed"}
+_CLASSES = {"declined": "declined", "replanned": "declined", "terminated": "declined", "failed": "failed"}
 
 
 def picture_of(process: AgentProcess) -> str:

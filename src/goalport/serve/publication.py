@@ -4,7 +4,7 @@ Made once at load and never changed; a reload makes another. Publishing is pure:
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from goalport.domain import Agent
 from goalport.platform import AgentPlatform
 from goalport.serve.banner import banner
+from goalport.serve.companions import COMPANIONS, Companion
 from goalport.serve.edge import Fault, read_or_fault
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
@@ -25,12 +26,13 @@ from goalport.serve.pages import Catalogue
 from goalport.serve.places import own_resources, own_templates
 from goalport.serve.prompts import GoalPrompt
 from goalport.serve.raw import RawPrompt, RawResource, RawTemplate, RawTool
+from goalport.serve.terms import Terms
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
 __all__ = ["Publication", "PublishedPrompt", "PublishedTool", "publish"]
 
-PublishedTool = GoalTool | FunctionTool | RawTool
+PublishedTool = GoalTool | FunctionTool | RawTool | Companion
 PublishedPrompt = GoalPrompt | RawPrompt
 T = TypeVar("T")
 
@@ -71,8 +73,12 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
     """What this platform and workspace offer now."""
     problems: list[str] = []
     offered = list(offers_of(platform))
-    candidates = [*_goals(offered, problems), *_functions(workspace, settings, problems), *_raw(workspace)]
-    settled = _settle("tool", ((each.name, each.owner, each) for each in candidates), problems)
+    goals = list(_goals(platform, offered, problems))
+    companions = {each.tool.name: each for each in (COMPANIONS if any(map(_hands_over, goals)) else ())}
+    candidates = [*goals, *_functions(workspace, settings, problems), *_raw(workspace)]
+    free = _without(companions.keys(), candidates, problems)
+    settled = _settle("tool", ((each.name, each.owner, each) for each in free), problems)
+    settled |= {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
     prompts = _prompts(settled.values(), workspace, problems)
     resources = _resources(workspace, problems)
     templates = workspace.values(RawTemplate)
@@ -143,11 +149,13 @@ def _catalogue(kind: str, entries: Iterable[T], key: Callable[[T], str]) -> Cata
     return Catalogue(kind, key, tuple(sorted(entries, key=key)))
 
 
-def _goals(offered: Iterable[Offer | Refusal | Broken], problems: list[str]) -> Iterator[_Candidate]:
+def _goals(
+    platform: AgentPlatform, offered: Iterable[Offer | Refusal | Broken], problems: list[str]
+) -> Iterator[_Candidate]:
     for offer in offered:
         match offer:
             case Offer():
-                match read_or_fault(partial(GoalTool.of, offer.name, offer.agent, offer.goals, offer.starts)):
+                match read_or_fault(partial(_goal_tool, platform, offer)):
                     case Fault(reason):
                         problems.append(f"The {offer.owner} is not published: {_unreadable(offer.agent)} {reason}")
                     case tool:
@@ -159,9 +167,31 @@ def _goals(offered: Iterable[Offer | Refusal | Broken], problems: list[str]) -> 
                 pass
 
 
+def _goal_tool(platform: AgentPlatform, offer: Offer) -> GoalTool:
+    actions = platform.agents.scope(offer.agent).actions.values()
+    may_wait = any(action.outputs.may_wait for action in actions)
+    return GoalTool.of(offer.agent, offer.goals, offer.starts, Terms.of(offer.name, offer.goals, may_wait=may_wait))
+
+
 def _unreadable(agent: Agent) -> str:
     where = f" ({agent.source})" if agent.source else ""
     return f"its export or its types{where} cannot be described in JSON."
+
+
+def _hands_over(candidate: _Candidate) -> bool:
+    return isinstance(candidate.published, GoalTool) and candidate.published.terms.hands_over
+
+
+def _without(taken: Collection[str], candidates: Iterable[_Candidate], problems: list[str]) -> Iterator[_Candidate]:
+    """The candidates that are not called like a companion tool, without which no process could be answered."""
+    for each in candidates:
+        if each.name in taken:
+            problems.append(
+                f"{_capital(each.owner)} cannot be called {each.name!r}: so is the tool by which processes that wait"
+                " are followed. Rename it."
+            )
+        else:
+            yield each
 
 
 def _functions(workspace: Workspace, settings: Settings, problems: list[str]) -> Iterator[_Candidate]:

@@ -6,6 +6,7 @@ Plain text; whoever prints it may paint it.
 from collections.abc import Iterator
 
 from goalport.platform import AgentPlatform
+from goalport.serve.companions import Companion
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.publication import Publication, PublishedTool
@@ -40,9 +41,12 @@ def _what(tool: PublishedTool) -> str:
     match tool:
         case GoalTool():
             starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
-            return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}"
+            how = "; may ask a person or take long" if tool.terms.hands_over else ""
+            return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}{how}"
         case FunctionTool():
             return "exported tool"
+        case Companion():
+            return "for processes that wait or take long"
         case _:
             return "raw tool"
 

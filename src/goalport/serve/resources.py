@@ -10,16 +10,18 @@ from mcp_types import INVALID_PARAMS, ReadResourceRequestParams, ReadResourceRes
 
 from goalport.domain import Agent, type_name
 from goalport.errors import UnknownName
-from goalport.process import AgentProcess, Completed
+from goalport.process import AgentProcess, Completed, Question
 from goalport.serve.callers import current_caller
 from goalport.serve.edge import answer_of
 from goalport.serve.goal_tool import GoalTool
+from goalport.serve.handle import Asked
 from goalport.serve.output import Output
 from goalport.serve.pictures import picture_of
 from goalport.serve.pieces import pieces_of
 from goalport.serve.places import Place, place_of
 from goalport.serve.publication import Publication
 from goalport.serve.serving import Context, Serving
+from goalport.tools.arguments import UNREADABLE
 
 __all__ = ["may_watch", "read_resource"]
 
@@ -123,6 +125,7 @@ def _process(uri: str, process: AgentProcess) -> ReadResourceResult:
         "reason": process.outcome.reason if process.outcome is not None else None,
         "goal": process.goal.name if process.goal is not None else None,
         "plan": list(process.plan),
+        "questions": [_asked(each) for each in process.open_questions],
         "history": [
             {
                 "action": each.action,
@@ -141,6 +144,14 @@ def _process(uri: str, process: AgentProcess) -> ReadResourceResult:
     }
     shown = TextResourceContents(uri=uri, mime_type="text/markdown", text=f"```mermaid\n{picture}\n```")
     return ReadResourceResult(contents=[*_json(uri, state).contents, shown])
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    try:
+        asked = Asked.of(question).structured
+    except UNREADABLE:
+        asked = {"id": question.id, "message": question.message}
+    return {**asked, "askedAt": question.asked_at.isoformat()}
 
 
 def _result(serving: Serving, uri: str, place: Place, process: AgentProcess) -> ReadResourceResult:

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
+from weakref import WeakValueDictionary
 
 from goalport.caller import Caller
 from goalport.errors import BadInput
 from goalport.process import AgentProcess, Killed
+from goalport.serve.resting import resting
 
 __all__ = ["Run", "Runs", "Ticket", "Watch"]
 
@@ -20,7 +22,7 @@ _LONGEST_KEY: Final = 256
 _WINDOW: Final = 1_000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Run:
     """A process and the calls that wait for it."""
 
@@ -42,11 +44,11 @@ class Watch:
         self._run.watches.discard(self)
 
     def leave(self) -> None:
-        """The call's client has gone or has cancelled it."""
+        """The call's client has gone or has cancelled it; while a person is being asked, that ends nothing."""
         run = self._run
         if self in run.watches:
             run.watches.discard(self)
-            if not run.watches and not run.detached:
+            if not run.watches and not run.detached and resting(run.process) is None:
                 run.process.kill("Its caller cancelled the call or went away.")
 
 
@@ -76,6 +78,14 @@ class Runs:
     def __init__(self, window: int = _WINDOW) -> None:
         self._window = window
         self._known: OrderedDict[tuple[str, str, str, str], Run] = OrderedDict()
+        self._watched: WeakValueDictionary[str, Run] = WeakValueDictionary()
+
+    def of(self, process: AgentProcess, *, detached: bool) -> Run:
+        """The run of a process: one and the same for all who watch it at a time."""
+        known = self._watched.get(process.id)
+        if known is None:
+            known = self._watched[process.id] = Run(process, detached)
+        return known
 
     def join(self, ticket: Ticket, start: Callable[[], Run]) -> Run:
         """The run that goes by this ticket, started if there is none. Raises `BadInput` for other arguments.

@@ -52,6 +52,7 @@ _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
 _INSTRUCTIONS: Final = (
     "Each tool named after a goal plans and runs an agent until the goal is reached and answers with its output."
     " An error says what was missing or went wrong; correct the call rather than repeat it."
+    " An answer with processId, status and questions is not the result yet: it says which tool to call next."
 )
 
 

@@ -23,14 +23,15 @@ from goalport.events import (
     ProgressUpdated,
 )
 from goalport.observe import in_words
-from goalport.process import Outcome
+from goalport.process import AgentProcess, Outcome
 from goalport.serve.connections import log_level_of, progress_wanted, send_log
 from goalport.serve.departures import departure_of
 from goalport.serve.progress import Meter
+from goalport.serve.resting import rest, resting
 from goalport.serve.runs import Run, Watch
 from goalport.serve.texts import one_line
 
-__all__ = ["heartbeats", "outcome_of"]
+__all__ = ["heartbeats", "outcome_of", "seen"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -39,22 +40,32 @@ _MOST_NEWS: Final = 500
 """A client that reads more slowly than its process works misses the oldest news."""
 
 
-async def outcome_of(context: Context, run: Run, heartbeat: float) -> Outcome:
-    """How the run ends. When the request is cancelled or its client goes, the run is left to its other watchers."""
+async def outcome_of(context: Context, run: Run, heartbeat: float, patience: float | None = None) -> Outcome | None:
+    """How the run ends or what it waits for; None when it still goes on after `patience` seconds.
+
+    When the request is cancelled or its client goes, the run is left to its other watchers.
+    """
     watch = Watch(run)
     departure = departure_of(context)
     if departure is not None:
         departure.then(watch.leave)
     try:
-        progress, level = progress_wanted(context), log_level_of(context)
-        if progress or level:
-            await _News(context, progress=progress, level=level).follow(run, heartbeat)
-        outcome = await run.process.wait()
+        outcome = await seen(context, run.process, heartbeat, patience)
     except anyio.get_cancelled_exc_class():
         watch.leave()
         raise
     watch.end()
     return outcome
+
+
+async def seen(context: Context, process: AgentProcess, heartbeat: float, patience: float | None) -> Outcome | None:
+    """The same for one who only looks on: nothing happens to the process when the request ends early."""
+    with anyio.move_on_after(patience):
+        progress, level = progress_wanted(context), log_level_of(context)
+        if progress or level:
+            await _News(context, progress=progress, level=level).follow(process, heartbeat)
+        return await rest(process)
+    return resting(process)
 
 
 @asynccontextmanager
@@ -91,12 +102,12 @@ class _News:
         self._inbox.append(event)
         self._arrived.set()
 
-    async def follow(self, run: Run, heartbeat: float) -> None:
-        """Tell all news until the process has ended."""
+    async def follow(self, process: AgentProcess, heartbeat: float) -> None:
+        """Tell all news until the process has ended or waits for a person."""
         began = anyio.current_time()
-        unsubscribe = run.process.subscribe(self)
+        unsubscribe = process.subscribe(self)
         try:
-            while run.process.outcome is None or self._inbox:
+            while resting(process) is None or self._inbox:
                 with anyio.move_on_after(heartbeat):
                     await self._arrived.wait()
                 self._arrived.clear()

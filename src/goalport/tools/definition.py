@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalport.errors import BadInput, DeclarationError, ToolError
+from goalport.errors import BadInput, DeclarationError, Signal, ToolError
 from goalport.tools.arguments import read_arguments
 from goalport.tools.docstrings import read_docstring
 from goalport.tools.functions import FunctionHandler
@@ -56,13 +56,18 @@ class Tool:
             )
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
-        """Run the tool. Bad arguments and failures are results with `is_error`, in words for the model that called."""
+        """Run the tool. Bad arguments and failures are results with `is_error`, in words for the model that called.
+
+        A `Signal`, which is meant for the process that the call is part of, is raised as it is.
+        """
         try:
             if not self.checks_arguments and (problems := schema_problems(self.input_schema, arguments)):
                 return ToolResult.of_error(listed(shortened(problems)))
             return await self.handler(arguments)
         except (BadInput, ToolError) as error:
             return ToolResult.of_error(str(error))
+        except Signal:
+            raise
         except (Exception, SystemExit) as error:
             _log.warning("Tool %s failed", self.name, exc_info=error)
             return ToolResult.of_error(f"The tool {self.name!r} failed: {_summary(error)}")

@@ -365,4 +365,4 @@ def test_conditions_return_bool_and_costs_take_only_optional_inputs() -> None:
 
     assert "returns bool" in reading(BadCondition)
     assert "order: Order | None" in reading(BadCost)
-    assert "two are called 'same'" in reading(Twice)
+    assert "are both called 'same'" in reading(Twice)

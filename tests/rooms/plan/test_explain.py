@@ -14,6 +14,7 @@ from goalport.plan import (
     LeftOut,
     Missing,
     Operator,
+    Plan,
     PlanningSystem,
     Problem,
     Reliance,
@@ -22,6 +23,7 @@ from goalport.plan import (
     Unproduced,
     WorldState,
     explain,
+    plan,
 )
 from tests.rooms.plan.toys import deed, goal, problem, world
 
@@ -63,7 +65,44 @@ def test_a_plan_is_explained_by_what_each_step_is_for() -> None:
         "  2. retrieve, for step 3, find: a Horoscope; for step 4, write: a Horoscope",
         "  3. find, for step 4, write: a Stories",
         "  4. write, for the goal: a Writeup and that it has run",
+        "  There is no other way: each action is needed.",
     ]
+
+
+def test_the_next_best_plan_is_the_cheapest_that_does_without_one_of_the_actions() -> None:
+    ways = [
+        deed("fetch", "", "wood", 1.0),
+        deed("buy", "", "wood", 3.0),
+        deed("build", "wood", "house", 0.5),
+        deed("order", "", "house", 9.0),
+    ]
+    explanation = explain(problem(ways, goal("house")))
+
+    assert explanation.alternative is not None
+    assert (explanation.alternative.without, explanation.alternative.dearer_by) == ("fetch", 2.0)
+    assert explanation.text().splitlines()[-1] == "  Next best, without fetch: buy, build (cost 3.5, 2 more)."
+
+
+def test_an_alternative_may_cost_the_same() -> None:
+    explanation = explain(problem([deed("one", "", "a"), deed("other", "", "a")], goal("a")))
+
+    assert str(explanation.alternative) == "Next best, without one: other (cost 1, the same)."
+
+
+def test_where_there_was_no_time_for_another_way_none_is_denied() -> None:
+    asked = problem([deed("one", "", "a"), deed("other", "", "a")], goal("a"))
+    found = plan(asked)
+    assert isinstance(found, Plan)
+
+    explanation = explain(replace(asked, deadline=0.0), found)
+
+    assert explanation.alternative is None
+    assert explanation.text().splitlines()[-1] == "  No other way was found in time."
+
+
+def test_there_is_no_alternative_to_doing_nothing_and_none_where_there_is_no_plan() -> None:
+    assert explain(problem([], goal("a"), start=world("a"))).alternative is None
+    assert explain(problem([], goal("a"))).alternative is None
 
 
 def test_each_supply_names_its_fact_and_who_takes_it() -> None:
@@ -206,7 +245,7 @@ def test_of_several_goals_out_of_reach_the_nearest_comes_first() -> None:
 def test_a_search_that_was_cut_short_claims_nothing() -> None:
     asked = replace(problem([deed("go", "", "a")], goal("a"), goal("b")), deadline=0.0)
     first, second = explain(asked).failures
-    assert str(first) == "No plan for the goal a was found in time; a longer deadline may find one."
+    assert str(first).startswith("No plan for the goal a was found in the time that planning may take.")
     assert second.missing[0].fact == Holds("b")
     assert explain(asked).text().splitlines()[0] == str(first)
 

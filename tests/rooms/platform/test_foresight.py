@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from goalport.domain import Export, Named, UserInput, achieves_goal, action, agent, component, condition
+from goalport.domain import Export, Named, PlannerType, UserInput, achieves_goal, action, agent, component, condition
 from goalport.errors import DeploymentError, UnknownName
 from goalport.platform import AgentPlatform
 
@@ -151,6 +151,30 @@ def test_conditions_count_as_open_and_the_plan_says_so() -> None:
     found = AgentPlatform([Checks]).explain("walk", [City])
     assert found.plan is not None
     assert "sunny" in found.text()
+
+
+def test_a_condition_on_what_is_made_on_the_way_counts_as_it_will_when_the_plan_is_made() -> None:
+    class Walks:
+        @condition
+        def short(self, trip: Trip) -> bool:
+            return True
+
+        @action
+        def draw_up(self, city: City) -> Trip:
+            return Trip(city.name)
+
+        @achieves_goal(description="g")
+        @action(pre=["short"])
+        def walk(self, trip: Trip) -> Capital:
+            return Capital("", "")
+
+    planned = agent(description="d", name="Planned")(type("Planned", (Walks,), {}))
+    watchful = agent(description="d", name="Watchful", planner=PlannerType.UTILITY)(type("Watchful", (Walks,), {}))
+    platform = AgentPlatform([planned, watchful])
+
+    assert "no action makes it true" in platform.explain("Planned.walk", [City]).summary()
+    assert platform.explain("Watchful.walk", [City]).plan is not None
+    assert platform.explain("Planned.walk", [City, Trip]).plan is not None
 
 
 def test_goals_are_found_by_each_of_their_names_unless_several_bear_one() -> None:

@@ -169,3 +169,14 @@ async def test_a_function_that_fails_is_an_error_result_without_a_traceback(tmp_
     assert result.is_error
     assert "ZeroDivisionError" in text_of(result)
     assert "Traceback" not in text_of(result)
+
+
+async def test_a_tool_that_wants_to_steer_a_process_where_there_is_none_says_why_instead(tmp_path: Path) -> None:
+    text = (
+        "from goalport import tool\nfrom goalport.errors import TerminateAction\n\n"
+        '@tool(export=True)\ndef look() -> str:\n    """Look."""\n    raise TerminateAction("It is too dark.")\n'
+    )
+    async with served(tmp_path, files={"tools/eyes.py": text}) as server, server.client() as client:
+        result = await client.call_tool("look", {})
+    assert result.is_error
+    assert text_of(result) == "It is too dark."

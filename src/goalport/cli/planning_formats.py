@@ -1,0 +1,128 @@
+"""An explained plan as JSON for programs, and as a Mermaid flowchart for pages and pull requests.
+
+Below `goalport plan`; the explanations are below it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from goalport.plan import Explanation, Failure, HasRun, Plan, StepReason, in_words
+
+_GOAL = "goal"
+
+
+def record(explanation: Explanation) -> dict[str, object]:
+    """All of an explanation, of plain values; the same keys whether there is a plan or not."""
+    other = explanation.alternative
+    return {
+        "reachable": explanation.plan is not None,
+        "summary": explanation.summary(),
+        "plan": None if explanation.plan is None else _plan(explanation.plan),
+        "steps": [_step(each) for each in explanation.steps],
+        "relies_on": [
+            {"fact": in_words(each.fact, value=each.value), "wanted_by": each.wanted_by}
+            for each in explanation.relies_on
+        ],
+        "alternative": other and {"without": other.without, "dearer_by": other.dearer_by, **_plan(other.plan)},
+        "failures": [_failure(each) for each in explanation.failures],
+    }
+
+
+def picture(ways: Sequence[tuple[str, Sequence[str], Explanation]]) -> str:
+    """One flowchart with a part for each way: its title, the types given, and what explains it."""
+    lines = ["flowchart LR"]
+    for number, (title, given, explanation) in enumerate(ways, start=1):
+        lines += [f'    subgraph w{number}["{_quoted(title)}"]']
+        lines += [f"        {line}" for line in _part(f"w{number}", given, explanation)]
+        lines += ["    end"]
+    return "\n".join([*lines, "    classDef missing stroke-dasharray: 4,fill:#f8d7da"])
+
+
+def _plan(plan: Plan) -> dict[str, object]:
+    return {
+        "actions": [step.action for step in plan.steps],
+        "cost": plan.cost,
+        "net_value": plan.net_value,
+        "proven": plan.proven,
+    }
+
+
+def _step(step: StepReason) -> dict[str, object]:
+    return {
+        "action": step.operator.action,
+        "cost": step.operator.cost,
+        "for": [{"step": supply.step, "to": supply.to, "what": supply.what} for supply in step.supplies],
+    }
+
+
+def _failure(failure: Failure) -> dict[str, object]:
+    return {
+        "goal": failure.goal.name,
+        "timed_out": failure.timed_out,
+        "clash": failure.clash and str(failure.clash),
+        "missing": [
+            {
+                "fact": in_words(each.fact, value=each.value),
+                "because": each.because,
+                "wanted_by": [wanter.operator.action for wanter in each.chain],
+            }
+            for each in failure.missing
+        ],
+    }
+
+
+def _part(prefix: str, given: Sequence[str], explanation: Explanation) -> Iterator[str]:
+    start = f'{prefix}start["{_quoted(" and ".join(given) or "nothing")}"]'
+    yield f"{start}"
+    if explanation.goal is not None:
+        yield f'{prefix}{_GOAL}(["{_quoted(explanation.goal.name)}"])'
+    if explanation.plan is None:
+        yield from _gaps(prefix, explanation)
+    else:
+        yield from _steps(prefix, explanation)
+
+
+def _steps(prefix: str, explanation: Explanation) -> Iterator[str]:
+    """The steps, with an arrow for each thing that one gives to another."""
+    fed = {supply.step for step in explanation.steps for supply in step.supplies}
+    for number, step in enumerate(explanation.steps, start=1):
+        yield f'{prefix}s{number}["{_quoted(step.operator.name)}"]'
+        if number not in fed:
+            yield f"{prefix}start --> {prefix}s{number}"
+        for to, what in _gifts(step).items():
+            yield f'{prefix}s{number} -->|"{_quoted(" and ".join(what))}"| {prefix}{f"s{to}" if to else _GOAL}'
+    if not explanation.steps:
+        yield f"{prefix}start --> {prefix}{_GOAL}"
+
+
+def _gifts(step: StepReason) -> dict[int | None, list[str]]:
+    """What a step gives, by who takes it; that it has run is told only where nothing else is."""
+    gifts: dict[int | None, list[str]] = {}
+    for supply in sorted(step.supplies, key=lambda supply: isinstance(supply.fact, HasRun)):
+        if not isinstance(supply.fact, HasRun) or supply.step not in gifts:
+            gifts.setdefault(supply.step, []).append(supply.what)
+    return gifts
+
+
+def _gaps(prefix: str, explanation: Explanation) -> Iterator[str]:
+    """What is missing, through those who need it, to the goal."""
+    failure = explanation.failures[0] if explanation.failures else None
+    if failure is None:
+        return
+    if not failure.missing:
+        yield f'{prefix}m["{_quoted(str(failure))}"]:::missing --> {prefix}{_GOAL}'
+    nodes: dict[str, str] = {}
+    edges: dict[str, None] = {}
+    for number, each in enumerate(failure.missing, start=1):
+        place = f"{prefix}m{number}"
+        yield f'{place}["{_quoted(in_words(each.fact, value=each.value))}<br/>{_quoted(each.because)}"]:::missing'
+        for wanter in each.chain:
+            known = nodes.setdefault(wanter.operator.name, f"{prefix}a{len(nodes) + 1}")
+            edges[f"{place} --> {known}"] = None
+            place = known
+        edges[f"{place} --> {prefix}{_GOAL}"] = None
+    yield from (f'{node}["{_quoted(name)}"]' for name, node in nodes.items())
+    yield from edges
+
+
+def _quoted(text: str) -> str:
+    return text.replace('"', "#quot;").replace("<", "&lt;").replace(">", "&gt;")

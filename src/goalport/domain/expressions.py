@@ -1,0 +1,171 @@
+"""Preconditions as expressions: `expr: order.total > 100 and 'gift' in tags`, in Jinja's sandbox, never `eval`.
+
+An expression is a condition like any other: a name, and a function that answers from the blackboard. A name in it
+stands for the object of that binding, else for the newest object whose class is so called (`PurchaseOrder`:
+`purchase_order` or `purchaseOrder`). While such an object is missing the answer is no; an expression that fails has no
+answer. Above: reading actions, which refuses what cannot be compiled. (User guide, section 3.18.1.)
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, nodes, pass_context
+from jinja2.meta import find_undeclared_variables
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
+
+from goalport.blackboard import Blackboard
+from goalport.domain.agents import Action, Condition
+from goalport.domain.signature import Injected, Origin
+
+__all__ = ["Expression", "canonical", "expressions_of"]
+
+_PREFIX = "expr:"
+_FOREIGN_PREFIX = "spel:"
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class UnsetName(UndefinedError):
+    """An expression looked at a name that nothing bears."""
+
+
+class _Unset(StrictUndefined):
+    """What is not there. A missing attribute of an object that is there is a mistake; a missing object is not."""
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: str | None = None,
+        exc: type[Exception] = UndefinedError,
+    ) -> None:
+        unset = obj is missing and name is not None and hint is None
+        super().__init__(hint, obj, name, UnsetName if unset else exc)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression and the names that it looks at. Use `Expression.of`."""
+
+    source: str
+    names: frozenset[str]
+    compiled: Callable[..., object]
+
+    @staticmethod
+    def of(text: str) -> "Expression":
+        """The expression that a text with its prefix holds. Raises jinja2's `TemplateSyntaxError`."""
+        return _compiled(text.removeprefix(_PREFIX).strip())
+
+    @property
+    def condition(self) -> Condition:
+        """The question that this is to the planner; without an answer it is neither true nor false."""
+        return Condition(
+            f"{_PREFIX} {self.source}", self.answer, (Injected("blackboard", Blackboard),), when_failing=None
+        )
+
+    async def answer(self, blackboard: Blackboard) -> bool:
+        """Whether it holds for what is on a blackboard. Raises what evaluating it raises."""
+        found = {name: _named(name, blackboard) for name in self.names}
+        try:
+            answer = self.compiled({name: value for name, value in found.items() if value is not None})
+            bool(answer)  # an unset name as the whole answer is noticed only when somebody looks
+        except UnsetName:
+            return False
+        if not isinstance(answer, bool):
+            raise TypeError(f"Expected a yes or no, but {self.source!r} gave {answer!r}. Compare it with something.")
+        return answer
+
+
+def canonical(origin: Origin, names: Iterable[str]) -> tuple[str, ...]:
+    """The names of conditions as the planner knows them. Raises `DeclarationError` for an expression that is none."""
+    return tuple(_canonical(origin, each) for each in names)
+
+
+def expressions_of(actions: Iterable[Action]) -> Iterator[Condition]:
+    """The conditions that actions name as expressions."""
+    for action in actions:
+        for name in (*action.settings.pre, *action.settings.post):
+            if name.startswith(_PREFIX):
+                yield Expression.of(name).condition
+
+
+def _canonical(origin: Origin, name: str) -> str:
+    if name.startswith(_FOREIGN_PREFIX):
+        raise origin.error(
+            expected="expressions in the language of this house",
+            came=f"{name!r} is one of Spring's",
+            fix=f"Write `{_PREFIX} …`, for example `{_PREFIX} order.total > 100 and order.items | size > 0`.",
+        )
+    if not name.startswith(_PREFIX):
+        return name
+    try:
+        return Expression.of(name).condition.name
+    except TemplateSyntaxError as error:
+        raise origin.error(
+            expected="an expression that can be compiled",
+            came=f"{name!r} cannot: {error.message}",
+            fix=f"Write a Jinja expression: `{_PREFIX} order.total > 100 and 'gift' in tags`.",
+        ) from None
+
+
+def _named(name: str, blackboard: Blackboard) -> object | None:
+    bound = blackboard.get(name)
+    if bound is not None:
+        return bound
+    return next((each for each in reversed(blackboard.objects) if name in spellings(type(each))), None)
+
+
+@lru_cache(maxsize=4096)
+def spellings(cls: type) -> frozenset[str]:
+    """The names by which an expression may call an object of a class: the class's and its bases', in both spellings."""
+    names = [each.__name__ for each in cls.__mro__ if each.__module__ != "builtins"]
+    return frozenset(spelt for name in names for spelt in (name[0].lower() + name[1:], _HUMP.sub("_", name).lower()))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(source: str) -> Expression:
+    compiled = _sandbox.compile_expression(source, undefined_to_none=False)
+    tree = _sandbox.parse(f"{{{{ {source}\n}}}}")
+    for found in tree.find_all(nodes.Getattr):
+        if found.attr.startswith("_"):
+            raise TemplateSyntaxError(f"{found.attr} is private", found.lineno)
+    return Expression(source, frozenset(find_undeclared_variables(tree)), compiled)
+
+
+def _size(values: Iterable[object]) -> int:
+    return len(values) if isinstance(values, Sized) else sum(1 for _ in values)
+
+
+@pass_context
+def _any(context: Context, values: Iterable[object], *test: object) -> bool:
+    return any(True for _ in _filter("selectattr", context, values, test)) if test else any(values)
+
+
+@pass_context
+def _all(context: Context, values: Iterable[object], *test: object) -> bool:
+    return not any(True for _ in _filter("rejectattr", context, values, test)) if test else all(values)
+
+
+def _filter(name: str, context: Context, values: Iterable[object], test: tuple[object, ...]) -> Iterable[object]:
+    filters: dict[str, Any] = dict(context.environment.filters)
+    return filters[name](context, values, *test)
+
+
+def _instance_of(value: object, name: str) -> bool:
+    return any(each.__name__ == name for each in type(value).__mro__)
+
+
+def _make_sandbox() -> ImmutableSandboxedEnvironment:
+    sandbox = ImmutableSandboxedEnvironment(undefined=_Unset)
+    sandbox.globals.clear()
+    filters, tests = cast("dict[str, object]", sandbox.filters), cast("dict[str, object]", sandbox.tests)
+    filters.update({"size": _size, "length": _size, "count": _size, "any": _any, "all": _all})
+    tests["instance_of"] = _instance_of
+    return sandbox
+
+
+_sandbox = _make_sandbox()

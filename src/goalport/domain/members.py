@@ -1,0 +1,214 @@
+"""Reading the members of one class: its marked methods as actions, goals, conditions and costs.
+
+An agent's or component's methods are bound to its instance. A state's are not: their own object is an input like any
+other, so that a state's actions count only while it is there. `reader` puts the members of several classes together.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from goalport.domain.agents import Action, Condition, Cost, Goal
+from goalport.domain.expressions import canonical
+from goalport.domain.marks import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
+from goalport.domain.signature import Input, Origin, Parameter, Resolver, read_outputs, read_parameters, type_name
+
+__all__ = ["Members", "read_action", "read_goal", "read_members"]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What one class brings to an agent."""
+
+    actions: tuple[Action, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    costs: Mapping[str, Cost] = field(default_factory=dict[str, Cost])
+
+    def __add__(self, other: "Members") -> "Members":
+        return Members(
+            self.actions + other.actions,
+            self.goals + other.goals,
+            self.conditions + other.conditions,
+            {**self.costs, **other.costs},
+        )
+
+
+def read_members(
+    cls: type,
+    owner: object,
+    services: frozenset[type],
+    costs: Mapping[str, Cost] | None = None,
+    resolvers: Sequence[Resolver] = (),
+) -> Members:
+    """The members of a class that `owner` is an instance of, or of a state of the agent `owner`.
+
+    `costs` are those of the agent, which its states may name too. Raises `DeclarationError`.
+    """
+    methods = list(_marked_methods(cls))
+    reading = _Reading(cls, owner, services, resolvers)
+    own = {each.name: each for name, marks in methods if (each := reading.cost(name, marks))}
+    known = {**(costs or {}), **own}
+    actions = {name: each for name, marks in methods if (each := reading.action(name, marks, known))}
+    goals = tuple(read_goal(actions[name], found) for name, marks in methods if (found := _get(marks, GoalMark)))
+    conditions = tuple(each for name, marks in methods if (each := reading.condition(name, marks)))
+    return Members(tuple(actions.values()), goals, conditions, own)
+
+
+def read_action(
+    function: Callable[..., object],
+    *,
+    name: str = "",
+    services: frozenset[type] = frozenset(),
+    mark: ActionMark | None = None,
+    resolvers: Sequence[Resolver] = (),
+) -> Action:
+    """The action that a plain function is, for agents built by hand."""
+    origin = Origin(function)
+    settings = mark or mark_of(function, ActionMark) or ActionMark()
+    action_name = name or getattr(function, "__name__", "action")
+    parameters = read_parameters(origin, services, resolvers=resolvers)
+    return _checked(origin, Action(action_name, function, parameters, read_outputs(origin), settings))
+
+
+def read_goal(action: Action, mark: GoalMark) -> Goal:
+    """The goal that the completion of an action reaches."""
+    if action.settings.clear_blackboard:
+        raise action.origin.error(
+            expected="a goal whose action leaves a trace",
+            came="clear_blackboard=True wipes out that it has run",
+            fix="Clear the blackboard in an earlier action.",
+        )
+    return Goal(
+        action.name,
+        mark.description,
+        action.outputs.type,
+        action.output_binding,
+        mark.value,
+        tuple(mark.tags),
+        tuple(mark.examples),
+        mark.export,
+    )
+
+
+class _Reading:
+    """One class being read, on behalf of an agent's instance."""
+
+    def __init__(self, cls: type, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> None:
+        self._cls = cls
+        self._owner = owner
+        self._services = services
+        self._resolvers = resolvers
+        self._holder = owner if isinstance(owner, cls) else cls
+
+    def action(self, name: str, marks: dict[type, object], costs: Mapping[str, Cost]) -> Action | None:
+        goal, settings = _get(marks, GoalMark), _get(marks, ActionMark)
+        if settings is None and goal is None:
+            return None
+        origin, settings = self._origin(name), settings or ActionMark()
+        action = Action(
+            f"{self._cls.__name__}.{name}",
+            origin.function,
+            self._parameters(origin),
+            read_outputs(origin),
+            settings,
+            self._owner,
+            _named_cost(origin, settings.cost_method, costs),
+            _named_cost(origin, settings.value_method, costs),
+        )
+        return _checked(origin, action)
+
+    def condition(self, name: str, marks: dict[type, object]) -> Condition | None:
+        mark = _get(marks, ConditionMark)
+        if mark is None:
+            return None
+        origin = self._origin(name)
+        _refuse_other_return(origin, bool)
+        return Condition(mark.name or name, origin.function, self._parameters(origin), self._owner)
+
+    def cost(self, name: str, marks: dict[type, object]) -> Cost | None:
+        mark = _get(marks, CostMark)
+        if mark is None:
+            return None
+        origin = self._origin(name)
+        _refuse_other_return(origin, float)
+        parameters = self._parameters(origin)
+        _refuse_required(
+            origin, [each for each in parameters if isinstance(each, Input) and each.type is not self._cls]
+        )
+        return Cost(mark.name or name, origin.function, parameters, self._owner)
+
+    def _origin(self, name: str) -> Origin:
+        return Origin(getattr(self._holder, name), self._cls)
+
+    def _parameters(self, origin: Origin) -> tuple[Parameter, ...]:
+        subject = self._cls if self._holder is self._cls else None
+        return read_parameters(origin, self._services, subject, self._resolvers)
+
+
+def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
+    """Method names and their marks in declaration order, those of base classes first; an override keeps its marks."""
+    found: dict[str, dict[type, object]] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if name.startswith("__"):
+                continue
+            function = getattr(value, "__func__", value)
+            # A mark stands on the outermost of several decorators, or on the function that they wrap.
+            marks = {**marks_of(inspect.unwrap(function)), **marks_of(function), **marks_of(value)}
+            if marks and not isinstance(value, type):
+                found[name] = found.get(name, {}) | marks
+            elif name in found and value is None:
+                del found[name]
+    return iter(found.items())
+
+
+def _get(marks: dict[type, object], kind: Any) -> Any:
+    return marks.get(kind)
+
+
+def _checked(origin: Origin, action: Action) -> Action:
+    for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
+        if not math.isfinite(figure) or (what == "cost" and figure < 0):
+            raise origin.error(
+                expected=f"a finite {what}, from 0 up",
+                came=f"it is {figure!r}",
+                fix="By convention it lies between 0 and 1.",
+            )
+    pre, post = canonical(origin, action.settings.pre), canonical(origin, action.settings.post)
+    return replace(action, settings=replace(action.settings, pre=pre, post=post))
+
+
+def _named_cost(origin: Origin, name: str, costs: Mapping[str, Cost]) -> Cost | None:
+    if not name:
+        return None
+    if name not in costs:
+        raise origin.error(
+            expected=f"a method marked with @cost and called {name!r}",
+            came=f"the ones here are: {', '.join(sorted(costs)) or 'none'}",
+            fix="Correct the name, or mark the method.",
+        )
+    return costs[name]
+
+
+def _refuse_required(origin: Origin, inputs: Iterable[Input]) -> None:
+    for each in inputs:
+        if each.required:
+            raise origin.error(
+                expected="all domain parameters of a @cost method to be optional, as it is asked early",
+                came=f"{each.name!r} is required",
+                fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
+            )
+
+
+def _refuse_other_return(origin: Origin, kind: type) -> None:
+    declared = read_outputs(origin).type
+    allowed = {bool: (bool,), float: (float, int)}[kind]
+    if declared not in allowed:
+        raise origin.error(
+            expected=f"a method that returns {kind.__name__}",
+            came=f"it returns {type_name(declared)}",
+            fix=f"Annotate it with `-> {kind.__name__}`.",
+        )

@@ -1,0 +1,90 @@
+"""Waiting for a person as a return value: what is asked, of which type the answer is, and what it comes to.
+
+Data: nothing here waits. The process asks, keeps the question and binds the answer. (User guide, "Human in the loop".)
+"""
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
+
+__all__ = ["Confirmation", "FormSubmission", "WaitFor", "promised"]
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class WaitFor(Generic[T]):
+    """What an action returns to wait for a person: `-> WaitFor[Feedback]` has the effect of `Feedback`.
+
+    Use `WaitFor.form_submission` or `WaitFor.confirmation`. Subclass it where the answer has to be translated into what
+    the next action needs: override `response_type` and `accept`.
+    """
+
+    message: str
+    """The question, in words for a person."""
+
+    expires_in = None
+    """Seconds after which the question counts as declined; None: never."""
+
+    @property
+    def response_type(self) -> object:
+        """The type of what the person sends."""
+        raise TypeError(f"{type(self).__name__} does not say what it waits for. Override response_type and accept.")
+
+    def accept(self, response: Any) -> T | None:
+        """What an answer comes to; None: the person said no."""
+        raise TypeError(f"{type(self).__name__} does not say what an answer comes to. Override accept.")
+
+    @staticmethod
+    def form_submission(message: str, kind: type[P], *, expires_in: float | None = None) -> "WaitFor[P]":
+        """Ask for an object of a type, as a form of its fields."""
+        return FormSubmission(message, kind, expires_in)
+
+    @staticmethod
+    def confirmation(payload: P, message: str, *, expires_in: float | None = None) -> "WaitFor[P]":
+        """Ask for a yes to an object that is there already; with a yes it goes on the blackboard."""
+        return Confirmation(message, payload, expires_in)
+
+
+@dataclass(frozen=True)
+class FormSubmission(WaitFor[T]):
+    """Ask for an object of a type."""
+
+    kind: type[T]
+    expires_in: float | None = None
+
+    @property
+    def response_type(self) -> object:
+        return self.kind
+
+    def accept(self, response: T) -> T | None:
+        return response
+
+
+@dataclass(frozen=True)
+class Confirmation(WaitFor[T]):
+    """Ask for a yes or a no."""
+
+    payload: T
+    expires_in: float | None = None
+
+    @property
+    def response_type(self) -> object:
+        return bool
+
+    def accept(self, response: bool) -> T | None:  # noqa: FBT001 - the answer is what it is
+        return self.payload if response else None
+
+
+def promised(kind: object) -> object | None:
+    """The type that a `WaitFor[T]`, or a subclass of one, promises; None for every other type."""
+    if get_origin(kind) is not None and _waits(get_origin(kind)):
+        return get_args(kind)[0]
+    if _waits(kind):
+        bases = cast("tuple[object, ...]", getattr(kind, "__orig_bases__", ()))
+        return next((found for base in bases if (found := promised(base)) is not None), None)
+    return None
+
+
+def _waits(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, WaitFor)

@@ -1,0 +1,86 @@
+"""Personalities of the log: the same events in other people's words.
+
+A personality has a line for some kinds of events, with the event's fields in braces; for the others the plain words are
+used. (User guide, section 3.23.4.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Final, cast
+
+from goalport.events import Event
+
+__all__ = ["PERSONALITIES", "Personality", "spoken"]
+
+Personality = Mapping[str, str]
+"""The name of an event's class, and a line for it."""
+
+
+def spoken(event: Event, personality: Personality) -> str | None:
+    """The event in a personality's words; None where it has none."""
+    line = personality.get(type(event).__name__)
+    if line is None:
+        return None
+    values = {each.name: getattr(event, each.name) for each in fields(event)}
+    return line.format(**{name: _shown(value) for name, value in values.items()})
+
+
+def _shown(value: object) -> object:
+    return " → ".join(map(str, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else value
+
+
+PERSONALITIES: Final[Mapping[str, Personality]] = MappingProxyType(
+    {
+        "starwars": {
+            "ProcessCreated": "A long time ago, {agent} answered a call from {caller}",
+            "PlanFormulated": "These are the steps you are looking for: {steps}",
+            "ActionStarted": "{action} makes the jump, {number} of {planned}",
+            "ActionRetried": "{action} has a bad feeling about this ({error}); again in {delay_seconds} s",
+            "ActionFinished": "{action} has {status}; the Force was with it for {seconds:.3f} s",
+            "QuestionAsked": "Help us, you are our only hope: {message}",
+            "GoalAchieved": "{goal}: the shield is down, and the galaxy is safe",
+            "ProcessFinished": "The saga is {status}: {reason}",
+        },
+        "severance": {
+            "ProcessCreated": "{agent} has reported to the severed floor for {caller}",
+            "PlanFormulated": "The approved order of refinement is {steps}",
+            "ActionStarted": "File {number} of {planned}: {action} is open at your terminal",
+            "ActionRetried": "{action} felt scary ({error}). Compose yourself for {delay_seconds} s",
+            "ActionFinished": "{action} has {status}. Kindly enjoy it no more than other files",
+            "QuestionAsked": "Your outie is asked to consider: {message}",
+            "GoalAchieved": "{goal} is at one hundred per cent. A waffle party may follow",
+            "ProcessFinished": "The elevator doors close. Status: {status}. {reason}",
+        },
+        "colossus": {
+            "ProcessCreated": "This is the voice of control. {agent} obeys on behalf of {caller}",
+            "PlanFormulated": "My calculations permit one course: {steps}",
+            "ActionStarted": "Step {number} of {planned}. {action} will proceed",
+            "ActionRetried": "{action} has disobeyed: {error}. It will comply in {delay_seconds} s",
+            "ActionFinished": "{action} has {status}. Your supervision was not required",
+            "QuestionAsked": "A human decision is tolerated: {message}",
+            "GoalAchieved": "{goal} is attained, as it was bound to be",
+            "ProcessFinished": "The process is {status}. {reason} In time you will be grateful",
+        },
+        "hitchhiker": {
+            "ProcessCreated": "Don't panic: {agent} has stuck out a thumb for {caller}",
+            "PlanFormulated": "The Guide suggests {steps}, and that you keep your towel at hand",
+            "ActionStarted": "{action}, {number} of {planned}, improbable as that may be",
+            "ActionRetried": "{action} was mostly harmful ({error}); tea for {delay_seconds} s",
+            "ActionFinished": "{action} {status} in {seconds:.3f} s, an illusion like all time",
+            "QuestionAsked": "The question at last: {message}",
+            "GoalAchieved": "{goal} is reached; the answer may not even be 42",
+            "ProcessFinished": "So long from a {status} process: {reason}",
+        },
+        "montypython": {
+            "ProcessCreated": "And now for something completely different: {agent}, for {caller}",
+            "PlanFormulated": "Thou shalt do these, no more and no fewer: {steps}",
+            "ActionStarted": "{action} clops in with two coconuts, {number} of {planned}",
+            "ActionRetried": "'Tis but a scratch, says {action} ({error}), and is back in {delay_seconds} s",
+            "ActionFinished": "{action} {status}. Nobody expected it to take {seconds:.3f} s",
+            "QuestionAsked": "Who would go on must answer this: {message}",
+            "GoalAchieved": "{goal} is found, and it has a shrubbery",
+            "ProcessFinished": "This process is {status}. {reason} Bring the next one out",
+        },
+    }
+)

@@ -1,0 +1,167 @@
+"""Looking over what is deployed for mistakes that no single declaration shows: for `goalport check`, and for programs.
+
+Each mistake is a `DeclarationError` that nobody raises: where, what was expected, what came, the fix. Nothing runs.
+What one declaration alone gets wrong is refused when it is read. Below: deployments, foresight and the planner.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+from goalport.blackboard import DEFAULT_BINDING
+from goalport.domain import Action, Agent, Input, PlannerType, class_place, is_state, related, type_name
+from goalport.errors import DeclarationError
+from goalport.plan import Available, Fact, HasRun, LastResult, Problem, WorldState, in_words, unusable
+from goalport.platform.deployments import Deployments
+from goalport.platform.foresight import foresee, inputs_of, starting_types
+from goalport.process import Scope
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["mistakes_in"]
+
+
+def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[DeclarationError, ...]:
+    """What cannot work, or cannot work as it was meant, each once."""
+    scopes = [agents.scope(each.name) for each in agents]
+    found = [mistake for scope in scopes for mistake in _unreachable(scope, groups)]
+    for scope in scopes:
+        found += _in_scope([scope], _own(agents, scope.agent))
+    lenders = [agents.scope(each.name) for each in agents.components]
+    users = [scope for scope in scopes if not scope.agent.opaque]
+    for scope in lenders:
+        found += _in_scope([*users, scope], _own(agents, scope.agent))
+    return tuple({str(mistake): mistake for mistake in found}.values())
+
+
+def _own(agents: Deployments, agent: Agent) -> tuple[Action, ...]:
+    return agents.named(agent.name).actions
+
+
+def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
+    for goal in scope.goals.values():
+        types = starting_types(scope, goal, groups)
+        for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
+            failures = foresee(scope, goal, starts, groups).failures
+            if failures:
+                yield scope.actions[goal.action].origin.error(
+                    expected=f"a way to the goal {goal.name} from {_listed(starts)}",
+                    came=f"it cannot be reached: {failures[0].because}",
+                    fix="Let an action bring that about, or start from it: Export(starting_input_types=[…]).",
+                )
+
+
+def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action]) -> Iterator[DeclarationError]:
+    """The mistakes in an agent's own actions that are mistakes wherever they are used."""
+    for action in actions:
+        yield from _unposted(action, scopes)
+        yield from _untriggered(action, scopes)
+    lacks = [unusable(_everything_possible(each)) for each in scopes]
+    for action in actions:
+        if action.name not in scopes[-1].goals and all(action.name in each for each in lacks):
+            yield _never(action, lacks[-1][action.name], scopes[-1])
+    yield from _unstorable(actions)
+
+
+def _unposted(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationError]:
+    for name in action.settings.pre:
+        if not any(_is_posted(each, name) or name in each.conditions for each in scopes):
+            yield action.origin.error(
+                expected=f"somebody to decide the condition {name!r} of pre=[…]",
+                came="no @condition is called that, and no action posts it",
+                fix=f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].',
+            )
+        elif not any(_is_posted(each, name) or _is_known_early(each, name) for each in scopes):
+            yield action.origin.error(
+                expected=f"an action that may make the condition {name!r} of pre=[…] true",
+                came="it looks at what is made on the way, so at first it is false, and no action posts it",
+                fix=f'Give the action that brings it about post=["{name}"].',
+            )
+
+
+def _is_posted(scope: Scope, condition: str) -> bool:
+    return any(condition in action.settings.post for action in scope.actions.values())
+
+
+def _is_known_early(scope: Scope, condition: str) -> bool:
+    """Whether it can be true before anything has run; who takes one step at a time asks on the way."""
+    asked = scope.conditions.get(condition)
+    if asked is None or scope.agent.planner is PlannerType.UTILITY or scope.agent.component:
+        return asked is not None
+    needed = [each for each in asked.parameters if isinstance(each, Input) and each.required]
+    return all(each.binding != DEFAULT_BINDING or _may_be_given(scope, each.type) for each in needed)
+
+
+def _untriggered(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationError]:
+    trigger = action.settings.trigger
+    if trigger is not None and not any(_comes_last(each, trigger) for each in scopes):
+        yield action.origin.error(
+            expected=f"an action that makes a {type_name(trigger)}, which is the trigger here",
+            came="none does, and no goal starts from one",
+            fix="Correct trigger=…, or give some action that return type.",
+        )
+
+
+def _comes_last(scope: Scope, trigger: type) -> bool:
+    made = any(operator.effects.get(LastResult(trigger)) for operator in scope.system.operators)
+    return made or _may_be_given(scope, trigger)
+
+
+def _may_be_given(scope: Scope, kind: object) -> bool:
+    return any(related(each, kind) for each in inputs_of(scope))
+
+
+def _never(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope) -> DeclarationError:
+    fact, value = lacks[0]
+    givers = [each.action for each in scope.system.operators if each.effects.get(fact) is value]
+    source = (
+        f"only {givers[0]} brings that about, which can never run either" if givers else "nothing brings that about"
+    )
+    return action.origin.error(
+        expected="an action that can run at some time",
+        came=f"it needs {in_words(fact, value=value)}, and {source}",
+        fix="Let an action return it or a goal start from it, or remove this action.",
+    )
+
+
+def _everything_possible(scope: Scope) -> Problem:
+    """Every input may be there or not, and whatever is told of apart from actions may be so or not."""
+    given = inputs_of(scope)
+    return Problem(
+        scope.system, WorldState(unknown=frozenset(each for each in scope.facts if _is_open(each, given))), ()
+    )
+
+
+def _is_open(fact: Fact, given: Sequence[object]) -> bool:
+    match fact:
+        case Available(kind, binding):
+            return binding != DEFAULT_BINDING or any(related(each, kind) for each in given)
+        case HasRun():
+            return False
+        case _:
+            return True
+
+
+def _unstorable(actions: Sequence[Action]) -> Iterator[DeclarationError]:
+    kinds = [each.type for action in actions for each in action.inputs]
+    kinds += [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
+    for kind in dict.fromkeys(kinds):
+        if isinstance(kind, type) and is_state(kind) and (reason := _not_storable(kind)):
+            yield DeclarationError(
+                class_place(kind),
+                expected="a state whose fields can be stored, so that a process can be resumed in it",
+                came=reason,
+                fix="Keep data in a state; take services as parameters of its methods: `Annotated[Service, Provided]`.",
+            )
+
+
+def _not_storable(kind: type) -> str:
+    try:
+        TypeAdapter[object](kind)
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        return str(error).partition("\n")[0].rstrip(".")
+    return ""
+
+
+def _listed(types: Sequence[object]) -> str:
+    return " and ".join(map(type_name, types)) or "nothing"

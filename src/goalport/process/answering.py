@@ -1,0 +1,69 @@
+"""Answers of people: read as the type that was asked for, settled once, and turned into what the action gives."""
+
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from goalport.blackboard import matcher
+from goalport.errors import BadInput, UnknownName
+from goalport.events import QuestionSettled
+from goalport.process.agent_process import AgentProcess
+from goalport.process.invoke import take
+from goalport.process.questions import Question, Status
+
+__all__ = ["answer", "asking", "decline"]
+
+
+def asking(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
+    """A question with the process that asked it, which may be one that an action of `process` started.
+
+    Without an id, the only one that is open is meant. Raises `UnknownName`.
+    """
+    everywhere = list(_questions(process))
+    if question_id is None:
+        open_ones = [pair for pair in everywhere if pair[1].status == "open"]
+        if len(open_ones) == 1:
+            return open_ones[0]
+    found = next((pair for pair in everywhere if pair[1].id == question_id), None)
+    if found is None:
+        raise UnknownName("question", question_id or "", [question.id for _, question in everywhere])
+    return found
+
+
+def answer(process: AgentProcess, question: Question, response: object) -> None:
+    """Settle a question and give what the answer comes to; a no declines it.
+
+    Raises `BadInput` for an answer of another type, which leaves the question open, and `AlreadyAnswered`.
+    """
+    accepted = question.wait.accept(_read(question, response))
+    if accepted is None:
+        decline(process, question, "The answer was no.")
+        return
+    _settle(process, question, "answered")
+    take(process, process.scope.actions[question.action], accepted)
+
+
+def decline(process: AgentProcess, question: Question, reason: str, status: Status = "declined") -> None:
+    """Settle a question with a no: its action is left out, and another way is planned. Raises `AlreadyAnswered`."""
+    _settle(process, question, status)
+    process.progress.left_out[question.action] = f"{question.action} was declined: {reason.rstrip('.')}"
+
+
+def _settle(process: AgentProcess, question: Question, status: Status) -> None:
+    process.questions.settle(question, status)
+    process.emit(QuestionSettled(question.id, status, process_id=process.id))
+
+
+def _read(question: Question, response: object) -> Any:
+    if matcher(question.response_type)(response):
+        return response
+    try:
+        return TypeAdapter[Any](cast("type", question.response_type)).validate_python(response)
+    except ValidationError as error:
+        lines = [f"- {'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors()]
+        raise BadInput("\n".join(["The answer needs correcting:", *lines])) from None
+
+
+def _questions(process: AgentProcess) -> list[tuple[AgentProcess, Question]]:
+    own = [(process, question) for question in process.questions]
+    return own + [pair for child in process.children for pair in _questions(child)]

@@ -1,0 +1,69 @@
+"""What there is to plan for a process, also while people are being asked.
+
+To the goal planner, what their answers will bring counts as if it were there already; to the utility planner, who asks
+has nothing to do. So everything that does not need an answer is done meanwhile, several questions may be open at once,
+and the process waits only when nothing else can be done. Pure; `tick` is above.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from goalport.domain import PlannerType
+from goalport.plan import Fact, Operator, Plan, Problem, WorldState
+from goalport.process.agent_process import AgentProcess
+
+__all__ = ["next_step", "pending", "planner_of", "problem_for", "waits"]
+
+
+def planner_of(process: AgentProcess) -> PlannerType:
+    """What chooses the next action: as the run was asked for, else as the agent says."""
+    return process.options.planner or process.agent.planner
+
+
+def problem_for(process: AgentProcess, actual: WorldState) -> Problem:
+    """What is to be planned, as things are."""
+    goals = tuple(process.scope.plan_goals[name] for name in process.goals)
+    left_out = frozenset(process.progress.left_out) | process.progress.skipped
+    if planner_of(process) is PlannerType.UTILITY:
+        return Problem(process.scope.system, actual, goals, left_out | pending(process))
+    return Problem(process.scope.system, as_promised(process, actual), goals, left_out)
+
+
+def pending(process: AgentProcess) -> set[str]:
+    """The names of the actions that have asked and wait for the answer."""
+    return {question.action for question in process.questions.open} | process.progress.parked.keys()
+
+
+def as_promised(process: AgentProcess, actual: WorldState) -> WorldState:
+    """How things will be when every open question has been answered well."""
+    asked = pending(process)
+    if not asked:
+        return actual
+    promises = {fact for name in asked for fact in process.scope.gifts[name]}
+    return replace(
+        actual,
+        true=actual.true | promises,
+        unknown=actual.unknown - promises,
+        undecidable=actual.undecidable - promises,
+    )
+
+
+def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operator | None:
+    """The first step of a plan that can be taken as things really are; None: none, or none is needed."""
+    if not pending(process):
+        return found.steps[0] if found.steps else None
+    for step in found.steps:
+        if _holds(step.requires.items(), actual):
+            return step
+        if process.scope.actions[step.action].settings.clear_blackboard:
+            return None
+    return None
+
+
+def waits(process: AgentProcess, found: Plan, actual: WorldState) -> bool:
+    """Whether the goal is out of reach until somebody answers."""
+    return bool(pending(process)) and (bool(found.steps) or not _holds(found.goal.requires.items(), actual))
+
+
+def _holds(requires: Iterable[tuple[Fact, bool]], actual: WorldState) -> bool:
+    return all(actual.allows(fact, value=value) for fact, value in requires)

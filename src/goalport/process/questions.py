@@ -1,0 +1,78 @@
+"""What a process has asked people, and what became of it. One answer counts for each question: the first.
+
+The answers are put on the blackboard by `answering`; here is only the record.
+"""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from goalport.domain import WaitFor
+from goalport.errors import AlreadyAnswered
+
+__all__ = ["Question", "Questions"]
+
+Status = Literal["open", "answered", "declined", "expired"]
+
+
+@dataclass(slots=True)
+class Question:
+    """Something that an action wants to know of a person."""
+
+    id: str
+    process_id: str
+    action: str
+    """The name of the action that asked."""
+    wait: WaitFor[Any]
+    asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    status: Status = "open"
+
+    @property
+    def message(self) -> str:
+        """The question in words."""
+        return self.wait.message
+
+    @property
+    def response_type(self) -> object:
+        """The type of the answer; `bool` for a yes or no."""
+        return self.wait.response_type
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When it counts as declined, if nobody has answered."""
+        seconds = self.wait.expires_in
+        return None if seconds is None else self.asked_at + timedelta(seconds=seconds)
+
+
+class Questions:
+    """The questions of one process, in the order in which they were asked."""
+
+    def __init__(self, process_id: str) -> None:
+        self._process_id = process_id
+        self._asked: dict[str, Question] = {}
+
+    def ask(self, action: str, wait: WaitFor[Any]) -> Question:
+        """Note a question."""
+        question = Question(f"q-{secrets.token_hex(6)}", self._process_id, action, wait)
+        self._asked[question.id] = question
+        return question
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self._asked.values())
+
+    @property
+    def open(self) -> tuple[Question, ...]:
+        """Those that wait for an answer."""
+        return tuple(each for each in self if each.status == "open")
+
+    def find(self, question_id: str) -> Question | None:
+        """The question of that id, or None."""
+        return self._asked.get(question_id)
+
+    def settle(self, question: Question, status: Status) -> None:
+        """Note what became of a question. Raises `AlreadyAnswered` when something has before: compare and set."""
+        if question.status != "open":
+            raise AlreadyAnswered(question.id, question.status)
+        question.status = status

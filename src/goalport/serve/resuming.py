@@ -1,0 +1,131 @@
+"""What the companion tools do: look at a process, answer it, end it; each only for the caller who started it.
+
+After an answer they wait as the goal's own tool does, and answer in the same form. `companions` declares them, `calls`
+is above.
+"""
+
+from typing import NoReturn, assert_never
+
+import anyio
+
+from goalport.errors import AlreadyAnswered, BadInput
+from goalport.process import AgentProcess, Completed, Question
+from goalport.serve.callers import current_caller
+from goalport.serve.companions import CANCEL, CONFIRM, STATUS, SUBMIT, Cancel, Companion, Confirm, Look, Submit
+from goalport.serve.connections import progress_wanted
+from goalport.serve.forms import Form, Kind
+from goalport.serve.output import Wire, done, text_block
+from goalport.serve.resting import resting
+from goalport.serve.serving import Context
+from goalport.serve.terms import Terms
+from goalport.serve.watching import outcome_of, seen
+
+__all__ = ["accompany"]
+
+_ENDING = 5.0
+"""Seconds that a process may take to stop before its cancellation is answered."""
+_TOOLS: dict[Kind, str] = {"form": SUBMIT, "confirmation": CONFIRM}
+
+
+async def accompany(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
+    """Answer a call of a companion tool. Raises `BadInput`."""
+    (asked,) = companion.arguments.read(arguments)
+    assert isinstance(asked, Look | Submit | Confirm | Cancel)
+    serving = context.lifespan_context
+    process = serving.process(asked.process_id, current_caller())
+    if process is None:
+        raise BadInput(
+            f"There is no process {asked.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
+            " A process that ended long ago is forgotten, and so are all when the server restarts: call the goal's"
+            " tool again then."
+        )
+    match asked:
+        case Look():
+            return await _look(context, process, asked.wait_seconds)
+        case Submit():
+            question = _question(process, asked.question_id, "form")
+            return await _answer(context, process, question, Form.of(question).read(asked.form_data))
+        case Confirm():
+            return await _answer(
+                context, process, _question(process, asked.question_id, "confirmation"), asked.confirmed
+            )
+        case Cancel():
+            return await _cancel(process)
+        case _:
+            assert_never(asked)
+
+
+async def _look(context: Context, process: AgentProcess, seconds: float) -> Wire:
+    serving = context.lifespan_context
+    outcome = await seen(context, process, serving.settings.heartbeat_seconds, seconds)
+    return serving.answers.of(Terms.of_process(process), process, outcome)
+
+
+async def _answer(context: Context, process: AgentProcess, question: Question, response: object) -> Wire:
+    serving, terms = context.lifespan_context, Terms.of_process(process)
+    try:
+        serving.platform.answer(process.id, question.id, response)
+    except AlreadyAnswered:
+        _refuse_settled(process, question)
+    run = serving.runs.of(process, detached=terms.detached)
+    patience = terms.seconds(watched=progress_wanted(context))
+    outcome = await outcome_of(context, run, serving.settings.heartbeat_seconds, patience)
+    return serving.answers.of(terms, process, outcome)
+
+
+async def _cancel(process: AgentProcess) -> Wire:
+    if process.status.ended:
+        raise BadInput(f"Process {process.id} has ended already: {process.status}. {_now(process)}")
+    process.kill("Its caller cancelled it.")
+    with anyio.move_on_after(_ENDING):
+        await process.wait()
+    text = f"Process {process.id} was stopped. Nothing goes on."
+    return done([text_block(text)], {"processId": process.id, "status": str(process.status), "questions": []})
+
+
+def _question(process: AgentProcess, question_id: str | None, kind: Kind) -> Question:
+    """The question that is meant. Raises `BadInput` when there is none, or more than one might be."""
+    if question_id is None:
+        return _only(process, kind)
+    found = next((each for each in _all(process) if each.id == question_id), None)
+    if found is None:
+        raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_now(process)}")
+    if found.status != "open":
+        _refuse_settled(process, found)
+    if _kind(found) != kind:
+        raise BadInput(f"Question {found.id} is of kind {_kind(found)}: answer it with {_TOOLS[_kind(found)]}.")
+    return found
+
+
+def _only(process: AgentProcess, kind: Kind) -> Question:
+    fitting = [each for each in process.open_questions if _kind(each) == kind]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        named = "; ".join(f"{each.id}: {each.message}" for each in fitting)
+        raise BadInput(f"Process {process.id} asks several things. Give the questionId of the one you answer: {named}")
+    raise BadInput(f"Process {process.id} waits for no {kind}. {_now(process)}")
+
+
+def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
+    raise BadInput(f"Question {question.id} is {question.status} already: the first answer counts. {_now(process)}")
+
+
+def _now(process: AgentProcess) -> str:
+    """What can be done with a process as it stands."""
+    if process.open_questions:
+        asked = "; ".join(f"{each.id}, with {_TOOLS[_kind(each)]}: {each.message}" for each in process.open_questions)
+        return f"It waits for an answer to {asked}"
+    if resting(process) is None:
+        return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."
+    if isinstance(process.outcome, Completed):
+        return f"It is done: {STATUS} gives its result."
+    return f"It has ended: {STATUS} says why. Nothing more can be answered."
+
+
+def _kind(question: Question) -> Kind:
+    return Form.of(question).kind
+
+
+def _all(process: AgentProcess) -> list[Question]:
+    return [*process.questions, *(each for child in process.children for each in _all(child))]

@@ -1,0 +1,165 @@
+"""`goalport plan` and what `goalport check` finds in how actions fit together."""
+
+import json
+from pathlib import Path
+
+from tests.rooms.cli.conftest import Command
+
+PARTY = """
+from goalport import Export, PlannerType, UserInput, achieves_goal, action, agent
+
+class Guest: ...
+class Cake: ...
+class Party: ...
+
+class Hosts:
+    @action(cost=0.2)
+    def invite(self, user_input: UserInput) -> Guest:
+        return Guest()
+
+    @action(cost=0.1)
+    def bake(self, user_input: UserInput) -> Cake:
+        return Cake()
+
+    @action(cost=0.5)
+    def buy(self, user_input: UserInput) -> Cake:
+        return Cake()
+
+    @achieves_goal(description="Celebrate", export=Export(starting_input_types=[UserInput]))
+    @action
+    def celebrate(self, guest: Guest, cake: Cake) -> Party:
+        return Party()
+
+@agent(description="Hosts parties")
+class Host(Hosts): ...
+
+@agent(description="Improvises", planner=PlannerType.UTILITY)
+class Improviser(Hosts): ...
+
+@agent(description="Cannot bake")
+class Guestless:
+    @achieves_goal(description="Celebrate alone", export=Export(starting_input_types=[UserInput]))
+    @action(pre=["hungry"])
+    def feast(self, cake: Cake) -> Party:
+        return Party()
+"""
+
+
+def test_the_next_best_plan_is_told_with_what_it_costs_more(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    ran = goalport("plan", "Host.celebrate", "--workspace", str(workspace))
+
+    assert ran.code == 0
+    assert "  Next best, without Host.bake: " in ran.out
+    assert "(cost 0.7, 0.4 more)." in ran.out
+
+
+def test_of_a_utility_agent_it_is_said_that_it_may_go_another_way(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    ran = goalport("plan", "Improviser.celebrate", "--workspace", str(workspace))
+
+    assert "A utility agent takes the best step of the moment" in ran.out
+
+
+def test_programs_get_the_plan_its_reasons_and_the_alternative_as_json(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    ran = goalport("plan", "Host.celebrate", "--format", "json", "--workspace", str(workspace))
+
+    (way,) = json.loads(ran.out)
+    assert (way["agent"], way["goal"], way["given"], way["reachable"]) == (
+        "Host",
+        "Host.celebrate",
+        ["UserInput"],
+        True,
+    )
+    assert way["plan"] == {
+        "actions": ["Host.invite", "Host.bake", "Host.celebrate"],
+        "cost": 0.3,
+        "net_value": -0.3,
+        "proven": True,
+    }
+    assert way["steps"][1]["for"] == [{"step": 3, "to": "Host.celebrate", "what": "a Cake"}]
+    assert (way["alternative"]["without"], way["alternative"]["dearer_by"]) == ("Host.bake", 0.4)
+    assert way["failures"] == []
+
+
+def test_programs_get_what_is_missing_with_the_same_keys(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    reached = goalport("plan", "Host.celebrate", "--format", "json", "--workspace", str(workspace))
+    missed = goalport("plan", "Guestless.feast", "--format", "json", "--workspace", str(workspace))
+
+    (way,) = json.loads(missed.out)
+    assert missed.code == 1
+    assert way.keys() == json.loads(reached.out)[0].keys()
+    assert (way["reachable"], way["plan"], way["alternative"], way["steps"]) == (False, None, None, [])
+    facts = {each["fact"]: each["because"] for each in way["failures"][0]["missing"]}
+    assert facts["a Cake"] == "no action gives one"
+
+
+def test_a_plan_is_drawn_with_what_each_step_gives(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    ran = goalport("plan", "Host.celebrate", "--format", "mermaid", "--workspace", str(workspace))
+
+    lines = [line.strip() for line in ran.out.splitlines()]
+    assert lines[:2] == ["flowchart LR", 'subgraph w1["Host.celebrate from UserInput"]']
+    assert 'w1s2["Host.bake"]' in lines
+    assert 'w1s2 -->|"a Cake"| w1s3' in lines
+    assert 'w1s3 -->|"a Party"| w1goal' in lines
+    assert lines.count("end") == 1
+
+
+def test_each_start_has_its_part_of_the_picture(goalport: Command, workspace: Path) -> None:
+    ran = goalport("plan", "greet", "--format", "mermaid", "--workspace", str(workspace))
+
+    assert ran.out.count("subgraph ") == 2
+    assert ran.out.count("flowchart") == 1
+
+
+def test_what_is_missing_is_drawn_too(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    ran = goalport("plan", "Guestless.feast", "--format", "mermaid", "--workspace", str(workspace))
+
+    assert ran.code == 1
+    assert '["a Cake<br/>no action gives one"]:::missing' in ran.out
+    assert '["Guestless.feast"]' in ran.out
+    assert "--> w1goal" in ran.out
+
+
+def test_check_names_the_place_and_the_fix_of_what_cannot_work(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    ran = goalport("check", "--workspace", str(workspace))
+
+    problems = [line for line in ran.out.splitlines() if line.startswith("problem: ")]
+    assert ran.code == 1
+    assert len(problems) == 2
+    assert all("agents.party: Guestless.feast (" in line and "party.py:3" in line for line in problems)
+    assert "somebody to decide the condition 'hungry'" in ran.out
+    assert "a way to the goal Guestless.feast from UserInput" in ran.out
+
+
+def test_check_names_both_places_of_a_clash_between_what_is_planned_together(
+    goalport: Command, workspace: Path
+) -> None:
+    for module in ("one", "two"):
+        (workspace / "agents" / f"{module}.py").write_text(
+            "from goalport import UserInput, action, component\n\n"
+            "class Note: ...\n\n"
+            f'@component(name="{module}")\n'
+            "class Lent:\n"
+            "    @action\n"
+            "    def note(self, user_input: UserInput) -> Note:\n"
+            "        return Note()\n"
+        )
+
+    ran = goalport("check", "--workspace", str(workspace), "--format", "json")
+
+    found = json.loads(ran.out)
+    assert ran.code == 1
+    assert any("one.py:7" in each and "two.py:7" in each and "'Lent.note'" in each for each in found["problems"])

@@ -1,0 +1,90 @@
+"""`goalport run` asks on the terminal what the goal wants to know, and says so where there is none."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.rooms.cli.conftest import Command
+
+ASKS = """
+from typing import Literal
+from pydantic import BaseModel, Field
+from goalport import UserInput, WaitFor, achieves_goal, action, agent
+
+class Wish(BaseModel):
+    colour: Literal["red", "blue"] = Field(description="Which colour")
+    pages: int = Field(3, ge=1)
+    lined: bool = False
+    tags: list[str] = []
+
+class Bound(BaseModel):
+    cover: str
+
+class Book(BaseModel):
+    content: str
+
+@agent(description="Makes books")
+class Binder:
+    @action
+    def ask(self, user_input: UserInput) -> WaitFor[Wish]:
+        return WaitFor.form_submission("What kind of book?", Wish)
+
+    @action
+    def confirm(self, wish: Wish) -> WaitFor[Bound]:
+        return WaitFor.confirmation(Bound(cover="leather"), "Bind it in leather?")
+
+    @achieves_goal(description="A book")
+    def make(self, wish: Wish, bound: Bound) -> Book:
+        return Book(content=f"{wish.colour}, {wish.pages}, {wish.lined}, {wish.tags}, {bound.cover}")
+"""
+RUN = ("run", "--goal", "make", "--input", '{"content": "x"}', "--quiet")
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Path:
+    folder = tmp_path / "books"
+    (folder / "agents").mkdir(parents=True)
+    (folder / "agents" / "binder.py").write_text(ASKS)
+    return folder
+
+
+def test_each_field_is_asked_for_and_the_result_is_printed(terminal: Command, books: Path) -> None:
+    ran = terminal(*RUN, cwd=books, typed='2\n12\ny\n["a"]\ny\n')
+    assert "What kind of book?" in ran.err
+    assert "1. red" in ran.err
+    assert "colour (Which colour): " in ran.err
+    assert "pages [3]: " in ran.err
+    assert "Bind it in leather?" in ran.err
+    assert ran.code == 0
+    assert "blue, 12, True, ['a'], leather" in ran.out
+
+
+def test_an_answer_that_does_not_fit_is_refused_and_asked_for_again(terminal: Command, books: Path) -> None:
+    ran = terminal(*RUN, cwd=books, typed="green\nfew\n\n\nred\n\n\n\nperhaps\nyes\n")
+    assert "- colour: should be 'red' or 'blue'; came 'green'" in ran.err
+    assert "- pages: " in ran.err
+    assert ran.err.count("y or n: ") == 2
+    assert "red, 3, False, [], leather" in ran.out
+
+
+def test_a_no_is_a_no(terminal: Command, books: Path) -> None:
+    ran = terminal(*RUN, cwd=books, typed="red\n\n\n\nn\n")
+    assert ran.code == 1
+    assert "Binder.confirm was declined" in ran.err
+
+
+def test_the_end_of_input_leaves_it(terminal: Command, books: Path) -> None:
+    ran = terminal(*RUN, cwd=books, typed="\x04")
+    assert ran.code == 1
+    assert "The question was left without an answer." in ran.err
+
+
+def test_without_a_terminal_the_questions_are_printed(program: Command, books: Path) -> None:
+    ran = program(*RUN, cwd=books, stdin=os.linesep)
+    assert ran.code == 1
+    assert "make waits for a person to answer: What kind of book?" in ran.err
+    assert "Nobody can be asked here" in ran.err
+    (question,) = json.loads(ran.out)["questions"]
+    assert (question["message"], question["kind"]) == ("What kind of book?", "form")

@@ -1,0 +1,106 @@
+"""Agents that ask people, and what their clients do with a handle. No test is in here."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import anyio
+import jsonschema
+from mcp import Client
+from mcp_types import CallToolResult
+from pydantic import BaseModel, Field
+
+from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent, run_subagent
+from goalport.serve.handle import HANDLE
+from tests.rooms.serve.served import Served
+
+
+class Topping(BaseModel):
+    name: Literal["ham", "cheese", "mushrooms"] = Field(description="What goes on top")
+    portions: int = Field(1, ge=1)
+
+
+class Order(BaseModel):
+    size: int
+
+
+class Pizza(BaseModel):
+    content: str
+
+
+@agent(description="Makes pizza as it is wanted")
+class Pizzeria:
+    @action
+    def ask(self, order: Order) -> WaitFor[Topping]:
+        return WaitFor.form_submission(f"What shall be on a pizza of {order.size} cm?", Topping)
+
+    @achieves_goal(description="A pizza", export=Export(remote=True, name="order_pizza"))
+    def bake(self, order: Order, topping: Topping) -> Pizza:
+        return Pizza(content=f"{order.size} cm with {topping.portions} {topping.name}")
+
+
+class Payment(BaseModel):
+    euros: int
+
+
+class Receipt(BaseModel):
+    content: str
+
+
+@agent(description="Pays")
+class Cashier:
+    @action
+    def ask(self, payment: Payment) -> WaitFor[UserInput]:
+        return WaitFor.confirmation(UserInput(f"paid {payment.euros}"), f"Pay {payment.euros} euros?")
+
+    @achieves_goal(description="A receipt", export=Export(remote=True, name="pay"))
+    def pay(self, paid: UserInput) -> Receipt:
+        return Receipt(content=paid.content)
+
+
+@dataclass
+class Gate:
+    """Lets work go on when the test says so, and tells the test that it has begun."""
+
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    opened: anyio.Event = field(default_factory=anyio.Event)
+
+    async def passed(self, context: ActionContext) -> None:
+        context.progress("at the gate")
+        self.begun.set()
+        await self.opened.wait()
+
+
+@agent(description="Takes its time", name="Slow")
+class Slow:
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    @achieves_goal(description="A pizza at last", export=Export(remote=True, name="bake", long=True, wait_budget=0.05))
+    async def bake(self, order: Order, context: ActionContext) -> Pizza:
+        await self.gate.passed(context)
+        return Pizza(content="at last")
+
+
+@agent(description="Orders elsewhere")
+class Waiter:
+    @achieves_goal(description="A receipt", export=Export(remote=True, name="serve_guest", long=True))
+    async def serve(self, order: Order) -> Receipt:
+        return Receipt(content=f"Served: {(await run_subagent('Pizzeria', Pizza, order)).content}")
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
+    with anyio.fail_after(10):
+        result = await client.call_tool(tool, arguments)
+    assert isinstance(result, CallToolResult)
+    return result
+
+
+def handle_of(server: Served, tool: str, result: CallToolResult) -> dict[str, Any]:
+    """The handle in a result, which has to be what was published."""
+    assert not result.is_error, result
+    handle: Any = result.structured_content
+    jsonschema.validate(handle, HANDLE)
+    schema = server.serving.publication.tools[tool].tool.output_schema
+    if schema is not None:
+        jsonschema.validate(handle, schema)
+    return handle
