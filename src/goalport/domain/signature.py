@@ -84,6 +84,8 @@ def _written(function: Any) -> Callable[..., object]:
     if isinstance(function, partial):
         return _written(cast("partial[object]", function).func)
     return inspect.unwrap(function if hasattr(function, "__qualname__") else type(function).__call__)
+
+
 def class_place(cls: type) -> str:
     """Where a class is declared, for messages; without the line where its source cannot be read."""
     name = f"{cls.__module__}: {cls.__qualname__}"

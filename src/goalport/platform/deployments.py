@@ -3,7 +3,7 @@
 Deploying is the only time at which a class is read. Nothing runs here.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from goalport.domain import Agent, Goal, ProvidedInput, class_place, read_agent

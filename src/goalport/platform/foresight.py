@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from goalport.blackboard import DEFAULT_BINDING
-from goalport.domain import Goal, Input, PlannerType, fits
+from goalport.domain import Goal, Input, PlannerType, fits, related
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain
 from goalport.process import PLANNING_SECONDS, Scope
 from goalport.tools import ToolGroupResolver

@@ -8,8 +8,7 @@ from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 import anyio
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
