@@ -158,7 +158,7 @@ def _reached(process: AgentProcess) -> Outcome:
 def _no_way(process: AgentProcess, problem: Problem) -> Outcome:
     tried = tuple(f"{name} failed: {error}" for name, error in process.progress.left_out.items())
     if tried:
-        return Failed(f"{'. '.join(tried)}. No other way to the goal is left.", tried)
+        return Failed(f"{'. '.join(each.rstrip('.') for each in tried)}. No other way to the goal is left.", tried)
     declined = [each.action for each in process.progress.history if each.status == "declined"]
     gave_nothing = f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""
     return Stuck(gave_nothing + explain(problem).summary())
