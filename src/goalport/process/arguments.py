@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 import anyio.to_thread
+from anyio import CapacityLimiter
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.domain import Injected, Input, Parameter, ProvidedInput, type_name
@@ -37,7 +38,9 @@ async def call(function: Callable[..., object], arguments: Mapping[str, object],
     `context.cancelled`.
     """
     try:
-        return await _called(partial(function, **arguments), context, is_async=_is_async(function))
+        if _is_async(function):
+            return await cast("Any", function)(**arguments)
+        return await _in_thread(partial(function, **arguments), context.process.surroundings.limiter)
     except asyncio.CancelledError:
         context.abandon()
         task = asyncio.current_task()
@@ -48,10 +51,7 @@ async def call(function: Callable[..., object], arguments: Mapping[str, object],
         raise NonRetryable(f"It tried to exit the program ({exit_}). Raise an error instead.") from None
 
 
-async def _called(function: Callable[[], object], context: ActionContext, *, is_async: bool) -> object:
-    if is_async:
-        return await cast("Any", function())
-    limiter = context.process.surroundings.limiter
+async def _in_thread(function: Callable[[], object], limiter: CapacityLimiter) -> object:
     result = await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
     return await cast("Any", result) if hasattr(result, "__await__") else result
 
