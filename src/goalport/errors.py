@@ -85,13 +85,14 @@ class WorkspaceError(GoalportError):
 
 
 class UnknownName(GoalportError):
-    """A name that nothing bears; the message lists the nearest names, or all when there are few."""
+    """A name that nothing bears; the message lists the nearest names, or all when there are few; None: no names."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str] | None) -> None:
         self.kind = kind
         self.name = name
-        self.known = tuple(sorted(known))
-        super().__init__(f"Unknown {kind} {name!r}. {_offer(kind, name, self.known)}")
+        self.known = tuple(sorted(known or ()))
+        offer = "It never was, or was forgotten." if known is None else _offer(kind, name, self.known)
+        super().__init__(f"Unknown {kind} {name!r}. {offer}")
 
 
 class ToolError(GoalportError):

@@ -15,8 +15,7 @@ EDGES = {
     "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
     "src/goalport/serve/": (
         2,
-        "a bug in one request must become an answer, types of users raise anything when they are described:"
-        " either leaves the others alone",
+        "a bug in one request must become an answer, and a type of a user that breaks when it is read, a problem",
     ),
     "src/goalport/platform/": (
         1,

@@ -130,7 +130,8 @@ class Processes:
         """The process of that id. Raises `UnknownName`."""
         found = self._repository.find(process_id)
         if found is None:
-            raise UnknownName("process", process_id, (each.id for each in self))
+            # The ids of processes are secrets of those who started them.
+            raise UnknownName("process", process_id, None)
         return found
 
     def __iter__(self) -> Iterator[AgentProcess]:

@@ -17,7 +17,8 @@ class Audience:
     """Listeners of a process or a platform, and a listener itself; one that fails is logged and harms nobody."""
 
     def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
-        self._listeners = list(listeners)
+        self._listeners: dict[object, EventListener] = {object(): each for each in listeners}
+        """By a key for each time that one joined: listeners may be equal, or join twice."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.get_ident()
 
@@ -27,18 +28,18 @@ class Audience:
 
     def join(self, listener: EventListener) -> Callable[[], None]:
         """Let a listener hear every event from now on; call what is returned to stop that."""
-        self._listeners.append(listener)
+        seat = object()
+        self._listeners[seat] = listener
 
         def leave() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            self._listeners.pop(seat, None)
 
         return leave
 
     @property
     def attentive(self) -> bool:
         """Whether anybody would hear an event; an audience among the listeners is as attentive as its own listeners."""
-        for each in self._listeners:  # noqa: SIM110 - this is asked before each event, and a generator costs twice as much
+        for each in tuple(self._listeners.values()):  # noqa: SIM110 - this is asked before each event, and a generator costs twice as much
             if not isinstance(each, Audience) or each.attentive:
                 return True
         return False
@@ -65,7 +66,7 @@ class Audience:
         return bound
 
     def _tell_all(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
+        for listener in tuple(self._listeners.values()):
             try:
                 listener.on_event(event)
             except Exception:

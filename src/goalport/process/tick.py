@@ -185,7 +185,7 @@ def _nothing_left(process: AgentProcess, problem: Problem) -> Outcome:
 
 def _failed(process: AgentProcess) -> Failed | None:
     tried = tuple(process.progress.left_out.values())
-    return Failed(". ".join(tried), tried) if tried else None
+    return Failed(". ".join(each.rstrip(".") for each in tried), tried) if tried else None
 
 
 def _declined(process: AgentProcess) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Outcome, Waiting
 from goalport.serve.handle import Handle
 from goalport.serve.outcomes import handle_in_words, reason_of, unannounced
@@ -80,6 +81,8 @@ class Answers:
             wire, bound = output.wire(outcome.value)
         except PydanticSerializationError as error:
             return error_wire(f"{tool} was done, but its result cannot be written as its declared type: {error}.")
+        except ToolError as error:
+            return error_wire(f"{tool} was done, but {error}")
         if bound > self.max_bytes and (size := len(json.dumps(wire))) > self.max_bytes:
             return self._elsewhere(tool, process, size)
         return wire

@@ -12,7 +12,7 @@ from typing import TypeVar
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from goalport.errors import BadInput
+from goalport.errors import BadInput, GoalportError
 from goalport.serve.texts import one_line
 
 __all__ = ["Broken", "Fault", "answer_of", "read_or_fault"]
@@ -53,4 +53,4 @@ def read_or_fault(reading: Callable[[], T]) -> T | Fault:
         return reading()
     except Exception as bug:
         _log.debug("A declaration cannot be read.", exc_info=True)
-        return Fault(one_line(f"{type(bug).__name__}: {bug}"))
+        return Fault(one_line(str(bug) if isinstance(bug, GoalportError) else f"{type(bug).__name__}: {bug}"))

@@ -4,7 +4,7 @@ The structured content is made by the same pydantic serializer that the schema d
 construction and never checked again. How big an answer may be is `answers`' business.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Final, Union, cast, get_args, get_origin
@@ -13,8 +13,12 @@ from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
+from goalport.errors import DeclarationError, ToolError
+from goalport.serve.names import label
 from goalport.serve.schemas import Schema, is_object, portable
+from goalport.serve.texts import one_line
 from goalport.tools.arguments import UNREADABLE
+from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
 from goalport.tools.schemas import PlainSchema
 
 __all__ = ["BLOCKS", "Output", "Wire", "blocks_of", "done", "failed", "text_block"]
@@ -35,35 +39,51 @@ class Output:
     """How the objects of one type are written."""
 
     schema: Schema | None
-    """What to publish; None for content blocks, for nothing, and for types that have no schema."""
+    """What to publish; None for content blocks, for nothing, and for anything at all."""
     _adapter: TypeAdapter[object] | None = None
     _wrapped: bool = False
 
     @classmethod
     def of(cls, kind: object) -> "Output":
-        """How a goal's declared output is written."""
+        """How a goal's declared output is written. Raises `DeclarationError` for a type that has no JSON."""
         if kind in (None, NoneType) or _is_blocks(kind):
             return cls(None)
         try:
+            _refuse_streams(kind)
             adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
             schema = portable(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
-        except UNREADABLE:
-            return cls(None)
+        except UNREADABLE as error:
+            raise DeclarationError(
+                f"The output {label(kind)}",
+                expected="a type that can be written as JSON",
+                came=f"it cannot be ({one_line(str(error))})",
+                fix="Return a pydantic model, a dataclass, JSON-like data or content blocks.",
+            ) from error
         if not schema:
             return cls(None)
         return cls(schema, adapter) if _is_rooted(schema) else cls(_wrapped(schema), adapter, _wrapped=True)
 
     def wire(self, value: object) -> tuple[Wire, int]:
-        """The value as content and structured content, and a size in bytes that it surely keeps below on the wire."""
+        """The value as content and structured content, and a size in bytes that it surely keeps below on the wire.
+
+        Raises `ToolError` for numbers that JSON does not have.
+        """
         if self._adapter is None:
             content = blocks_of(value)
             return done(content), _ESCAPED * len(to_json(content))
         written = self._adapter.dump_json(value, by_alias=True, warnings="error")
+        if may_hold_odd_numbers(written.decode()):
+            self._refuse_odd_numbers(value)
         structured: Any = from_json(written)
         told = _told(value)
         text = written.decode() if told is None else told
         wire = done([text_block(text)], {"result": structured} if self._wrapped else structured)
         return wire, _ESCAPED * (len(written) + 2 * len(text)) + _ENVELOPE
+
+    def _refuse_odd_numbers(self, value: object) -> None:
+        plain = self._adapter.dump_python(value, mode="json", by_alias=True) if self._adapter else value
+        if words := odd_numbers_in_words(plain):
+            raise ToolError(f"its result cannot be sent: {words}")
 
     def document(self, value: object) -> tuple[str, str]:
         """The whole value as one text with its media type, for reading it in pieces."""
@@ -129,6 +149,13 @@ def _members(kind: object) -> list[object]:
     if origin in (Union, UnionType) or (isinstance(origin, type) and issubclass(origin, Sequence)):
         return [member for part in get_args(kind) if part is not Ellipsis for member in _members(part)]
     return [kind]
+
+
+def _refuse_streams(kind: object) -> None:
+    """Pydantic would take a generator for a list, and write it by its repr or not at all."""
+    origin: object = get_origin(kind) or kind
+    if isinstance(origin, type) and issubclass(origin, Iterator | AsyncIterable):
+        raise TypeError("it gives its values one by one; return a list")
 
 
 def _is_rooted(schema: Schema) -> bool:

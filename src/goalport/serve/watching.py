@@ -6,6 +6,7 @@ left. `runs` is below, `calls` above.
 
 import asyncio
 import itertools
+import math
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -26,7 +27,7 @@ from goalport.observe import in_words
 from goalport.process import AgentProcess, Outcome
 from goalport.serve.connections import log_level_of, progress_wanted, send_log
 from goalport.serve.departures import departure_of
-from goalport.serve.progress import Meter
+from goalport.serve.progress import Meter, Step
 from goalport.serve.resting import rest, resting
 from goalport.serve.runs import Run, Watch
 from goalport.serve.texts import one_line
@@ -36,6 +37,8 @@ __all__ = ["heartbeats", "outcome_of", "seen"]
 Context = ServerRequestContext[Any, Any]
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
+_EARLY: Final = 0.95
+"""The part of a heartbeat after which silence is broken, so that clients never wait for longer than a whole one."""
 _MOST_NEWS: Final = 500
 """A client that reads more slowly than its process works misses the oldest news."""
 
@@ -51,10 +54,10 @@ async def outcome_of(context: Context, run: Run, heartbeat: float, patience: flo
         departure.then(watch.leave)
     try:
         outcome = await seen(context, run.process, heartbeat, patience)
-    except anyio.get_cancelled_exc_class():
+        watch.end()
+    finally:
+        # Whatever else ended the wait, nobody hears of the end any more.
         watch.leave()
-        raise
-    watch.end()
     return outcome
 
 
@@ -77,7 +80,7 @@ async def heartbeats(context: Context, what: str, interval: float) -> AsyncGener
 
     async def beat() -> None:
         for count in itertools.count(1):
-            await anyio.sleep(interval)
+            await anyio.sleep(_EARLY * interval)
             await context.session.report_progress(count, None, f"still at {what} after {count * interval:.0f} s")
 
     async with anyio.create_task_group() as tasks:
@@ -96,6 +99,8 @@ class _News:
         self._meter = Meter()
         self._inbox: deque[Event] = deque(maxlen=_MOST_NEWS)
         self._arrived = asyncio.Event()
+        self._spoke = 0.0
+        """When the caller last heard of progress."""
 
     def on_event(self, event: Event, /) -> None:
         """Take it in; the request tells it on when it can."""
@@ -104,29 +109,32 @@ class _News:
 
     async def follow(self, process: AgentProcess, heartbeat: float) -> None:
         """Tell all news until the process has ended or waits for a person."""
-        began = anyio.current_time()
+        began = self._spoke = anyio.current_time()
         unsubscribe = process.subscribe(self)
         try:
+            await self._report(Step(0, None, f"process {process.id} begins"))
             while resting(process) is None or self._inbox:
-                with anyio.move_on_after(heartbeat):
+                due = self._spoke + _EARLY * heartbeat if self._progress else math.inf
+                with anyio.CancelScope(deadline=due):
                     await self._arrived.wait()
                 self._arrived.clear()
-                if not self._inbox:
-                    await self._beat(anyio.current_time() - began)
                 while self._inbox:
                     await self._tell(self._inbox.popleft())
+                # The bell may ring for news that was told already, or that is no progress: only time makes a silence.
+                if anyio.current_time() >= self._spoke + _EARLY * heartbeat and resting(process) is None:
+                    await self._report(self._meter.beat(anyio.current_time() - began))
         finally:
             unsubscribe()
 
-    async def _beat(self, seconds: float) -> None:
+    async def _report(self, step: Step) -> None:
         if self._progress:
-            step = self._meter.beat(seconds)
-            await self._context.session.report_progress(step.progress, step.total, step.message)
+            self._spoke = anyio.current_time()
+            await self._context.session.report_progress(step.progress, step.total, one_line(step.message))
 
     async def _tell(self, event: Event) -> None:
         step = self._meter.after(event)
-        if step is not None and self._progress:
-            await self._context.session.report_progress(step.progress, step.total, one_line(step.message))
+        if step is not None:
+            await self._report(step)
         level, words = _level_of(event), in_words(event)
         if words and _LEVELS.index(level) >= self._least:
             await send_log(self._context.session, level, one_line(words), self._context.request_id)

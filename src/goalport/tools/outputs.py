@@ -15,6 +15,7 @@ from typing_extensions import is_typeddict
 
 from goalport.errors import DeclarationError, ToolError
 from goalport.tools.arguments import UNREADABLE
+from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
 from goalport.tools.places import place_of, type_hints
 from goalport.tools.problems import argument_problems, shortened
 from goalport.tools.results import ToolResult, block_types
@@ -42,6 +43,8 @@ class Output:
             raise _not_as_declared("; ".join(shortened(argument_problems(error, value, ())))) from error
         except PydanticSerializationError as error:
             raise _not_as_declared(" ".join(str(error).split())) from error
+        if may_hold_odd_numbers(text) and (words := odd_numbers_in_words(plain)):
+            raise ToolError(f"The tool has a fault: what it returned cannot be sent: {words}")
         return ToolResult(text=text, artifact=kept, structured=plain)
 
 

@@ -115,7 +115,7 @@ def _json(value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return to_json(value, by_alias=True).decode()
+        return to_json(value, by_alias=True, inf_nan_mode="constants").decode()
     except (PydanticSerializationError, ValueError) as error:
         raise ToolError(
             f"The tool returned {type(value).__name__}, which cannot be written as JSON ({error}). "

@@ -6,6 +6,9 @@ A model pays for every word of a schema; a title that says `A` for the field `a`
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError
+
+from goalport.tools.finite import odd_numbers_in_words
 
 __all__ = ["PlainSchema"]
 
@@ -17,3 +20,10 @@ class PlainSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as JSON. Raises `PydanticSerializationError` for what JSON does not have, which is left out."""
+        encoded = super().encode_default(dft)
+        if words := odd_numbers_in_words(encoded):
+            raise PydanticSerializationError(words)
+        return encoded

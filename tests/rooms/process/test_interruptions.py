@@ -13,6 +13,7 @@ import anyio.to_thread
 import pytest
 
 from goalport.domain import RetryPolicy, achieves_goal, action, agent, condition
+from goalport.errors import UnknownName
 from goalport.platform import AgentInvocation, AgentPlatform
 from goalport.process import (
     AgentProcess,
@@ -211,3 +212,50 @@ async def test_what_ended_well_stays_well() -> None:
     process = await AgentPlatform([Bills]).run("Bills", Order("tea"))
     process.kill()
     assert process.outcome == Completed(Invoice("tea"))
+
+
+@dataclass
+class Equal:
+    heard: list[str]
+
+    def on_event(self, event: object) -> None:
+        self.heard.append(type(event).__name__)
+
+
+async def test_a_listener_leaves_once_and_takes_no_equal_one_along() -> None:
+    class LeavesAtOnce:
+        def on_event(self, event: object) -> None:
+            leave_at_once()
+
+    platform = AgentPlatform([Waits])
+    leave_at_once = platform.subscribe(LeavesAtOnce())
+    one, other = Equal([]), Equal([])
+    platform.subscribe(one)
+    leave = platform.subscribe(other)
+    leave()
+    platform.subscribe(other)
+    leave()
+    platform.undeploy("Waits")
+    assert (one.heard, other.heard) == (["AgentUndeployed"], ["AgentUndeployed"])
+
+
+async def test_a_reason_that_ends_with_a_stop_is_not_stopped_twice() -> None:
+    @agent(description="d")
+    class Fails:
+        @achieves_goal(description="g")
+        async def bill(self, order: Order) -> Invoice:
+            raise ValueError("No tea.")
+
+    outcome = await ended(Fails, "Fails")
+    assert isinstance(outcome, Failed)
+    assert outcome.reason == "Fails.bill failed: ValueError: No tea. No other way to the goal is left."
+
+
+async def test_an_unknown_process_is_not_answered_with_the_ids_of_others() -> None:
+    platform = AgentPlatform([Waits])
+    process = platform.start("Waits", Order("tea"))
+    with pytest.raises(UnknownName) as caught:
+        platform.process(f"{process.id[:-1]}x")
+    assert process.id not in str(caught.value)
+    assert caught.value.known == ()
+    await platform.aclose()

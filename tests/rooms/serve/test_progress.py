@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
 from goalport.errors import Retryable
 from goalport.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
+from goalport.process import Killed
 from goalport.serve.connections import without_deprecations
 from goalport.serve.progress import Meter, Step
 from tests.rooms.serve.served import ERAS, Served, served
@@ -81,7 +82,7 @@ async def test_each_action_and_each_message_moves_the_progress_on(tmp_path: Path
     assert [message for message in messages if "/" in message] == ["1/3 draft", "2/3 review", "3/3 write"]
     assert "halfway through the draft" in messages
     assert "read in a thread" in messages
-    assert all(total == 3 for _, total, _ in told)
+    assert all(total == 3 for _, total, _ in told[1:])
     assert max(map(len, messages)) < 1_000
 
 
@@ -108,6 +109,63 @@ async def test_a_silent_action_is_heard_of_at_each_heartbeat(tmp_path: Path, era
     amounts = [progress for progress, _, _ in beats]
     assert amounts == sorted(set(amounts))
     assert all(2 < amount < 3 for amount in amounts)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_first_message_names_the_process(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Writer()) as server:
+        told = await progress_of(server, era)
+        process = server.platform.processes[0]
+    assert told[0] == (0, None, f"process {process.id} begins")
+
+
+@agent(description="Talks without a pause")
+class Talker:
+    @achieves_goal(description="A story", export=Export(remote=True, name="talk"))
+    @action
+    async def talk(self, said: UserInput, context: ActionContext) -> Story:
+        for number in range(50):
+            context.progress(f"word {number}")
+            await anyio.wait_all_tasks_blocked()
+        return Story(content=said.content)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_there_is_no_heartbeat_where_there_is_news(tmp_path: Path, era: str) -> None:
+    told: list[str] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    async with served(tmp_path, Talker(), heartbeat_seconds=30) as server, server.client(era) as client:
+        with anyio.fail_after(10):
+            await client.call_tool("talk", {"content": "x"}, progress_callback=note)
+    assert "word 49" in told
+    assert not [each for each in told if "still" in each]
+
+
+@agent(description="Watches without being heard")
+class Breaker:
+    def __init__(self) -> None:
+        self.hold = asyncio.Event()
+
+    @achieves_goal(description="A story", export=Export(remote=True, name="hold"))
+    @action
+    async def hold_on(self, said: UserInput) -> Story:
+        await self.hold.wait()
+        return Story(content=said.content)
+
+
+async def test_a_call_that_breaks_while_it_is_watched_leaves_nothing_running(tmp_path: Path) -> None:
+    async def note(progress: float, total: float | None, message: str | None) -> None: ...
+
+    async with served(tmp_path, Breaker()) as server, server.client() as client:
+        serving = server.serving
+        serving.settings = serving.settings.model_copy(update={"heartbeat_seconds": "no number"})
+        with anyio.fail_after(5):
+            assert (await client.call_tool("hold", {"content": "x"}, progress_callback=note)).is_error
+            outcome = await server.platform.processes[0].wait()
+    assert isinstance(outcome, Killed)
 
 
 SLOW = """

@@ -1,6 +1,6 @@
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from goalport import Export, achieves_goal, action, agent
-from tests.rooms.serve.served import ERAS, Served, served, text_of
+from tests.rooms.serve.served import ERAS, Served, published, served, text_of
 
 PIXEL = base64.b64encode(b"pixel").decode()
 IMAGE = ImageContent(type="image", data=PIXEL, mime_type="image/png")
@@ -122,10 +122,70 @@ async def test_a_value_that_is_not_of_its_declared_type_is_an_error_and_not_a_li
     assert "cannot be written" in text_of(result)
 
 
-async def test_a_type_without_a_schema_is_told_as_text(tmp_path: Path) -> None:
-    result = await answer_in(tmp_path, "auto", Opaque, Opaque())
-    assert text_of(result) == '"an opaque thing"'
-    assert result.structured_content is None
+class Measured(BaseModel):
+    size: float
+    sizes: list[float | None]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("output", "value", "place"),
+    [
+        (Measured, Measured(size=float("nan"), sizes=[]), "size is nan"),
+        (Measured, Measured(size=1, sizes=[None, float("-inf")]), "sizes[1] is -inf"),
+        (float, float("inf"), "it is inf"),
+    ],
+)
+async def test_a_number_that_json_does_not_have_is_an_error_that_names_its_place(
+    tmp_path: Path, era: str, output: Any, value: object, place: str
+) -> None:
+    result = await answer_in(tmp_path, era, output, value)
+    assert result.is_error
+    assert place in text_of(result)
+    assert "JSON has no such number" in text_of(result)
+
+
+async def test_a_null_that_is_meant_is_sent(tmp_path: Path) -> None:
+    result = await answer_in(tmp_path, "auto", Measured, Measured(size=1, sizes=[None]))
+    assert result.structured_content == {"size": 1.0, "sizes": [None]}
+
+
+class Holder(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    thing: Opaque
+
+
+@pytest.mark.parametrize(
+    "output", [Opaque, list[Opaque], Holder, Iterator[int], AsyncIterator[int], Generator[int, None, None]]
+)
+def test_an_output_that_json_cannot_express_is_refused_with_the_reason(tmp_path: Path, output: Any) -> None:
+    publication = published(tmp_path, answering(output, None))
+    assert "answer" not in publication.tools
+    problem = next(each for each in publication.problems if "Answerer.answer" in each)
+    assert "expected a type that can be written as JSON" in problem
+
+
+MEASURE = """
+from pydantic import BaseModel
+from goalport import tool
+
+class Size(BaseModel):
+    width: float
+
+@tool(export=True)
+def measure(width: float = float("inf")) -> Size:
+    '''Measure.'''
+    return Size(width=width * 0)
+"""
+
+
+async def test_an_exported_tool_sends_no_such_number_either_nor_publishes_one_as_a_default(tmp_path: Path) -> None:
+    async with served(tmp_path, files={"tools/sizes.py": MEASURE}) as server, server.client() as client:
+        result = await client.call_tool("measure", {})
+        schema = server.serving.publication.tools["measure"].tool.input_schema
+    assert result.is_error
+    assert "width is nan" in text_of(result)
+    assert "default" not in schema["properties"]["width"]
 
 
 @pytest.mark.parametrize(
