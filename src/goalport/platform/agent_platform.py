@@ -37,10 +37,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them.
 
     `agents`: instances, classes or `Agent` objects. `tool_groups`: what roles are played by. `services`: what
-    `Provided` parameters are filled with; each `ArgumentResolver` among them fills what parameters it claims, in this
-    order. `listeners`: told of every event. `options`: for processes started without their own. `repository`,
-    `contexts`: where processes and contexts are kept; in memory by default. `max_threads`: how many `def` functions run
-    at once.
+    `Provided` parameters are filled with; an `ArgumentResolver` and a `ContextRepository` among them are used as such.
+    `listeners`: told of every event. `options`: for processes started without their own. `repository`: where processes
+    are kept, in memory by default. `max_threads`: how many `def` functions run at once.
     """
 
     def __init__(
@@ -52,10 +51,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listeners: Iterable[EventListener] = (),
         options: ProcessOptions | None = None,
         repository: AgentProcessRepository | None = None,
-        contexts: ContextRepository | None = None,
         max_threads: int = 40,
     ) -> None:
-        self.contexts = contexts or InMemoryContextRepository()
+        services = tuple(services)
+        stores = [each for each in services if isinstance(each, ContextRepository)]
+        self.contexts = stores[0] if stores else InMemoryContextRepository()
         """What outlives processes, by id."""
         self.groups = ToolGroupResolver(tool_groups)
         self.problems: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ A blackboard belongs to one process; a context belongs to whoever knows its id. 
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from goalport.blackboard import Blackboard, matcher
 
@@ -59,6 +59,7 @@ class Context:
                 blackboard.add(value)
 
 
+@runtime_checkable
 class ContextRepository(Protocol):
     """What the platform needs of a store of contexts."""
 

@@ -19,7 +19,7 @@ from goalport.domain import (
     condition,
     state,
 )
-from goalport.errors import DeploymentError
+from goalport.errors import DeclarationError, DeploymentError
 from goalport.platform import AgentPlatform, mistakes_in
 
 HERE = r"\(tests/rooms/platform/test_inspection.py:\d+\): expected "
@@ -213,7 +213,7 @@ Lent.__name__ = "Fine"
 
 def test_actions_of_one_name_that_are_planned_together_are_refused_with_both_places() -> None:
     for declared in ([Fine(), Lent()], [Lent(), Fine()]):
-        with pytest.raises(DeploymentError, match=r"py:\d+\) and .*py:\d+\) are both called 'Fine\.write'"):
+        with pytest.raises(DeclarationError, match=r"py:\d+\) and .*py:\d+\) are both called 'Fine\.write'"):
             AgentPlatform(declared)
 
 

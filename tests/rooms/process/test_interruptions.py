@@ -248,7 +248,7 @@ async def test_a_reason_that_ends_with_a_stop_is_not_stopped_twice() -> None:
 
     outcome = await ended(Fails, "Fails")
     assert isinstance(outcome, Failed)
-    assert outcome.reason == "Fails.bill failed: ValueError: No tea. No other way to the goal is left."
+    assert outcome.reason == "Fails.bill failed: ValueError: No tea"
 
 
 async def test_an_unknown_process_is_not_answered_with_the_ids_of_others() -> None:
