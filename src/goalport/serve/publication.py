@@ -4,7 +4,7 @@ Made once at load and never changed; a reload makes another. Publishing is pure:
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -71,12 +71,8 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
     """What this platform and workspace offer now."""
     problems: list[str] = []
     offered = list(offers_of(platform))
-    goals = list(_goals(platform, offered, problems))
-    companions = {each.tool.name: each for each in (COMPANIONS if any(map(_hands_over, goals)) else ())}
-    candidates = [*goals, *_functions(workspace, settings), *_raw(workspace)]
-    free = _without(companions.keys(), candidates, problems)
-    settled = _settle("tool", ((each.name, each.owner, each) for each in free), problems)
-    settled |= {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
+    candidates = [*_goals(platform, offered, problems), *_functions(workspace, settings), *_raw(workspace)]
+    settled = _tools(candidates, problems)
     named = [(each.prompt, each.owner, each.published) for each in settled.values() if each.prompt]
     raw_prompts = [(each.prompt.name, "a raw prompt", each) for each in workspace.values(RawPrompt)]
     prompts = {
@@ -105,13 +101,25 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         ),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=(*map(str, workspace.problems), *platform.problems, *problems),
-        warnings=(
-            *_missing_groups(platform),
-            *platform.groups.clashes,
-            *warnings_of_list(published),
-            *(text for each in published for text in warnings_of_tool(each)),
-        ),
+        warnings=tuple(_warnings(platform, published)),
     )
+
+
+def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _Candidate]:
+    """Those who get the name that they want, and the companion tools where some goal needs them."""
+    needed = COMPANIONS if any(map(_hands_over, candidates)) else ()
+    companions = {each.tool.name: each for each in needed}
+    free = _without(companions.keys(), candidates, problems)
+    settled = _settle("tool", ((each.name, each.owner, each) for each in free), problems)
+    return settled | {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
+
+
+def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[str]:
+    yield from _missing_groups(platform)
+    yield from platform.groups.clashes
+    yield from warnings_of_list(published)
+    for each in published:
+        yield from warnings_of_tool(each)
 
 
 def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
