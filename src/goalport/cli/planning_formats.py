@@ -90,8 +90,6 @@ def _steps(prefix: str, explanation: Explanation) -> Iterator[str]:
             yield f"{prefix}start --> {prefix}s{number}"
         for to, what in _gifts(step).items():
             yield f'{prefix}s{number} -->|"{_quoted(" and ".join(what))}"| {prefix}{f"s{to}" if to else _GOAL}'
-    if not explanation.steps:
-        yield f"{prefix}start --> {prefix}{_GOAL}"
 
 
 def _gifts(step: StepReason) -> dict[int | None, list[str]]:
@@ -105,9 +103,7 @@ def _gifts(step: StepReason) -> dict[int | None, list[str]]:
 
 def _gaps(prefix: str, explanation: Explanation) -> Iterator[str]:
     """What is missing, through those who need it, to the goal."""
-    failure = explanation.failures[0] if explanation.failures else None
-    if failure is None:
-        return
+    (failure,) = explanation.failures
     if not failure.missing:
         yield f'{prefix}m["{_quoted(str(failure))}"]:::missing --> {prefix}{_GOAL}'
     nodes: dict[str, str] = {}

@@ -73,12 +73,12 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
     """What this platform and workspace offer now."""
     problems: list[str] = []
     offered = list(offers_of(platform))
-    goals = list(_goals(platform, offered, problems))
-    companions = {each.tool.name: each for each in (COMPANIONS if any(map(_hands_over, goals)) else ())}
-    candidates = [*goals, *_functions(workspace, settings, problems), *_raw(workspace)]
-    free = _without(companions.keys(), candidates, problems)
-    settled = _settle("tool", ((each.name, each.owner, each) for each in free), problems)
-    settled |= {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
+    candidates = [
+        *_goals(platform, offered, problems),
+        *_functions(workspace, settings, problems),
+        *_raw(workspace),
+    ]
+    settled = _tools(candidates, problems)
     prompts = _prompts(settled.values(), workspace, problems)
     resources = _resources(workspace, problems)
     templates = workspace.values(RawTemplate)
@@ -123,6 +123,15 @@ def _resources(workspace: Workspace, problems: list[str]) -> dict[str, RawResour
         if resources.setdefault(uri, each) is not each:
             problems.append(f"Two raw resources are at {uri}; the first is published. Give the other another address.")
     return resources
+
+
+def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _Candidate]:
+    """Those who get the name that they want, and the companion tools where some goal needs them."""
+    needed = COMPANIONS if any(map(_hands_over, candidates)) else ()
+    companions = {each.tool.name: each for each in needed}
+    free = _without(companions.keys(), candidates, problems)
+    settled = _settle("tool", ((each.name, each.owner, each) for each in free), problems)
+    return settled | {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
 
 
 def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[str]:

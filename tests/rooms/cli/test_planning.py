@@ -131,6 +131,29 @@ def test_what_is_missing_is_drawn_too(goalport: Command, workspace: Path) -> Non
     assert "--> w1goal" in ran.out
 
 
+def test_needs_that_clash_are_drawn_as_what_is_missing(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "torn.py").write_text(
+        "from goalport import UserInput, achieves_goal, action, agent\n\n"
+        "class Left: ...\n"
+        "class Right: ...\n"
+        "class Both: ...\n\n"
+        '@agent(description="Cannot have both")\n'
+        "class Torn:\n"
+        "    @action(clear_blackboard=True)\n"
+        "    def left(self, user_input: UserInput) -> Left: ...\n\n"
+        "    @action(clear_blackboard=True)\n"
+        "    def right(self, user_input: UserInput) -> Right: ...\n\n"
+        '    @achieves_goal(description="Have both")\n'
+        "    def both(self, left: Left, right: Right) -> Both: ...\n"
+    )
+
+    ran = goalport("plan", "both", "--given", "UserInput", "--format", "mermaid", "--workspace", str(workspace))
+
+    assert ran.code == 1
+    assert "all that is needed can be had, but not together" in ran.out
+    assert "]:::missing --> w1goal" in ran.out
+
+
 def test_check_names_the_place_and_the_fix_of_what_cannot_work(goalport: Command, workspace: Path) -> None:
     (workspace / "agents" / "party.py").write_text(PARTY)
 
