@@ -91,7 +91,7 @@ class Processes:
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
         limiter = self._limiters.here()
-        surroundings = Surroundings(limiter, groups, self._service, self._start_child)
+        surroundings = Surroundings(limiter, groups, self._service, self._start_child, self._wake_parent)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
         if inputs.parent is not None:
             process.parent = inputs.parent
@@ -102,7 +102,7 @@ class Processes:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         if options.verbosity.show_planning and inputs.parent is None:
             process.subscribe(PlanListener())
-        self._remember(process)
+        _remember(process, self._contexts)
         _put(process, inputs)
         if options.prune:
             process.scope = pruned(process)
@@ -152,14 +152,6 @@ class Processes:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
 
-    def _remember(self, process: AgentProcess) -> None:
-        wanted = process.options.context_id
-        context = self._contexts.find(wanted) if wanted else None
-        if context is not None:
-            context.populate(process.blackboard)
-        elif wanted:
-            _log.warning("There is no context %r: process %s begins without it.", wanted, process.id)
-
     def resume(self, process: AgentProcess, *objects: object) -> None:
         """Let a process that waits, or is stuck, go on, with more objects on its blackboard; no other is touched."""
         if process.status in (ProcessStatus.WAITING, ProcessStatus.STUCK):
@@ -179,7 +171,11 @@ class Processes:
         self._repository.save(process)
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
-        elif process.parent is not None and _unpark(process.parent, process):
+        else:
+            self._wake_parent(process)
+
+    def _wake_parent(self, process: AgentProcess) -> None:
+        if process.parent is not None and _unpark(process.parent, process):
             self.resume(process.parent)
 
     def _wake_at_expiry(self, process: AgentProcess) -> None:
@@ -194,6 +190,15 @@ class Processes:
             if question.expires_at is not None and question.expires_at <= now:
                 decline(process, question, "Nobody answered in time.", "expired")
         self.resume(process)
+
+
+def _remember(process: AgentProcess, contexts: ContextRepository) -> None:
+    wanted = process.options.context_id
+    context = contexts.find(wanted) if wanted else None
+    if context is not None:
+        context.populate(process.blackboard)
+    elif wanted:
+        _log.warning("There is no context %r: process %s begins without it.", wanted, process.id)
 
 
 def _labels(scope: Scope, options: ProcessOptions) -> Iterator[str]:

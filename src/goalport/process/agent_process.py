@@ -69,6 +69,8 @@ class Surroundings:
     """The platform's service of a type, or None."""
     start_child: "Callable[[AgentProcess, object, type, Sequence[object]], AgentProcess]"
     """Starts a process for an action: of which process, of which agent, for a result of which type, from what."""
+    ended_at_rest: "Callable[[AgentProcess], None]"
+    """Told of a process that was ended while nothing ran in it."""
 
 
 @dataclass(slots=True)
@@ -156,6 +158,7 @@ class AgentProcess:
             child.kill(reason)
         if self.status in _RESTING:
             self.settle(Killed(reason))
+            self.surroundings.ended_at_rest(self)
         elif not self.status.ended and not isinstance(self.end_requested, Killed):
             self.end_requested = Killed(reason)
             self.audience.on_loop(self._cancel_scope.cancel)
@@ -166,6 +169,7 @@ class AgentProcess:
             child.terminate(reason)
         if self.status in _RESTING:
             self.settle(Terminated(reason))
+            self.surroundings.ended_at_rest(self)
         elif not self.status.ended and self.end_requested is None:
             self.end_requested = Terminated(reason)
             if self.status is ProcessStatus.PAUSED:

@@ -8,6 +8,7 @@ from typing import Protocol
 from weakref import ref
 
 from goalport.process.agent_process import AgentProcess
+from goalport.process.outcome import ProcessStatus
 
 __all__ = ["AgentProcessRepository", "InMemoryProcessRepository"]
 
@@ -44,7 +45,7 @@ class InMemoryProcessRepository:
     def save(self, process: AgentProcess) -> None:
         """Keep a process; beyond the window, the oldest that has ended makes room."""
         self._processes[process.id] = process
-        if process.status.ended:
+        if process.status.ended and process.status is not ProcessStatus.STUCK:
             self._whole.append(ref(process))
             if len(self._whole) > self._most_whole:
                 _forget(self._whole.popleft()())

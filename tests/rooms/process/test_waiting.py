@@ -351,3 +351,13 @@ async def test_a_sub_process_that_gets_stuck_fails_the_action_that_started_it() 
     assert isinstance(process.outcome, Failed)
     assert "Order" in process.outcome.reason
     assert isinstance(process.children[0].outcome, Stuck)
+
+
+async def test_killing_a_sub_process_that_waits_lets_its_parent_find_another_way_or_fail() -> None:
+    platform = AgentPlatform([Delegates(), Writer(), Orders])
+    process = await platform.run("Delegates", UserInput("tale"))
+    process.children[0].kill("Nobody will answer.")
+    with anyio.fail_after(5):
+        while not isinstance(outcome := await process.wait(), Failed):
+            await anyio.lowlevel.checkpoint()
+    assert "Nobody will answer" in outcome.reason
