@@ -65,6 +65,9 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
 Secrets = Annotated[tuple[SecretStr, ...], BeforeValidator(_listed)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_lower)]
+Personality = Annotated[
+    Literal["", "starwars", "severance", "colossus", "hitchhiker", "montypython"], BeforeValidator(_lower)
+]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(ge=1)]
@@ -111,6 +114,8 @@ class Settings(BaseSettings):
     """Keys that seal what a client keeps for us; the first seals, all open. None: one is made in `data_dir`."""
     state_ttl_seconds: Seconds = 7 * 24 * 3_600.0
     log_level: LogLevel = "info"
+    log_personality: Personality = ""
+    """Whose words the log speaks in at level debug; empty: plain ones."""
     max_threads: Count = 40
     max_processes: Count = 1_000
     """How many processes are remembered."""

@@ -48,7 +48,7 @@ def log_to_stderr(settings: Settings, platform: AgentPlatform) -> None:
     Each step of each process only for who debugs: it would cost every call more than the call itself.
     """
     if settings.log_level == "debug":
-        platform.subscribe(LogListener())
+        platform.subscribe(LogListener(settings.log_personality))
     if not logging.getLogger().handlers:
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
         logging.getLogger("goalport").setLevel(settings.log_level.upper())
