@@ -5,6 +5,7 @@ caller, and everything to whoever reads the log: which setting would allow it.
 """
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -21,6 +22,8 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 _OPEN: Final = frozenset({"/health", "/health/"})
 """Asked by load balancers, which use addresses of their own; it tells nothing that is secret."""
+_AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
+"""A host, or an address of six in brackets, and perhaps a port: neither user nor path, nor anything else."""
 _MOST_REMEMBERED: Final = 100
 _WHITESPACE: Final = b" \t"
 
@@ -47,9 +50,11 @@ class Gate:
             await self._app(scope, receive, send)
             return
         host, origin = _read(scope["headers"])
-        refusal = None if scope["path"] in _OPEN else self._refusal(host, origin)
+        is_open = scope["path"] in _OPEN
+        refusal = None if is_open else self._refusal(host, origin)
         # A caller that is no web page spares itself the work for web pages.
-        await (refusal or (self._for_pages if origin else self._app))(scope, receive, send)
+        is_page = bool(origin) and (not is_open or self._origin_allowed(origin, host))
+        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, send)
 
     def _refusal(self, host: str, origin: str) -> PlainTextResponse | None:
         if not _allowed(host, self._hosts):
@@ -61,14 +66,13 @@ class Gate:
         return None
 
     def _origin_allowed(self, origin: str, host: str) -> bool:
-        scheme, separator, place = origin.partition("://")
-        if not separator:
-            return False
-        if _without_port(place) in _LOOPBACK or (scheme in {"http", "https"} and place == host):
+        scheme, _, place = origin.partition("://")
+        name = _without_port(place)
+        if not name:
+            return "*" in self._origins or origin in self._origins
+        if name in _LOOPBACK or (scheme in {"http", "https"} and place == host):
             return True
-        return (
-            "*" in self._origins or origin in self._origins or f"{scheme}://{_without_port(place)}:*" in self._origins
-        )
+        return "*" in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
 
     def _tell(self, kind: str, value: str, setting: str, entry: str) -> None:
         if value in self._told or len(self._told) >= _MOST_REMEMBERED:
@@ -110,10 +114,9 @@ def _allowed(host: str, patterns: frozenset[str]) -> bool:
 
 
 def _without_port(host: str) -> str:
-    if host.startswith("["):
-        name, bracket, _ = host.partition("]")
-        return name + bracket
-    return host.partition(":")[0]
+    """The name of a host, or its address in brackets; empty for what is no host and port."""
+    read = _AUTHORITY.fullmatch(host)
+    return read[1] if read else ""
 
 
 def _bracketed(host: str) -> str:
