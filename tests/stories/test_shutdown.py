@@ -81,6 +81,26 @@ async def test_a_call_over_stdio_that_ends_in_time_has_its_result_too(tmp_path: 
     assert answer["result"]["structuredContent"] == {"content": "done"}
 
 
+@pytest.mark.parametrize("line", [b'{"id":7,"method":"x', b'{"jsonrpc":"2.0","id":7,"method":"tools/\\ud800"}'])
+async def test_a_line_over_stdio_that_is_no_message_is_answered_and_the_next_one_too(
+    tmp_path: Path, line: bytes
+) -> None:
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with anyio.fail_after(20):
+            for each in (line, json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()):
+                await process.stdin.send(each + b"\n")
+            said = b""
+            while said.count(b"\n") < 2:
+                said += await process.stdout.receive()
+            await process.stdin.aclose()
+    refused, answered = map(json.loads, said.splitlines())
+    assert (refused["id"], refused["error"]["code"]) == (7, -32700)
+    assert answered["result"]["structuredContent"] == {"content": "done"}
+
+
 @ERAS
 async def test_a_call_that_takes_too_long_is_told_so_and_does_not_hold_the_end(
     tmp_path: Path, transport: str, era: str

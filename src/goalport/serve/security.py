@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.settings import Settings
 
@@ -25,6 +25,8 @@ _OPEN: Final = frozenset({"/health", "/health/"})
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host, or an address of six in brackets, and perhaps a port: neither user nor path, nor anything else."""
 _MOST_REMEMBERED: Final = 100
+_TOO_LARGE: Final = 413
+_OF_THE_BODY: Final = frozenset({b"content-type", b"content-length"})
 _WHITESPACE: Final = b" \t"
 
 
@@ -44,6 +46,10 @@ class Gate:
         self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
         self._origins = _patterns(settings.allowed_origins)
         self._told: set[str] = set()
+        self._most = settings.max_body_bytes
+        self._too_large = (
+            f"A request may have {self._most:,} bytes. Send less, or have the server's max_body_bytes raised."
+        ).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -54,7 +60,24 @@ class Gate:
         refusal = None if is_open else self._refusal(host, origin)
         # A caller that is no web page spares itself the work for web pages.
         is_page = bool(origin) and (not is_open or self._origin_allowed(origin, host))
-        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, send)
+        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._explaining(send))
+
+    def _explaining(self, send: Send) -> Send:
+        """Says of a body that is too large how large it may be, and how that is changed."""
+        refused = False
+
+        async def explain(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == _TOO_LARGE:
+                refused = True
+                _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._most)
+                kept = [(name, value) for name, value in message["headers"] if name.lower() not in _OF_THE_BODY]
+                message = {**message, "headers": [*kept, (b"content-type", b"text/plain; charset=utf-8")]}
+            elif refused:
+                message = {**message, "body": b"" if message.get("more_body") else self._too_large}
+            await send(message)
+
+        return explain
 
     def _refusal(self, host: str, origin: str) -> PlainTextResponse | None:
         if not _allowed(host, self._hosts):

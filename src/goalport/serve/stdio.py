@@ -7,6 +7,7 @@ import sys
 import anyio
 from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from goalport.platform import AgentPlatform
 from goalport.serve.listening import LAST_WORDS, leave_at_once, say_who_is_waited_for
@@ -15,6 +16,7 @@ from goalport.serve.report import report_of
 from goalport.serve.running import log_to_stderr, tell
 from goalport.serve.server import make_server
 from goalport.serve.serving import Serving
+from goalport.serve.unread import answer_the_unread
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
@@ -38,7 +40,9 @@ async def serve_stdio(
             tasks.start_soon(watch, serving)
         tell(report_of(serving.publication, platform, settings, None))
         async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
+            tasks.start_soon(answer_the_unread, incoming, messages, outgoing)
+            await server.run(reading, outgoing, server.create_initialization_options())
         await _finish(serving)
         tasks.cancel_scope.cancel()
 

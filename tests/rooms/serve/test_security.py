@@ -157,6 +157,8 @@ async def test_a_body_beyond_the_limit_is_refused(tmp_path: Path) -> None:
         for path in ("/mcp", "/messages/?session_id=0"):
             response = await client.post(path, content=b'{"x": "' + b"y" * 2_000 + b'"}', headers=HEADERS)
             assert response.status_code == 413
+            assert "1,000 bytes" in response.text
+            assert "max_body_bytes" in response.text
 
 
 @pytest.mark.parametrize(
