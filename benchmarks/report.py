@@ -17,7 +17,7 @@ from pathlib import Path
 __all__ = ["Table", "machine", "write_json", "write_page"]
 
 _LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-"""What else the machine did before anything was measured; more than half a core makes the figures worse than they are."""
+"""What else the machine did before anything was measured: above half a core, figures are worse than they should be."""
 _NAMED = ("goalport", "mcp", "uvicorn", "starlette", "pydantic", "anyio", "uvloop", "httptools")
 
 

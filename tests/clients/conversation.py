@@ -54,7 +54,8 @@ def _check_progress(steps: list[Report]) -> None:
     amounts = [step["progress"] for step in steps]
     assert amounts, "no progress was shown"
     assert amounts == sorted(set(amounts))
-    assert all(re.match("[123]/3 ", step["message"]) for step in steps), steps
+    assert re.match("process .+ begins", steps[0]["message"]), steps
+    assert all(re.match("[123]/3 ", step["message"]) for step in steps[1:]), steps
 
 
 def _check_mistakes(report: Report) -> None:

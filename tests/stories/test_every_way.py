@@ -92,9 +92,10 @@ async def _call_with_progress(client: Client) -> None:
     tool = next(tool for tool in (await client.list_tools()).tools if tool.name == "write_poem")
     assert tool.output_schema is not None
     jsonschema.validate(result.structured_content, tool.output_schema)
-    assert [message for _, _, message in told][:2] == ["leafing through the dictionary", "1/2 find_rhymes"]
-    assert [progress for progress, _, _ in told] == sorted({progress for progress, _, _ in told})
     assert result.meta is not None
+    begun = f"process {result.meta['goalport/processId']} begins"
+    assert [message for _, _, message in told][:3] == [begun, "leafing through the dictionary", "1/2 find_rhymes"]
+    assert [progress for progress, _, _ in told] == sorted({progress for progress, _, _ in told})
     content = (await client.read_resource(f"goalport://processes/{result.meta['goalport/processId']}")).contents[0]
     assert isinstance(content, TextResourceContents)
     assert json.loads(content.text)["status"] == "completed"

@@ -1,15 +1,19 @@
 """Ending a server: calls in flight are answered, nothing holds the end, and it is a success when it was asked for."""
 
+import json
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-from tests.stories.cooks import FILES
+from tests.stories.cooks import FILES, META, request
 from tests.stories.servers import GOALPORT, READY, over_stdio, running, started, workspace
 
 ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
@@ -38,6 +42,63 @@ async def test_a_call_that_ends_in_time_has_its_result(tmp_path: Path, transport
         with anyio.fail_after(10):
             assert await server.process.wait() == 0
     assert text_of(results[0]) == "done"
+
+
+@ENDINGS
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_who_asks_twice_does_not_wait_for_anything(
+    tmp_path: Path, transport: str, ending: signal.Signals
+) -> None:
+    async with running(tmp_path, FILES, shutdown_seconds="60") as server:
+        with suppress(MCPError, OSError, httpx2.HTTPError, ExceptionGroup):
+            async with server.client(transport, "legacy") as client, anyio.create_task_group() as calls:
+                calls.start_soon(client.call_tool, "cook", {"seconds": 60})
+                await server.heard.until("cooking begins")
+                server.process.send_signal(ending)
+                await server.heard.until("a second signal ends them now")
+                server.process.send_signal(ending)
+        with anyio.fail_after(5):
+            assert await server.process.wait() == 130
+        assert "Ended at once" in await server.heard.until("Ended at once")
+    assert "Traceback" not in server.heard.text
+    assert "ERROR" not in server.heard.text
+
+
+async def test_a_call_over_stdio_that_ends_in_time_has_its_result_too(tmp_path: Path) -> None:
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, heard):
+        await heard.until("serving one client")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        call = request("cook", arguments={"seconds": 1}, _meta=META)
+        await process.stdin.send(json.dumps(call).encode() + b"\n")
+        await heard.until("cooking begins")
+        process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(10):
+            said = b"".join([part async for part in process.stdout])
+            assert await process.wait() == 0
+    answer = json.loads(said.splitlines()[-1])
+    assert answer["result"]["structuredContent"] == {"content": "done"}
+
+
+@pytest.mark.parametrize("line", [b'{"id":7,"method":"x', b'{"jsonrpc":"2.0","id":7,"method":"tools/\\ud800"}'])
+async def test_a_line_over_stdio_that_is_no_message_is_answered_and_the_next_one_too(
+    tmp_path: Path, line: bytes
+) -> None:
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with anyio.fail_after(20):
+            for each in (line, json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()):
+                await process.stdin.send(each + b"\n")
+            said = b""
+            while said.count(b"\n") < 2:
+                said += await process.stdout.receive()
+            await process.stdin.aclose()
+    refused, answered = map(json.loads, said.splitlines())
+    assert (refused["id"], refused["error"]["code"]) == (7, -32700)
+    assert answered["result"]["structuredContent"] == {"content": "done"}
 
 
 @ERAS

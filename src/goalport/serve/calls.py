@@ -28,6 +28,7 @@ from goalport.serve.raw import RawTool
 from goalport.serve.resuming import accompany
 from goalport.serve.runs import Run, Ticket
 from goalport.serve.serving import Context
+from goalport.serve.texts import one_line
 from goalport.serve.watching import heartbeats, outcome_of
 
 __all__ = ["call_tool"]
@@ -48,6 +49,7 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
         try:
             return await answer_of(params.name, _answer(context, published, params))
         except BadInput as error:
+            _log.debug("%s was refused: %s", params.name, one_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
         except Broken as broken:
             return error_wire(broken.message)

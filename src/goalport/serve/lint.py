@@ -14,7 +14,7 @@ from goalport.serve.schemas import nodes
 
 __all__ = ["warnings_of_list", "warnings_of_tool"]
 
-_LONGEST_DESCRIPTION: Final = 1024
+_LONGEST_DESCRIPTION: Final = 1_000
 _MANY: Final = ((128, "the OpenAI API takes 128 tools"), (40, "Cursor shows a model 40 tools"))
 _PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
@@ -44,7 +44,7 @@ def _description(tool: Tool) -> Iterator[str]:
     if not tool.description:
         yield "it has no description, so a model cannot know when to call it."
     elif len(tool.description) > _LONGEST_DESCRIPTION:
-        yield f"the description has {len(tool.description)} characters; the OpenAI API takes {_LONGEST_DESCRIPTION}."
+        yield f"the description has {len(tool.description)} characters; the OpenAI API takes 1,024. Keep below 1,000."
 
 
 def _input(tool: Tool) -> Iterator[str]:

@@ -7,11 +7,13 @@ and they are answered, then streams are closed. `http` is the app that is served
 import asyncio
 import gc
 import math
+import os
 import socket
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from signal import SIGINT, SIGTERM, Signals, signal
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import uvicorn
@@ -19,12 +21,16 @@ from sse_starlette.sse import AppStatus
 
 from goalport.errors import SettingsError
 from goalport.serve.http import Site
+from goalport.serve.serving import Serving
+from goalport.serve.texts import counted
 from goalport.settings import Settings
 
-__all__ = ["address_of", "bind", "listen"]
+__all__ = ["LAST_WORDS", "address_of", "bind", "leave_at_once", "listen", "say_who_is_waited_for"]
 
-_LAST_WORDS = 2.0
+LAST_WORDS = 2.0
 """Seconds in which killed calls are answered and streams take their leave."""
+_HURRIED = 130
+"""The exit code of a program that was interrupted."""
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -38,6 +44,23 @@ def bind(settings: Settings) -> socket.socket:
             f"Cannot listen on {settings.host} port {settings.port}: {reason}."
             " Choose another with --port (0 takes a free one) and --host, or stop the program that has it."
         ) from None
+
+
+def say_who_is_waited_for(serving: Serving) -> None:
+    """Tell whoever ended the server why it is not gone yet."""
+    if serving.open_calls:
+        seconds = serving.settings.shutdown_seconds
+        sys.stderr.write(
+            f"{counted(serving.open_calls, 'call')} may take {seconds:g} s; a second signal ends them now.\n"
+        )
+        sys.stderr.flush()
+
+
+def leave_at_once() -> NoReturn:
+    """What a second signal means: whoever sends it does not want to wait for anything."""
+    sys.stderr.write("Ended at once by a second signal.\n")
+    sys.stderr.flush()
+    os._exit(_HURRIED)
 
 
 def address_of(listener: socket.socket) -> str:
@@ -61,7 +84,7 @@ async def listen(site: Site, listener: socket.socket, ready: Callable[[], None])
         access_log=False,
         server_header=False,
         proxy_headers=True,
-        timeout_graceful_shutdown=math.ceil(seconds + 2 * _LAST_WORDS),
+        timeout_graceful_shutdown=math.ceil(seconds + 2 * LAST_WORDS),
     )
     with _streams_end_when_told():
         await _Listener(config, site, seconds, ready).serve([listener])
@@ -85,18 +108,21 @@ class _Listener(uvicorn.Server):
             await super().shutdown(sockets)
 
     async def _take_leave(self) -> None:
+        say_who_is_waited_for(self._site.serving)
         with anyio.move_on_after(self._patience):
             await self._site.serving.idle()
         await self._site.close()
-        with anyio.move_on_after(_LAST_WORDS):
+        with anyio.move_on_after(LAST_WORDS):
             await self._site.serving.idle()
         AppStatus.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """As uvicorn does, but a shutdown that was asked for is a success: the signal is not raised again after it."""
+        """As uvicorn does, but a shutdown that was asked for is a success, and asked for twice it ends at once."""
 
         def stop(number: int, frame: Any) -> None:
+            if self.should_exit:
+                leave_at_once()
             self.handle_exit(Signals(number), frame)
 
         before = {each: signal(each, stop) for each in (SIGINT, SIGTERM)}

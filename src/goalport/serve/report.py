@@ -10,6 +10,7 @@ from goalport.serve.companions import Companion
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.publication import Publication, PublishedTool
+from goalport.serve.texts import counted, indented
 from goalport.settings import Settings
 
 __all__ = ["report_of"]
@@ -19,14 +20,14 @@ def report_of(
     publication: Publication, platform: AgentPlatform, settings: Settings, address: str | None
 ) -> Iterator[str]:
     """The lines. `address` is where the HTTP server listens; None over stdio."""
-    yield f"{settings.name}: {len(publication.tools)} tools, {len(publication.prompts)} prompts"
+    yield f"{settings.name}: {counted(len(publication.tools), 'tool')}, {counted(len(publication.prompts), 'prompt')}"
     yield from _goals(publication)
     for group in platform.groups.groups:
-        yield f"  tool group {group.role}: {len(group.tools)} tools"
+        yield f"  tool group {group.role}: {counted(len(group.tools), 'tool')}"
     for problem in publication.problems:
-        yield f"  problem: {problem}"
+        yield f"  problem: {indented(problem)}"
     for warning in publication.warnings:
-        yield f"  warning: {warning}"
+        yield f"  warning: {indented(warning)}"
     yield from _ways_in(address)
 
 
@@ -34,7 +35,7 @@ def _goals(publication: Publication) -> Iterator[str]:
     for name, tool in publication.tools.items():
         yield f"  {name}: {_what(tool)}"
     for refusal in publication.refusals:
-        yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {refusal.reason}"
+        yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {indented(refusal.reason)}"
 
 
 def _what(tool: PublishedTool) -> str:

@@ -3,8 +3,10 @@
 Fleets share keys by the setting `state_keys`; a single server makes one once and keeps it where only its user can read.
 """
 
+import logging
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,8 @@ __all__ = ["sealing_keys"]
 
 _FILE: Final = "state.key"
 _BYTES: Final = 32
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_log = logging.getLogger(__name__)
 
 
 def sealing_keys(settings: Settings) -> list[bytes]:
@@ -33,6 +37,7 @@ def sealing_keys(settings: Settings) -> list[bytes]:
 
 
 def _read(path: Path) -> bytes:
+    _close_to_others(path)
     written = path.read_text("ascii", errors="replace").strip()
     try:
         key = bytes.fromhex(written)
@@ -44,6 +49,20 @@ def _read(path: Path) -> bytes:
             " Restore it, or delete it: a new one is made, and states sealed with the old one are refused."
         )
     return key
+
+
+def _close_to_others(path: Path) -> None:
+    """See that only the file's user can read it; who could read it before may know the key."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if os.name == "posix" and mode & _OTHERS:
+        with suppress(OSError):  # where it cannot be closed, the warning says all there is to say
+            path.chmod(mode & ~_OTHERS)
+        _log.warning(
+            "The key file %s was open to other users (mode %o); it should be 600, and is set to it where that can be"
+            " done. If any of them may have read it, delete it and start again: a new key is made.",
+            path,
+            mode,
+        )
 
 
 def _make(path: Path) -> bytes:

@@ -5,12 +5,13 @@ caller, and everything to whoever reads the log: which setting would allow it.
 """
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.settings import Settings
 
@@ -21,7 +22,11 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 _OPEN: Final = frozenset({"/health", "/health/"})
 """Asked by load balancers, which use addresses of their own; it tells nothing that is secret."""
+_AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
+"""A host, or an address of six in brackets, and perhaps a port: neither user nor path, nor anything else."""
 _MOST_REMEMBERED: Final = 100
+_TOO_LARGE: Final = 413
+_OF_THE_BODY: Final = frozenset({b"content-type", b"content-length"})
 _WHITESPACE: Final = b" \t"
 
 
@@ -41,15 +46,38 @@ class Gate:
         self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
         self._origins = _patterns(settings.allowed_origins)
         self._told: set[str] = set()
+        self._most = settings.max_body_bytes
+        self._too_large = (
+            f"A request may have {self._most:,} bytes. Send less, or have the server's max_body_bytes raised."
+        ).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         host, origin = _read(scope["headers"])
-        refusal = None if scope["path"] in _OPEN else self._refusal(host, origin)
+        is_open = scope["path"] in _OPEN
+        refusal = None if is_open else self._refusal(host, origin)
         # A caller that is no web page spares itself the work for web pages.
-        await (refusal or (self._for_pages if origin else self._app))(scope, receive, send)
+        is_page = bool(origin) and (not is_open or self._origin_allowed(origin, host))
+        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._explaining(send))
+
+    def _explaining(self, send: Send) -> Send:
+        """Says of a body that is too large how large it may be, and how that is changed."""
+        refused = False
+
+        async def explain(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == _TOO_LARGE:
+                refused = True
+                _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._most)
+                kept = [(name, value) for name, value in message["headers"] if name.lower() not in _OF_THE_BODY]
+                message = {**message, "headers": [*kept, (b"content-type", b"text/plain; charset=utf-8")]}
+            elif refused:
+                message = {**message, "body": b"" if message.get("more_body") else self._too_large}
+            await send(message)
+
+        return explain
 
     def _refusal(self, host: str, origin: str) -> PlainTextResponse | None:
         if not _allowed(host, self._hosts):
@@ -61,14 +89,13 @@ class Gate:
         return None
 
     def _origin_allowed(self, origin: str, host: str) -> bool:
-        scheme, separator, place = origin.partition("://")
-        if not separator:
-            return False
-        if _without_port(place) in _LOOPBACK or (scheme in {"http", "https"} and place == host):
+        scheme, _, place = origin.partition("://")
+        name = _without_port(place)
+        if not name:
+            return "*" in self._origins or origin in self._origins
+        if name in _LOOPBACK or (scheme in {"http", "https"} and place == host):
             return True
-        return (
-            "*" in self._origins or origin in self._origins or f"{scheme}://{_without_port(place)}:*" in self._origins
-        )
+        return "*" in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
 
     def _tell(self, kind: str, value: str, setting: str, entry: str) -> None:
         if value in self._told or len(self._told) >= _MOST_REMEMBERED:
@@ -110,10 +137,9 @@ def _allowed(host: str, patterns: frozenset[str]) -> bool:
 
 
 def _without_port(host: str) -> str:
-    if host.startswith("["):
-        name, bracket, _ = host.partition("]")
-        return name + bracket
-    return host.partition(":")[0]
+    """The name of a host, or its address in brackets; empty for what is no host and port."""
+    read = _AUTHORITY.fullmatch(host)
+    return read[1] if read else ""
 
 
 def _bracketed(host: str) -> str:

@@ -7,17 +7,23 @@ import sys
 import anyio
 from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from goalport.platform import AgentPlatform
+from goalport.serve.listening import LAST_WORDS, leave_at_once, say_who_is_waited_for
 from goalport.serve.reload import watch
 from goalport.serve.report import report_of
 from goalport.serve.running import log_to_stderr, tell
 from goalport.serve.server import make_server
 from goalport.serve.serving import Serving
+from goalport.serve.unread import answer_the_unread
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
 __all__ = ["serve_stdio"]
+
+_WRITING = 0.1
+"""Seconds in which the last answer goes from us through the SDK's threads into the pipe."""
 
 
 async def serve_stdio(
@@ -29,12 +35,14 @@ async def serve_stdio(
     log_to_stderr(settings, platform)
     async with anyio.create_task_group() as tasks:
         if sys.platform != "win32":
-            await tasks.start(_stop_on_signal, platform)
+            await tasks.start(_stop_on_signal, serving)
         if reload:
             tasks.start_soon(watch, serving)
         tell(report_of(serving.publication, platform, settings, None))
         async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
+            tasks.start_soon(answer_the_unread, incoming, messages, outgoing)
+            await server.run(reading, outgoing, server.create_initialization_options())
         await _finish(serving)
         tasks.cancel_scope.cancel()
 
@@ -47,11 +55,27 @@ async def _finish(serving: Serving) -> None:
     await serving.platform.aclose()
 
 
-async def _stop_on_signal(platform: AgentPlatform, *, task_status: TaskStatus[None]) -> None:
+async def _stop_on_signal(serving: Serving, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        task_status.started()
-        async for _ in signals:
-            await platform.aclose()
-            sys.stderr.flush()
-            # A thread waits for the client's next line and cannot be called back; only the process can end it.
-            os._exit(0)
+        async with anyio.create_task_group() as tasks:
+            task_status.started()
+            number = 0
+            async for _ in signals:
+                number += 1
+                if number > 1:
+                    leave_at_once()
+                tasks.start_soon(_take_leave, serving)
+
+
+async def _take_leave(serving: Serving) -> None:
+    """As over HTTP: calls that are open get their time, then they are ended and answered."""
+    say_who_is_waited_for(serving)
+    with anyio.move_on_after(serving.settings.shutdown_seconds):
+        await serving.idle()
+    await serving.platform.aclose()
+    with anyio.move_on_after(LAST_WORDS):
+        await serving.idle()
+    await anyio.sleep(_WRITING)
+    sys.stderr.flush()
+    # A thread waits for the client's next line and cannot be called back; only the process can end it.
+    os._exit(0)

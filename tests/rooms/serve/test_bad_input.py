@@ -1,5 +1,5 @@
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 from mcp.shared.exceptions import MCPError
@@ -180,3 +180,59 @@ async def test_a_tool_that_wants_to_steer_a_process_where_there_is_none_says_why
         result = await client.call_tool("look", {})
     assert result.is_error
     assert text_of(result) == "It is too dark."
+
+
+class Branch(BaseModel):
+    name: str
+    length: float = 1.0
+    twigs: "list[Branch]" = []
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"] = "circle"
+    radius: float
+
+
+class Square(BaseModel):
+    kind: Literal["square"] = "square"
+    side: float
+
+
+class Garden(BaseModel):
+    tree: Branch
+    shape: Circle | Square
+    bed: Annotated[Circle | Square, Field(discriminator="kind")] | None = None
+    extra: Circle | dict[str, float] | None = None
+    sizes: list[float] = []
+
+
+@agent(description="Plants")
+class Gardener:
+    @achieves_goal(description="A garden", export=Export(remote=True, name="plant", starting_input_types=[Garden]))
+    @action
+    async def plant(self, garden: Garden) -> Ticket:
+        return Ticket(content=garden.tree.name)
+
+
+@pytest.mark.parametrize(
+    ("odd", "line"),
+    [
+        ({}, ""),
+        ({"tree": {"name": "x", "twigz": []}}, "- tree.twigz: unknown. Did you mean 'twigs'?"),
+        ({"tree": {"name": "x", "twigs": [{"name": "y", "nam": "z"}]}}, "- tree.twigs[0].nam: unknown."),
+        ({"shape": {"radius": 1, "radiuss": 2}}, "- shape.radiuss: unknown. Did you mean 'radius'?"),
+        ({"bed": {"kind": "circle", "radius": 1, "side": 2}}, "- bed.side: unknown."),
+        ({"bed": {"kind": "circle", "radius": 1}}, ""),
+        ({"extra": {"anything": 2}}, ""),
+        ({"sizes": [1, "NaN"]}, "- sizes[1]: should be a number that JSON has; came NaN"),
+        ({"extra": {"anything": "inf"}}, "- extra.anything: should be a number that JSON has; came inf"),
+    ],
+)
+async def test_fields_that_nothing_knows_are_named_in_unions_and_in_what_contains_itself(
+    tmp_path: Path, odd: dict[str, object], line: str
+) -> None:
+    arguments = {"tree": {"name": "oak"}, "shape": {"side": 1}, **odd}
+    async with served(tmp_path, Gardener()) as server, server.client() as client:
+        result = await client.call_tool("plant", arguments)
+    assert result.is_error == bool(line), text_of(result)
+    assert line in text_of(result)

@@ -4,6 +4,7 @@ from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
 from goalport.serve import report_of
+from goalport.serve.texts import plain
 from tests.rooms.serve.served import serving_of
 
 
@@ -83,7 +84,7 @@ def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_pat
 
 def test_tools_groups_and_raw_handlers_are_reported(tmp_path: Path) -> None:
     told = lines(tmp_path)
-    assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: 1 tools"} <= set(told)
+    assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: 1 tool"} <= set(told)
 
 
 def test_problems_come_with_file_and_line_and_warnings_with_the_clients(tmp_path: Path) -> None:
@@ -102,3 +103,17 @@ def test_how_to_connect_is_told_for_each_kind_of_client(tmp_path: Path) -> None:
     for words in ("http://127.0.0.1:8080/mcp", "http://127.0.0.1:8080/sse", "mcp-remote", "mcpo", "goalport connect"):
         assert words in told
     assert "stdin" in "\n".join(lines(tmp_path))
+
+
+def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
+    files = {"agents/loud.py": "raise ValueError('first\\nproblem: second')"}
+    serving = serving_of(tmp_path, files=files)
+    told = "\n".join(report_of(serving.publication, serving.platform, serving.settings, None)).splitlines()
+    assert told[0].endswith("1 tool, 0 prompts")
+    assert "first" in told[2]
+    assert all(line.startswith("  ") for line in told[1:])
+    assert not any(line.startswith("problem: second") for line in told)
+
+
+def test_a_text_that_comes_from_an_exception_keeps_nothing_that_nobody_sees() -> None:
+    assert plain("a\x1b[31mb\u202ec\x00d\te\nf é") == "a[31mbcd\te\nf é"

@@ -44,3 +44,14 @@ def test_a_data_folder_that_cannot_be_made_is_an_error_that_names_the_settings(t
     (tmp_path / ".goalport").write_text("a file is in the way")
     with pytest.raises(SettingsError, match=r"GOALPORT_DATA_DIR|delete it"):
         sealing_keys(settings(tmp_path))
+
+
+def test_a_key_file_that_others_could_read_is_closed_to_them_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = sealing_keys(settings(tmp_path))
+    path = tmp_path / ".goalport" / "state.key"
+    path.chmod(0o644)
+    assert sealing_keys(settings(tmp_path)) == keys
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "644" in caplog.text

@@ -157,6 +157,8 @@ async def test_a_body_beyond_the_limit_is_refused(tmp_path: Path) -> None:
         for path in ("/mcp", "/messages/?session_id=0"):
             response = await client.post(path, content=b'{"x": "' + b"y" * 2_000 + b'"}', headers=HEADERS)
             assert response.status_code == 413
+            assert "1,000 bytes" in response.text
+            assert "max_body_bytes" in response.text
 
 
 @pytest.mark.parametrize(
@@ -248,3 +250,28 @@ async def test_health_tells_how_much_is_served_to_whoever_asks(tmp_path: Path, p
 async def test_what_is_not_served_is_not_found_or_not_allowed(tmp_path: Path, method: str, path: str) -> None:
     async with http(tmp_path) as client:
         assert (await client.request(method, path)).status_code in {404, 405}
+
+
+TRICKS = ["http://localhost:80@evil.com", "http://[::1].evil.com", "http://localhost:80/x", "http://127.0.0.1 evil.com"]
+
+
+@pytest.mark.parametrize("origin", TRICKS)
+async def test_an_origin_that_only_begins_like_this_machine_is_refused(tmp_path: Path, origin: str) -> None:
+    async with http(tmp_path) as client:
+        assert (await initialize(client, Origin=origin)).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["localhost:80@evil.com", "[::1].evil.com", "localhost:x", "127.0.0.1:80:80"])
+async def test_a_host_that_only_begins_like_this_machine_is_refused(tmp_path: Path, host: str) -> None:
+    async with http(tmp_path) as client:
+        assert (await initialize(client, Host=host)).status_code == 421
+
+
+@pytest.mark.parametrize(("origin", "allowed"), [("http://evil.com", None), ("http://localhost:3000",) * 2])
+async def test_only_pages_that_are_allowed_may_read_the_health(
+    tmp_path: Path, origin: str, allowed: str | None
+) -> None:
+    async with http(tmp_path) as client:
+        response = await client.get("/health", headers={"Origin": origin})
+    assert response.status_code == 200
+    assert response.headers.get("access-control-allow-origin") == allowed
