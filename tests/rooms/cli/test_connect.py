@@ -93,21 +93,21 @@ def test_the_name_and_the_port_come_from_the_settings(goalport: Command, workspa
         ("win32", "claude-desktop", "user", "/home/ada/AppData/Roaming/Claude/claude_desktop_config.json"),
         ("linux", "vscode", "user", "/home/ada/.config/Code/User/mcp.json"),
         ("darwin", "vscode", "user", "/home/ada/Library/Application Support/Code/User/mcp.json"),
-        ("win32", "vscode", "project", "/work/.vscode/mcp.json"),
+        ("win32", "vscode", "project", "/project/.vscode/mcp.json"),
         ("darwin", "cursor", "user", "/home/ada/.cursor/mcp.json"),
-        ("linux", "cursor", "project", "/work/.cursor/mcp.json"),
-        ("linux", "claude-code", "project", "/work/.mcp.json"),
+        ("linux", "cursor", "project", "/project/.cursor/mcp.json"),
+        ("linux", "claude-code", "project", "/project/.mcp.json"),
     ],
 )
 def test_files_are_where_each_system_keeps_them(system: str, client: str, scope: Scope, path: str) -> None:
-    machine = Machine(system, Path("/home/ada"), {}, Path("/work"))
+    machine = Machine(system, Path("/home/ada"), {}, Path("/project"))
 
     assert CLIENTS[client].files[scope](machine) == Path(path)
 
 
 def test_windows_and_linux_say_themselves_where_programs_keep_their_files() -> None:
-    windows = Machine("win32", Path("/home/ada"), {"APPDATA": "/roaming"}, Path("/work"))
-    linux = Machine("linux", Path("/home/ada"), {"XDG_CONFIG_HOME": "/xdg"}, Path("/work"))
+    windows = Machine("win32", Path("/home/ada"), {"APPDATA": "/roaming"}, Path("/project"))
+    linux = Machine("linux", Path("/home/ada"), {"XDG_CONFIG_HOME": "/xdg"}, Path("/project"))
 
     place = CLIENTS["claude-desktop"].files["user"]
 
