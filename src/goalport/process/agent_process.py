@@ -86,6 +86,10 @@ class Progress:
     """How things stood each time when it was stuck, and how many actions had run."""
     paced: int = -1
     """How many actions had run when it last asked whether to pause."""
+    begun: int = 0
+    """How many actions have begun."""
+    sequence: dict[str, int] = field(default_factory=dict[str, int])
+    """Which of them each action is that has begun and is not over."""
     results: dict[str, object] = field(default_factory=dict[str, object])
     """What each action returned last."""
     history: list[ActionInvocation] = field(default_factory=list[ActionInvocation])

@@ -141,7 +141,8 @@ class ActionContext(OperationContext):
     @property
     def key(self) -> str:
         """The same for each attempt of this action in this process: what makes an outside effect happen once."""
-        return f"{self.process.id}:{len(self.process.history)}"
+        progress = self.process.progress
+        return f"{self.process.id}:{progress.sequence.get(self._action, progress.begun)}"
 
     @staticmethod
     def current() -> "ActionContext":

@@ -1,7 +1,7 @@
 """Running one action of a process: arguments, attempts and waits, and what its result does to the blackboard."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
@@ -27,11 +27,26 @@ from goalport.process.context import ActionContext, Parked
 from goalport.process.outcome import Failed
 from goalport.tools import Tool, ToolResult
 
-__all__ = ["in_words", "invoke", "take"]
+__all__ = ["in_words", "invoke", "invoke_all", "take"]
 
 _log = getLogger(__name__)
 _HALF = 300
 """Characters of a failure's beginning, and of its end, that are told."""
+
+
+async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
+    """Run an action, or several at once. What goes wrong with one leaves the others alone, unless it ends the process."""
+    if len(actions) == 1:
+        return await invoke(process, actions[0])
+    ends: list[Failed | None] = []
+
+    async def one(action: Action) -> None:
+        ends.append(await invoke(process, action))
+
+    async with anyio.create_task_group() as tasks:
+        for action in actions:
+            tasks.start_soon(one, action)
+    return next((end for end in ends if end is not None), None)
 
 
 async def invoke(process: AgentProcess, action: Action) -> Failed | None:
@@ -39,7 +54,10 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
 
     A mistake of the caller is not planned around: it is the end of the process, which is returned.
     """
-    number, planned = len(process.progress.history) + 1, len(process.progress.history) + len(process.plan)
+    progress = process.progress
+    number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
+    if action.name not in progress.sequence:
+        progress.sequence[action.name], progress.begun = progress.begun, progress.begun + 1
     if process.audience.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
@@ -50,9 +68,10 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         return None
     _forget(process, action)
     seconds = time.perf_counter() - start
-    process.progress.history.append(ActionInvocation(action.name, started_at, seconds, end.status, end.words))
+    progress.history.append(ActionInvocation(action.name, started_at, seconds, end.status, end.words))
     _note(process, action, end)
     if process.audience.attentive:
+        number = len(progress.history)
         told = ActionFinished(action.name, number, planned, end.status, seconds, end.words, process_id=process.id)
         process.emit(told)
     return Failed(str(end.error), caller_mistake=True) if isinstance(end.error, BadInput) else None
@@ -113,6 +132,7 @@ def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> N
 
 def _forget(process: AgentProcess, action: Action) -> None:
     """An action that is over starts its processes anew when it runs again."""
+    process.progress.sequence.pop(action.name, None)
     for entry in [each for each in process.progress.journal if each.rpartition(":")[0] == action.name]:
         del process.progress.journal[entry]
 

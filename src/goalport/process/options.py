@@ -90,6 +90,8 @@ class ProcessOptions:
     """Seconds before each call of a tool, or a `Delay`."""
     schedule: Schedule | None = None
     """When actions may begin; None: whenever they can."""
+    concurrent: bool = False
+    """Run those steps of a plan at once that need nothing of one another; the goal planner's plans only."""
     verbosity: Verbosity = Verbosity()
     prune: bool = False
     """Leave out from the beginning whatever can have no part in reaching a goal from what is given."""

@@ -12,7 +12,7 @@ from goalport.domain import PlannerType
 from goalport.plan import Fact, Operator, Plan, Problem, WorldState
 from goalport.process.agent_process import AgentProcess
 
-__all__ = ["next_step", "pending", "planner_of", "problem_for", "waits"]
+__all__ = ["next_steps", "pending", "planner_of", "problem_for", "waits"]
 
 
 def planner_of(process: AgentProcess) -> PlannerType:
@@ -58,6 +58,35 @@ def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operato
         if process.scope.actions[step.action].settings.clear_blackboard:
             return None
     return None
+
+
+def next_steps(process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+    """The steps to take now: one, or with the option `concurrent` all that can be and do not touch one another."""
+    first = next_step(process, found, actual)
+    if first is None:
+        return []
+    steps = [first]
+    if process.options.concurrent and planner_of(process) is not PlannerType.UTILITY and _shares(process, first):
+        for each in found.steps:
+            if _shares(process, each) and _holds(each.requires.items(), actual) and _apart(each, steps):
+                steps.append(each)
+    return steps
+
+
+def _shares(process: AgentProcess, step: Operator) -> bool:
+    """Whether others may run beside an action: not beside one that clears the board, or speaks of conditions."""
+    settings = process.scope.actions[step.action].settings
+    return not (settings.clear_blackboard or settings.post or settings.trigger)
+
+
+def _apart(step: Operator, others: Iterable[Operator]) -> bool:
+    return all(
+        step.action != other.action and not _disturbs(step, other) and not _disturbs(other, step) for other in others
+    )
+
+
+def _disturbs(step: Operator, other: Operator) -> bool:
+    return any(fact in other.requires and other.requires[fact] is not value for fact, value in step.effects.items())
 
 
 def waits(process: AgentProcess, found: Plan, actual: WorldState) -> bool:

@@ -24,10 +24,10 @@ from goalport.plan import (
 from goalport.process.agent_process import AgentProcess
 from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
-from goalport.process.invoke import in_words, invoke
+from goalport.process.invoke import in_words, invoke_all
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.pacing import paused
-from goalport.process.pending import next_step, pending, planner_of, problem_for, waits
+from goalport.process.pending import next_steps, pending, planner_of, problem_for, waits
 from goalport.process.unsticking import unstick
 
 __all__ = ["drive"]
@@ -76,16 +76,16 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return None if skipped else await unstick(process, _no_way(process, problem, found))
     process.goal = process.scope.goals.get(found.goal.name)
     process.plan = tuple(step.action for step in found.steps)
-    step = next_step(process, found, actual)
-    if step is None:
+    steps = next_steps(process, found, actual)
+    if not steps:
         return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
     if overrun := process.options.overrun(process):
         return Terminated(overrun)
-    if await paused(process, step.action):
+    if await paused(process, steps[0].action):
         return None
     if process.audience.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
-    return await invoke(process, process.scope.actions[step.action])
+    return await invoke_all(process, [process.scope.actions[step.action] for step in steps])
 
 
 async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem, WorldState]:
