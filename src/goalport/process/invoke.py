@@ -35,7 +35,7 @@ _HALF = 300
 
 
 async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
-    """Run an action, or several at once. What goes wrong with one leaves the others alone, unless it ends the process."""
+    """Run an action, or several at once. A failure of one leaves the others alone, unless it ends the process."""
     if len(actions) == 1:
         return await invoke(process, actions[0])
     ends: list[Failed | None] = []
