@@ -5,7 +5,7 @@ has nothing to do. So everything that does not need an answer is done meanwhile,
 and the process waits only when nothing else can be done. Pure; `tick` is above.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from goalport.domain import PlannerType
@@ -20,26 +20,32 @@ def planner_of(process: AgentProcess) -> PlannerType:
     return process.options.planner or process.agent.planner
 
 
-def problem_for(process: AgentProcess, actual: WorldState) -> Problem:
-    """What is to be planned, as things are."""
-    goals = tuple(process.scope.plan_goals[name] for name in process.goals)
+def problem_for(
+    process: AgentProcess,
+    actual: WorldState,
+    costs: Mapping[str, float],
+    values: Mapping[str, float],
+    seconds: float | None,
+) -> Problem:
+    """What is to be planned, in how many seconds at most, as things are and at what actions cost and give now."""
+    goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
     left_out = frozenset(process.progress.left_out) | process.progress.skipped
+    asked = pending(process)
     if planner_of(process) is PlannerType.UTILITY:
-        return Problem(process.scope.system, actual, goals, left_out | pending(process))
-    return Problem(process.scope.system, as_promised(process, actual), goals, left_out)
+        return Problem(process.scope.system, actual, goals, left_out | asked, costs, values, seconds)
+    start = as_promised(process, actual) if asked else actual
+    return Problem(process.scope.system, start, goals, left_out, costs, values, seconds)
 
 
 def pending(process: AgentProcess) -> set[str]:
     """The names of the actions that have asked and wait for the answer."""
-    return {question.action for question in process.questions.open} | process.progress.parked.keys()
+    asked = {question.action for question in process.questions.open}
+    return asked | process.progress.parked.keys() if process.progress.parked else asked
 
 
 def as_promised(process: AgentProcess, actual: WorldState) -> WorldState:
     """How things will be when every open question has been answered well."""
-    asked = pending(process)
-    if not asked:
-        return actual
-    promises = {fact for name in asked for fact in process.scope.gifts[name]}
+    promises = {fact for name in pending(process) for fact in process.scope.gifts[name]}
     return replace(
         actual,
         true=actual.true | promises,

@@ -19,7 +19,7 @@ def pruned(process: AgentProcess) -> Scope:
     """The scope of a process without the actions that cannot help; the same where there is no goal to plan for."""
     if planner_of(process) is not PlannerType.GOAP:
         return process.scope
-    useful = prune(problem_for(process, observe(process, {})))
+    useful = prune(problem_for(process, observe(process, {}), {}, {}, None))
     agent = process.agent
     goals = tuple(each for each in agent.goals if each.action in useful or each.name in process.goals)
     kept = useful | {each.action for each in goals}

@@ -65,7 +65,7 @@ class Questions:
     @property
     def open(self) -> tuple[Question, ...]:
         """Those that wait for an answer."""
-        return tuple(each for each in self if each.status == "open")
+        return tuple(each for each in self if each.status == "open") if self._asked else ()
 
     def find(self, question_id: str) -> Question | None:
         """The question of that id, or None."""

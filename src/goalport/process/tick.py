@@ -5,7 +5,6 @@ Observing and planning are pure; the only things awaited are the user's function
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from logging import getLogger
 
 from goalport.domain import Action, Condition, Cost, PlannerType
@@ -34,6 +33,7 @@ __all__ = ["drive"]
 
 _log = getLogger(__name__)
 
+_NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
 PLANNING_SECONDS = 1.0
 """How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
 
@@ -93,11 +93,11 @@ async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem, Wor
 
     Conditions are asked one by one, and only those that can change the plan.
     """
-    costs, values = await _figures(process)
+    costs, values = await _figures(process) if process.scope.figured else _NO_FIGURES
     answers: dict[Fact, bool | None] = {}
     while True:
         actual = observe(process, answers)
-        problem = replace(problem_for(process, actual), costs=costs, values=values, deadline=PLANNING_SECONDS)
+        problem = problem_for(process, actual, costs, values, PLANNING_SECONDS)
         found = process.scope.answer(problem, planner_of(process))
         if not isinstance(found, Undecided):
             return found, problem, actual
@@ -110,7 +110,10 @@ def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> World
     scope = process.scope
     true = scope.facts_on(process.blackboard)
     true.update(map(scope.has_run.__getitem__, process.progress.has_run))
-    true.update(group for group in scope.groups if process.surroundings.groups.unmet(group) is None)
+    if scope.groups:
+        true.update(group for group in scope.groups if process.surroundings.groups.unmet(group) is None)
+    if not answers:
+        return WorldState(frozenset(true), scope.questions)
     true.update(fact for fact, answer in answers.items() if answer)
     return WorldState(
         frozenset(true),
