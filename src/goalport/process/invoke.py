@@ -98,7 +98,8 @@ async def _end(process: AgentProcess, action: Action) -> _End:
     except Signal as signal:
         return _End("replanned" if isinstance(signal, ReplanRequested) else "terminated", error=signal)
     except Exception as failure:
-        _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
+        if not isinstance(failure, BadInput):
+            _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
         return _End("failed", error=failure)
     result = None if _is_empty(result) else result
     return _End("declined" if _declined(action, result) else "succeeded", result)

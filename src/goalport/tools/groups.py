@@ -111,7 +111,7 @@ class ToolGroupResolver:
         if near := get_close_matches(role, roles, n=1):
             return f"Did you mean {near[0]!r}?"
         known = f"The roles are {_and(roles)}." if roles else "There are no tool groups."
-        return f"{known} Groups come from tools/ and from toolGroups in mcp_config.json."
+        return f"{known} Groups are ToolGroup values in tools/."
 
 
 def _only_tools(role: str, tools: Iterable[object]) -> tuple[Tool, ...]:

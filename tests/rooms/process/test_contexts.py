@@ -6,7 +6,7 @@ import pytest
 
 from goalport.domain import UserInput, achieves_goal, agent
 from goalport.platform import AgentPlatform
-from goalport.process import Completed, Context, ProcessOptions
+from goalport.process import ActionContext, Completed, Context, ProcessOptions
 
 
 @dataclass(frozen=True)
@@ -58,3 +58,28 @@ async def test_an_unknown_context_is_a_warning_and_empty(caplog: pytest.LogCaptu
     process = await AgentPlatform([Greeter]).run("Greeter", UserInput("x"), options=ProcessOptions(context_id="nobody"))
     assert process.outcome == Completed(Greeting("Hello, stranger!"))
     assert "no context 'nobody'" in caplog.text
+
+
+@dataclass(frozen=True)
+class Told:
+    text: str
+
+
+async def test_a_sub_process_has_the_objects_of_its_parents_context_once() -> None:
+    @agent(description="d")
+    class Counts:
+        @achieves_goal(description="g")
+        def count(self, user_input: UserInput, context: ActionContext) -> Greeting:
+            return Greeting(f"{len(context.blackboard.all(Person))} known")
+
+    @agent(description="d")
+    class Delegates:
+        @achieves_goal(description="g")
+        async def ask(self, user_input: UserInput, context: ActionContext) -> Told:
+            return Told((await context.as_sub_process(Greeting, "Counts")).text)
+
+    platform, context = AgentPlatform([Counts, Delegates]), Context("c")
+    context.add(Person("Ada"))
+    platform.contexts.save(context)
+    process = await platform.run("Delegates", UserInput("x"), options=ProcessOptions(context_id="c"))
+    assert process.outcome == Completed(Told("1 known"))

@@ -249,8 +249,7 @@ def test_a_requirement_is_met_or_says_what_is_missing() -> None:
         "No tool group plays the role 'maths'. Did you mean 'math'?"
     )
     assert resolver.unmet(ToolGroupRequirement("web")) == (
-        "No tool group plays the role 'web'. The roles are empty, math. "
-        "Groups come from tools/ and from toolGroups in mcp_config.json."
+        "No tool group plays the role 'web'. The roles are empty, math. Groups are ToolGroup values in tools/."
     )
     assert "has no tools:" in str(resolver.unmet(ToolGroupRequirement("empty", ("x",))))
     assert "There are no tool groups." in str(ToolGroupResolver().unmet(ToolGroupRequirement("web")))
