@@ -13,6 +13,13 @@
     ├── Signal                an action or a tool steers its process; no failure
     │   ├── ReplanRequested
     │   └── TerminateAction
+    ├── ModelError            a model could not be asked, or what it answered is of no use
+    │   ├── ModelNotReady     no such model, role, key or library: it says what to set
+    │   ├── ModelRefused      the provider will not do it: a wrong key, a request it does not take, a refusal
+    │   ├── ModelUnavailable  no answer in time, after all attempts
+    │   ├── InvalidModelOutput
+    │   ├── TooManyTurns
+    │   └── GuardViolation
     ├── AlreadyAnswered       a question that was answered, declined or has expired
     └── ProcessEnded          a process that was asked for a result ended without one
         ├── ProcessWaiting
@@ -33,6 +40,12 @@ __all__ = [
     "DeclarationError",
     "DeploymentError",
     "GoalportError",
+    "GuardViolation",
+    "InvalidModelOutput",
+    "ModelError",
+    "ModelNotReady",
+    "ModelRefused",
+    "ModelUnavailable",
     "NonRetryable",
     "ProcessEnded",
     "ProcessFailed",
@@ -45,12 +58,15 @@ __all__ = [
     "SettingsError",
     "Signal",
     "TerminateAction",
+    "TooManyTurns",
     "ToolError",
     "UnknownName",
     "WorkspaceError",
 ]
 
 _SHOWN = 20
+_EXCERPT = 500
+"""Characters of a model's answer that an error shows."""
 
 
 class GoalportError(Exception):
@@ -129,6 +145,54 @@ class ReplanRequested(Signal):
 
 class TerminateAction(Signal):
     """The action ends here, having given nothing; the process goes on."""
+
+
+class ModelError(GoalportError):
+    """A model could not be asked, or what it answered is of no use. The message names the model and never a key."""
+
+
+class ModelNotReady(ModelError):
+    """A model that is not known, or lacks its key or its library; the message says what to set or install."""
+
+
+class ModelRefused(ModelError):
+    """The provider will not do it, and would not if asked again."""
+
+
+class ModelUnavailable(ModelError):
+    """The provider gave no answer in time, however often it was asked."""
+
+
+class InvalidModelOutput(ModelError):
+    """What the model gave is no object of the type that was asked for, nor was it when it was told why."""
+
+    def __init__(self, type_name: str, violations: Iterable[str], value: str) -> None:
+        self.type_name = type_name
+        self.violations = tuple(violations)
+        self.value = value
+        """The last thing that the model gave, as text."""
+        shown = value if len(value) <= _EXCERPT else f"{value[:_EXCERPT]} …"
+        super().__init__(
+            f"Expected the model to give a {type_name}, but: {'; '.join(self.violations) or 'nothing came'}. "
+            f"Its last answer was {shown!r}."
+        )
+
+
+class TooManyTurns(ModelError):
+    """A model called tools again and again and never came to an answer."""
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+        super().__init__(f"The model called tools for {turns} turns without an answer. Allow more, or ask for less.")
+
+
+class GuardViolation(ModelError):
+    """A guard would not let a text pass."""
+
+    def __init__(self, guard: str, reason: str) -> None:
+        self.guard = guard
+        self.reason = reason
+        super().__init__(f"{guard}: {reason}")
 
 
 class AlreadyAnswered(GoalportError):

@@ -18,6 +18,9 @@ __all__ = [
     "Event",
     "EventListener",
     "GoalAchieved",
+    "GuardTripped",
+    "ModelCalled",
+    "ModelReplied",
     "ObjectBound",
     "PlanFormulated",
     "PlanRejected",
@@ -29,6 +32,8 @@ __all__ = [
     "QuestionSettled",
     "StateEntered",
     "StuckHandled",
+    "ToolCalled",
+    "ToolReturned",
 ]
 
 
@@ -181,6 +186,72 @@ class StuckHandled(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCalled(_Record):
+    """A model is about to be asked."""
+
+    interaction: str
+    """What names the prompt, among all prompts: given by `with_id`, else made of the action and the output type."""
+    model: str
+    prompt: str
+    """The last message that the program wrote."""
+    turn: int
+    """1 for the first request of an interaction; one more after each round of tools or repair."""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied(_Record):
+    """A model has answered, or has failed to."""
+
+    interaction: str
+    model: str
+    reply: str
+    """The text, or the JSON of the object; empty when it called tools."""
+    tool_calls: tuple[str, ...]
+    """The names of the tools that it wants called."""
+    input_tokens: int
+    output_tokens: int
+    cost: float
+    """In US dollars; 0 when the price is not known."""
+    seconds: float
+    action: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled(_Record):
+    """A tool is about to be called for a model."""
+
+    tool: str
+    arguments: str
+    """The JSON text that the model wrote."""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturned(_Record):
+    """A tool that was called for a model has given its result."""
+
+    tool: str
+    seconds: float
+    is_error: bool
+    result: str
+    """The text, cut when it is long."""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardTripped(_Record):
+    """A guard has something against what a user or a model said."""
+
+    guard: str
+    severity: str
+    """info, warning, error or critical."""
+    reason: str
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessFinished(_Record):
     """The process came to an end or cannot go on by itself."""
 
@@ -205,6 +276,11 @@ Event = (
     | QuestionSettled
     | ProcessPaused
     | StuckHandled
+    | ModelCalled
+    | ModelReplied
+    | ToolCalled
+    | ToolReturned
+    | GuardTripped
     | ProcessFinished
 )
 

@@ -1,0 +1,20 @@
+"""What an action calls to use a model: prompts to typed objects, the model-and-tools loop, guards, streaming.
+
+Below: `llm` asks one model once, `tools` are what models call. Above: `process` gives each action an `Ai` of its own.
+"""
+
+from goalport.ai.engine import Engine, Operation, Outside, Request, StreamedObject
+from goalport.ai.guards import Guard, Objection, Severity
+from goalport.ai.interaction import Interaction
+
+__all__ = [
+    "Engine",
+    "Guard",
+    "Interaction",
+    "Objection",
+    "Operation",
+    "Outside",
+    "Request",
+    "Severity",
+    "StreamedObject",
+]

@@ -1,0 +1,89 @@
+"""The seams of the room: who carries out what an `Ai` is asked for, and what that is part of."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from goalport.ai.interaction import Interaction
+from goalport.events import Event
+from goalport.llm import Message, TextDelta, ThinkingDelta, TokenUsage
+
+__all__ = ["Engine", "Operation", "Outside", "Request", "StreamedObject"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One thing that is asked of an `Ai`."""
+
+    interaction: Interaction
+    messages: tuple[Message, ...]
+    """What was said so far, the newest last; what the interaction adds to it is not in it."""
+    output: object = None
+    """The type of the object that is wanted, as one writes it in an annotation; None: text."""
+    may_decline: bool = False
+    """Whether the model may say that it knows too little; the answer is None then."""
+    verb: str = ""
+    """The method of `Ai` that was called, for those who record calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedObject:
+    """One object of a stream of them."""
+
+    value: object
+
+
+class Engine(Protocol):
+    """Carries out requests. The real one is `LlmEngine`; `goalport.testing` has one that answers what it was told."""
+
+    async def run(self, request: Request, /) -> object:
+        """The text or the object that was asked for; None: the model declined. Raises `ModelError`, by its kind."""
+        ...
+
+    def stream(self, request: Request, /) -> AsyncIterator[TextDelta | ThinkingDelta | StreamedObject]:
+        """The same piece by piece: text as it comes, or one whole object after another, each valid."""
+        ...
+
+    async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
+        """A vector for each text, by the interaction's embedding service."""
+        ...
+
+
+class Operation(Protocol):
+    """What a model's work is part of: an action of a process. `process` makes one for each action."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The id of the process and the name of the action; both empty outside of one."""
+        ...
+
+    def emit(self, event: Event, /) -> None:
+        """Tell those who listen to the process."""
+        ...
+
+    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
+        """Count one request of a model towards the process."""
+        ...
+
+    async def before_turn(self, tool: str, /) -> None:
+        """Called before each request of a model (`tool` is empty) and each call of a tool.
+
+        It waits as long as the run's delays want, and raises a `Signal` when the budget is spent or the process ends.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a model's work is part of where there is no process."""
+
+    place: tuple[str, str] = ("", "")
+
+    def emit(self, event: Event, /) -> None:
+        """Nobody listens."""
+
+    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
+        """Nobody counts."""
+
+    async def before_turn(self, tool: str, /) -> None:
+        """Nothing stands in the way."""

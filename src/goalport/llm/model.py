@@ -1,0 +1,149 @@
+"""The seam: what the rooms above ask of a language model, whoever provides it.
+
+A model answers one request. It calls no tools, checks no types and keeps no conversation: that is the work of `ai`.
+`goalport.testing` has a scripted model that stands here too, so that everything above runs for real.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal, Protocol, runtime_checkable
+
+from goalport.llm.messages import AssistantMessage, Message
+from goalport.llm.options import LlmOptions
+
+__all__ = [
+    "FinishReason",
+    "LanguageModel",
+    "ModelCall",
+    "ModelCard",
+    "ModelReply",
+    "OutputSpec",
+    "Prices",
+    "TextDelta",
+    "ThinkingDelta",
+    "TokenUsage",
+    "ToolSpec",
+]
+
+FinishReason = Literal["stop", "length", "tool_call", "refusal", "error", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The object that a reply is to be, as a JSON Schema; how a model is made to keep to it is the adapter's choice."""
+
+    name: str
+    schema: Mapping[str, object]
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCall:
+    """One request."""
+
+    messages: tuple[Message, ...]
+    options: LlmOptions = field(default_factory=LlmOptions)
+    tools: tuple[ToolSpec, ...] = ()
+    output: OutputSpec | None = None
+    """None: text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenUsage:
+    """What one request, or several, used."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    """Of the input tokens, those that the provider had kept."""
+    cost: float = 0.0
+    """In US dollars; 0 when the price is not known."""
+
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cost=self.cost + other.cost,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelReply:
+    """What came back."""
+
+    message: AssistantMessage
+    output: str | None = None
+    """The JSON text of the object that was asked for, when the reply holds it, however the provider was made to give
+    it; it may still be no JSON at all. None: none was asked for, or the model called tools, or gave nothing."""
+    usage: TokenUsage = TokenUsage()
+    model: str = ""
+    """The name under which the provider answered."""
+    finish: FinishReason = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A further piece of the text, or of the object's JSON text, of a reply that is being written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A further piece of what the model lets see of its thoughts."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prices:
+    """US dollars per million tokens."""
+
+    input: float
+    output: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCard:
+    """What is known of a model."""
+
+    name: str
+    """Without the provider."""
+    provider: str
+    """For example `openai`."""
+    knowledge_cutoff: date | None = None
+    prices: Prices | None = None
+    """What the settings say; None: pydantic-ai's data are asked."""
+    contributors: tuple[str, ...] = ()
+    """Texts for the system prompt of every call of this model."""
+    vision: bool | None = None
+    """Whether it takes images; None: not known, the provider decides."""
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A model that can be asked."""
+
+    @property
+    def card(self) -> ModelCard:
+        """What is known of it."""
+        ...
+
+    async def reply(self, call: ModelCall, /) -> ModelReply:
+        """Ask, and wait for the whole answer. Raises `ModelError`, by its kind."""
+        ...
+
+    def stream(self, call: ModelCall, /) -> AsyncIterator[TextDelta | ThinkingDelta | ModelReply]:
+        """Ask, and get the answer piece by piece; the last item is all of it. Raises `ModelError`, by its kind."""
+        ...
