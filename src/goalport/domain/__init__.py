@@ -33,7 +33,7 @@ from goalport.domain.signature import (
 )
 from goalport.domain.states import State, is_state, state
 from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, objects_of
-from goalport.domain.waiting import WaitFor
+from goalport.domain.waiting import WaitFor, awaited
 
 __all__ = [
     "FRAMEWORK_FIELDS",
@@ -65,6 +65,7 @@ __all__ = [
     "action",
     "agent",
     "alternatives",
+    "awaited",
     "class_place",
     "component",
     "condition",

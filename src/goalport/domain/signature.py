@@ -28,7 +28,7 @@ from typing import (
 
 from goalport.blackboard import DEFAULT_BINDING, is_alias, matcher
 from goalport.domain.values import Named, Provided, SomeOf, part_names
-from goalport.domain.waiting import promised
+from goalport.domain.waiting import WaitFor, promised
 from goalport.errors import DeclarationError
 
 __all__ = [
@@ -201,6 +201,7 @@ def read_outputs(origin: Origin) -> Outputs:
     for member in found:
         _check_type(origin, member, "as return type")
         _refuse_without_parts(origin, member)
+        _refuse_open_question(origin, member)
     may_decline = bool(found) and len(given) < len(members)
     may_wait = any(promised(member) is not None for member in given)
     return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline, may_wait)
@@ -347,6 +348,15 @@ def _refuse_without_parts(origin: Origin, member: object) -> None:
             expected="a result of several parts to be a dataclass or a pydantic model",
             came=f"{member.__name__} has no fields",
             fix=f"Put @dataclass(frozen=True) above {member.__name__}, with a field `T | None` for each part.",
+        )
+
+
+def _refuse_open_question(origin: Origin, member: object) -> None:
+    if isinstance(member, type) and issubclass(member, WaitFor):
+        raise origin.error(
+            expected="the type that an answer comes to",
+            came=f"it is {member.__name__} alone",
+            fix="Write `WaitFor[T]`.",
         )
 
 

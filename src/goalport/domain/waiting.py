@@ -6,7 +6,7 @@ Data: nothing here waits. The process asks, keeps the question and binds the ans
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
-__all__ = ["Confirmation", "FormSubmission", "WaitFor", "promised"]
+__all__ = ["Confirmation", "FormSubmission", "WaitFor", "awaited", "promised"]
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -84,6 +84,18 @@ def promised(kind: object) -> object | None:
         bases = cast("tuple[object, ...]", getattr(kind, "__orig_bases__", ()))
         return next((found for base in bases if (found := promised(base)) is not None), None)
     return None
+
+
+def awaited(wait: WaitFor[Any]) -> object | None:
+    """The type of what a yes to a question comes to; None where that shows only in the answer."""
+    match wait:
+        case FormSubmission() if type(cast("object", wait)) is FormSubmission:
+            return wait.kind
+        case Confirmation() if type(cast("object", wait)) is Confirmation:
+            return type(cast("object", wait.payload))
+        case _:
+            kind = promised(type(wait))
+            return None if isinstance(kind, TypeVar) else kind
 
 
 def _waits(kind: object) -> bool:

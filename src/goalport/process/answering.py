@@ -5,10 +5,10 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from goalport.blackboard import matcher
-from goalport.errors import BadInput, UnknownName
+from goalport.errors import BadInput, NonRetryable, UnknownName
 from goalport.events import QuestionSettled
 from goalport.process.agent_process import AgentProcess
-from goalport.process.invoke import take
+from goalport.process.invoke import as_declared, in_words, leave_out, take
 from goalport.process.questions import Question, Status
 
 __all__ = ["answer", "asking", "decline"]
@@ -40,7 +40,11 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
         decline(process, question, "The answer was no.")
         return
     _settle(process, question, "answered")
-    take(process, process.scope.actions[question.action], accepted)
+    action = process.scope.actions[question.action]
+    try:
+        take(process, action, as_declared(action, accepted))
+    except NonRetryable as failure:
+        leave_out(process, action, in_words(failure))
 
 
 def decline(process: AgentProcess, question: Question, reason: str, status: Status = "declined") -> None:

@@ -10,7 +10,7 @@ from typing import cast
 import anyio
 
 from goalport.blackboard import matcher
-from goalport.domain import Action, SomeOf, WaitFor, is_state, objects_of, type_name
+from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, related, type_name
 from goalport.errors import BadInput, NonRetryable, ProcessEnded, ReplanRequested, Signal
 from goalport.events import (
     ActionFinished,
@@ -27,7 +27,7 @@ from goalport.process.context import ActionContext, Parked
 from goalport.process.outcome import Failed
 from goalport.tools import Tool, ToolResult
 
-__all__ = ["in_words", "invoke", "invoke_all", "take"]
+__all__ = ["as_declared", "in_words", "invoke", "invoke_all", "leave_out", "take"]
 
 _log = getLogger(__name__)
 _HALF = 300
@@ -94,7 +94,7 @@ class _End:
 
 async def _end(process: AgentProcess, action: Action) -> _End:
     try:
-        result = _as_declared(action, await _attempt(process, action))
+        result = as_declared(action, await _attempt(process, action))
     except Signal as signal:
         return _End("replanned" if isinstance(signal, ReplanRequested) else "terminated", error=signal)
     except Exception as failure:
@@ -117,8 +117,13 @@ def _note(process: AgentProcess, action: Action, end: _End) -> None:
         case Signal():
             take(process, action, None)
         case _:
-            process.progress.left_out[action.name] = f"{action.name} failed: {end.words}"
-            process.failure = Failure(end.words or "", action.name)
+            leave_out(process, action, end.words or "")
+
+
+def leave_out(process: AgentProcess, action: Action, words: str) -> None:
+    """Note that an action has failed for good."""
+    process.progress.left_out[action.name] = f"{action.name} failed: {words}"
+    process.failure = Failure(words, action.name)
 
 
 def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> None:
@@ -208,14 +213,21 @@ def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
     process.emit(QuestionAsked(question.id, action.name, question.message, process_id=process.id))
 
 
-def _as_declared(action: Action, result: object) -> object:
+def as_declared(action: Action, result: object) -> object:
+    """What an action or an answer gave, if that is what the action declares. Raises `NonRetryable`."""
     declared = action.outputs.type
     if result is None or (declared is not None and matcher(declared)(result)):
         return result
     if action.outputs.may_wait and isinstance(result, WaitFor):
-        return cast("object", result)
+        wait = cast("WaitFor[object]", result)
+        comes = awaited(wait)
+        if comes is None or related(comes, declared):
+            return wait
+        came = f"it waits for a {type_name(comes)}"
+    else:
+        came = f"it returned a {type(result).__name__}"
     raise NonRetryable(
-        f"{action.origin} declares that it returns {type_name(declared)}, but it returned a {type(result).__name__}."
+        f"{action.origin} declares that it returns {type_name(declared)}, but {came}."
         f" Correct the annotation or the return value."
     )
 
