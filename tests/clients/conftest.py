@@ -8,6 +8,8 @@ import pytest
 
 from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, serving
 
+pytest.register_assert_rewrite("tests.clients.conversation", "tests.clients.playing")
+
 
 def needs(client: str, lock: Path, copy: Path) -> None:
     """The copy of its lock file that an environment keeps says what it was built from."""

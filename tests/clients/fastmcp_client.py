@@ -1,7 +1,10 @@
 # It runs in FastMCP's own environment, which goalport's type checker does not see.
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
-"""The conversation as FastMCP's client has it. Arguments: transport, era, then address or command."""
+"""FastMCP's client. Arguments: converse or obey, transport, era, then address or command.
+
+It has the conversation and reports it, or calls the tools that it is told on stdin, a line each.
+"""
 
 import asyncio
 import json
@@ -56,10 +59,25 @@ def transport(kind: str, target: list[str]) -> ClientTransport:
     return (SSETransport if kind == "sse" else StreamableHttpTransport)(target[0])
 
 
-async def main(kind: str, era: str, *target: str) -> None:
+async def obey(client: Client[Any]) -> None:
+    await client.list_tools()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        request = json.loads(line)
+        tell(wire(await client.call_tool_mcp(request["name"], request["arguments"])))
+
+
+def tell(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+async def main(task: str, kind: str, era: str, *target: str) -> None:
     mode = "legacy" if era == "legacy" else "auto"
     async with Client(transport(kind, list(target)), mode=mode) as client:
-        sys.stdout.write(json.dumps(await converse(client)))
+        if task == "obey":
+            await obey(client)
+        else:
+            tell(await converse(client))
 
 
 asyncio.run(main(*sys.argv[1:]))

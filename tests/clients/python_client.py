@@ -1,11 +1,13 @@
 """The conversation as the official Python client has it, over whatever transport it is given. No test is in here."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 from pydantic import BaseModel
+
+from tests.clients.playing import Heard, Request
 
 MODES: Mapping[str, Literal["legacy", "auto"]] = {"legacy": "legacy", "modern": "auto"}
 """How the client is told which era to speak; the newest one is found by asking the server."""
@@ -57,3 +59,12 @@ async def refusal(call: Awaitable[CallToolResult]) -> dict[str, Any]:
         return {"result": wire(await call)}
     except MCPError as error:
         return {"code": error.code, "message": error.message}
+
+
+def tools_of(client: Client) -> Callable[[Request], Awaitable[Heard]]:
+    """Calls the tools of the server that the client is connected to."""
+
+    async def call(request: Request) -> Heard:
+        return Heard.of(wire(await client.call_tool(request.tool, dict(request.arguments))))
+
+    return call

@@ -1,16 +1,17 @@
 """Starts goalport's servers and other people's clients as processes, and ends them. No test is in here."""
 
+import json
 import os
 import queue
 import re
 import subprocess
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
-from typing import IO
+from threading import Thread, Timer
+from typing import IO, Any
 
 CLIENTS = Path(__file__).parent
 ROOT = CLIENTS.parents[1]
@@ -33,6 +34,35 @@ def run(command: Sequence[str], scratch: Path, seconds: float = 60) -> subproces
     return subprocess.run(
         command, capture_output=True, text=True, timeout=seconds, env=environment(scratch), cwd=scratch, check=False
     )
+
+
+@contextmanager
+def obeying(command: Sequence[str], scratch: Path, seconds: float = 60) -> Generator[Callable[[Any], Any]]:
+    """A client that waits for what to call, a line of JSON each; the value calls it and returns what it told."""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(scratch), cwd=scratch
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        bound = Timer(seconds, client.kill)
+        bound.start()
+
+        def tell(request: Any) -> Any:
+            assert client.stdin is not None
+            assert client.stdout is not None
+            client.stdin.write(json.dumps(request) + "\n")
+            client.stdin.flush()
+            said = client.stdout.readline()
+            assert said, f"{command[0]} ended, or took more than {seconds} s, before it answered {request}"
+            return json.loads(said)
+
+        try:
+            yield tell
+            client.stdin.close()
+            assert client.wait() == 0
+        finally:
+            client.kill()
+            bound.cancel()
 
 
 @contextmanager
@@ -97,7 +127,7 @@ class Served:
 
 
 @contextmanager
-def serving(workspace: Path, scratch: Path) -> Generator[Served]:
-    command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", "0"]
+def serving(workspace: Path, scratch: Path, *options: str) -> Generator[Served]:
+    command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", "0", *options]
     with started(command, READY, environment(scratch)) as ready:
         yield Served(workspace, ready["address"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.clients.conversation import check_goal, text_of
+from tests.clients.playing import Heard, Request, play
 from tests.clients.running import INSPECTOR, ROOT, Served, run
 
 WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("legacy", "modern")]
@@ -106,3 +107,14 @@ def test_the_inspector_finds_nothing_unportable_in_what_is_shipped(inspect: Insp
     listed = inspect(shipped, "http", "modern", "--method", "tools/list", "--strict")
     assert listed["exit"] == 0, listed["stderr"]
     assert "report_repository" in {tool["name"] for tool in listed["result"]["tools"]}
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_plays_the_adventure_with_a_connection_for_each_call(
+    inspect: Inspect, shipped: Served, era: str
+) -> None:
+    def call(request: Request) -> Heard:
+        arguments = ["--tool-name", request.tool, "--tool-args-json", json.dumps(request.arguments)]
+        return Heard.of(inspect(shipped, "http", era, "--method", "tools/call", *arguments)["result"])
+
+    play(call)

@@ -7,7 +7,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.clients.conversation import check
-from tests.clients.python_client import MODES, report_of
+from tests.clients.playing import play_async
+from tests.clients.python_client import MODES, report_of, tools_of
 from tests.clients.running import MCP_REMOTE, Served, environment
 
 
@@ -20,3 +21,12 @@ async def test_the_conversation_passes_through_mcp_remote(
     with anyio.fail_after(60):
         report = await report_of(Client(bridge, mode=MODES[era]))
     check(report, era)
+
+
+@pytest.mark.parametrize("era", MODES)
+async def test_the_adventure_is_played_through_mcp_remote(node: str, shipped: Served, tmp_path: Path, era: str) -> None:
+    arguments = [MCP_REMOTE, shipped.target("http")[0], "--allow-http", "--transport", "http-only"]
+    bridge = StdioServerParameters(command=node, args=arguments, env=environment(tmp_path))
+    with anyio.fail_after(60):
+        async with Client(bridge, mode=MODES[era]) as client:
+            await play_async(tools_of(client))

@@ -1,28 +1,36 @@
 """mcpo, the bridge to OpenAPI through which OpenWebUI calls tools: it passes on text and nothing else."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
 
+from tests.clients.playing import Heard, Request, play
 from tests.clients.running import Served, environment, started
 
 READY = re.compile(r"Uvicorn running on (?P<address>http://127\.0\.0\.1:\d+)")
 KINDS = {"http": ["--server-type", "streamable-http"], "sse": ["--server-type", "sse"], "stdio": []}
 
 
+@contextmanager
+def bridged(mcpo: str, transport: str, served: Served, scratch: Path) -> Generator[httpx2.Client]:
+    """An HTTP client of an mcpo that reaches a workspace in one of three ways."""
+    command = [mcpo, "--host", "127.0.0.1", "--port", "0", *KINDS[transport], "--", *served.target(transport)]
+    with (
+        started(command, READY, environment(scratch)) as ready,
+        httpx2.Client(base_url=ready["address"], timeout=30) as client,
+    ):
+        yield client
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def bridge(
     request: pytest.FixtureRequest, mcpo: str, served: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx2.Client]:
-    """An HTTP client of an mcpo that reaches the small workspace in one of three ways."""
-    transport = str(request.param)
-    command = [mcpo, "--host", "127.0.0.1", "--port", "0", *KINDS[transport], "--", *served.target(transport)]
-    with (
-        started(command, READY, environment(tmp_path_factory.mktemp("mcpo"))) as ready,
-        httpx2.Client(base_url=ready["address"], timeout=30) as client,
-    ):
+    with bridged(mcpo, str(request.param), served, tmp_path_factory.mktemp("mcpo")) as client:
         yield client
 
 
@@ -55,3 +63,15 @@ def test_mcpo_says_what_was_wrong_with_an_argument(bridge: httpx2.Client) -> Non
 
 def test_mcpo_does_not_know_other_tools(bridge: httpx2.Client) -> None:
     assert bridge.post("/whisper", json={}).status_code == 404
+
+
+@pytest.mark.parametrize("transport", KINDS)
+def test_the_adventure_is_played_through_mcpo(mcpo: str, shipped: Served, tmp_path: Path, transport: str) -> None:
+    with bridged(mcpo, transport, shipped, tmp_path) as client:
+
+        def call(request: Request) -> Heard:
+            answer = client.post(f"/{request.tool}", json=request.arguments)
+            # Of an error it makes a message of its own, which quotes ours.
+            return Heard(answer.text if answer.is_error else answer.json(), answer.is_error, None)
+
+        play(call)

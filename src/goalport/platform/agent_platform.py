@@ -163,8 +163,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """Answer a question of a process, and let it go on; without `question_id`, the only one that is open.
 
         `response` is an object of the type that was asked for, or its JSON form; a boolean for a yes or no. `declined`
-        is the reason why a person says no instead. Raises `UnknownName`, `BadInput` (the question stays open) and
-        `AlreadyAnswered`: the first answer counts.
+        is the reason why a person says no instead. Raises `UnknownName`, `BadInput` (the question stays open; so it
+        does when the process has ended) and `AlreadyAnswered`: the first answer counts.
         """
         process = self.process(process_id)
         self.processes.answer(process, question_id, response, declined)

@@ -12,7 +12,7 @@ from anyio import CapacityLimiter
 
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import objects_of
-from goalport.errors import UnknownName
+from goalport.errors import BadInput, UnknownName
 from goalport.events import ProcessCreated
 from goalport.observe import PlanListener
 from goalport.process import (
@@ -113,6 +113,8 @@ class Processes:
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and let what waited for it go on."""
         asker, question = asking(process, question_id)
+        if asker.status.ended and question.status == "open":
+            raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
         if declined:
             decline(asker, question, declined)
         else:

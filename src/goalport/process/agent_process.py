@@ -213,7 +213,9 @@ class AgentProcess:
 
     @property
     def open_questions(self) -> tuple[Question, ...]:
-        """What people have to answer, here and in the processes that its actions started."""
+        """What people have to answer, here and in the processes that its actions started; nothing once it has ended."""
+        if self.status.ended:
+            return ()
         return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
 
     def resume(self) -> None:

@@ -1,7 +1,7 @@
 // The client of the TypeScript SDK 2.x, in the era that it is told to speak.
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { main } from "./conversation.mjs";
+import { main } from "./tasks.mjs";
 
 const transports = {
   http: ([url]) => new StreamableHTTPClientTransport(new URL(url)),

@@ -1,4 +1,4 @@
-// What every TypeScript client says to the server, whichever SDK it is made of: one JSON report on stdout.
+// What every TypeScript client says to the server, whichever SDK it is made of: one JSON report.
 
 async function refusal(promise) {
   try {
@@ -34,12 +34,4 @@ export async function converse(client, call) {
     resources: await names(client.listResources(), "resources"),
     resource: resource.contents[0].text,
   };
-}
-
-// arguments: [transport, era, address-or-command, ...arguments of the command]
-export async function main(connected, call) {
-  const [transport, era, ...target] = process.argv.slice(2);
-  const client = await connected(transport, era, target);
-  console.log(JSON.stringify(await converse(client, (request, onprogress) => call(client, request, onprogress))));
-  await client.close();
 }

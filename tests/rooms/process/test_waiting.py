@@ -261,6 +261,19 @@ async def test_a_waiting_process_can_be_killed_and_is_not_a_result() -> None:
     assert waiting.outcome == Killed("Never mind.")
 
 
+async def test_a_process_that_was_killed_asks_nothing_any_more_and_takes_no_answer() -> None:
+    platform = AgentPlatform([Writer])
+    process = await platform.run("Writer", UserInput("x"))
+    (question,) = process.open_questions
+    process.kill("Never mind.")
+    assert process.open_questions == ()
+    for declined in ("", "no time"):
+        with pytest.raises(BadInput, match="has ended: killed"):
+            platform.answer(process.id, question.id, Feedback(comments="good"), declined=declined)
+    assert question.status == "open"
+    assert process.last(Feedback) is None
+
+
 class Outer:
     def __init__(self, run: Callable[[ActionContext, UserInput], Any]) -> None:
         self.run = run

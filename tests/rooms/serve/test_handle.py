@@ -153,6 +153,7 @@ async def test_a_process_that_waits_can_be_given_up(tmp_path: Path) -> None:
         assert stopped.structured_content == {"processId": process, "status": "killed", "questions": []}
         late = await call(client, "submitFormAndResumeProcess", processId=process, formData={"name": "ham"})
         assert late.is_error
+        assert "waits for no form. It has ended: process_status says why" in text_of(late)
         status = await call(client, "process_status", processId=process)
         assert status.is_error
         assert "order_pizza was stopped" in text_of(status)
