@@ -155,12 +155,19 @@ class Processes:
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
 
     def resume(self, process: AgentProcess, *objects: object) -> None:
-        """Let a process that waits, or is stuck, go on, with more objects on its blackboard; no other is touched."""
-        if process.status in (ProcessStatus.WAITING, ProcessStatus.STUCK):
-            for value in objects:
-                process.blackboard.add(value)
-            process.resume()
-            self._drive(process)
+        """Let a process that waits, or is stuck, go on, with more objects on its blackboard; no other is touched.
+
+        From any thread.
+        """
+
+        def go_on() -> None:
+            if process.status in (ProcessStatus.WAITING, ProcessStatus.STUCK):
+                for value in objects:
+                    process.blackboard.add(value)
+                process.resume()
+                self._drive(process)
+
+        process.audience.on_loop(go_on)
 
     def _drive(self, process: AgentProcess) -> None:
         task = asyncio.get_running_loop().create_task(drive(process), name=process.id)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -134,7 +135,8 @@ class AgentProcess:
         self.created_at = datetime.now(UTC)
         self.finished_at: datetime | None = None
         self.end_requested: Outcome | None = None
-        self._cancel_scope = anyio.CancelScope()
+        self._cancel_scope: anyio.CancelScope | None = None
+        """What can be cancelled: while the process is driven."""
         self._settled = asyncio.Event()
 
     @property
@@ -165,10 +167,10 @@ class AgentProcess:
             self.surroundings.ended_at_rest(self)
         elif not self.status.ended and not isinstance(self.end_requested, Killed):
             self.end_requested = Killed(reason)
-            self.audience.on_loop(self._cancel_scope.cancel)
+            self.audience.on_loop(partial(_cancel, self._cancel_scope))
 
     def terminate(self, reason: str = "It was terminated.") -> None:
-        """End the process after the action that is running now."""
+        """End the process after the action that is running now. From any thread."""
         for child in self.children:
             child.terminate(reason)
         if self.status in _RESTING:
@@ -177,7 +179,7 @@ class AgentProcess:
         elif not self.status.ended and self.end_requested is None:
             self.end_requested = Terminated(reason)
             if self.status is ProcessStatus.PAUSED:
-                self._cancel_scope.cancel()
+                self.audience.on_loop(partial(_cancel, self._cancel_scope))
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
@@ -222,7 +224,6 @@ class AgentProcess:
         """Make ready to be driven on, after it had to wait or was stuck."""
         self.outcome, self.finished_at, self.end_requested = None, None, None
         self.status = ProcessStatus.RUNNING
-        self._cancel_scope = anyio.CancelScope()
         self._settled = asyncio.Event()
 
     @contextmanager
@@ -231,7 +232,7 @@ class AgentProcess:
         self.status = ProcessStatus.RUNNING
         token = _current.set(self)
         try:
-            with self._cancel_scope:
+            with anyio.CancelScope() as self._cancel_scope:
                 if self.options.deadline is not None:
                     self._cancel_scope.deadline = anyio.current_time() + self.options.deadline
                 yield
@@ -239,6 +240,7 @@ class AgentProcess:
                 self.end_requested = Terminated(f"The deadline of {self.options.deadline:g} s has passed.")
         finally:
             _current.reset(token)
+            self._cancel_scope = None
 
     def settle(self, outcome: Outcome) -> None:
         """Note how the process ended, and tell whoever waits."""
@@ -249,6 +251,11 @@ class AgentProcess:
         if self.audience.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self._settled.set()
+
+
+def _cancel(scope: anyio.CancelScope | None) -> None:
+    if scope is not None:
+        scope.cancel()
 
 
 def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:

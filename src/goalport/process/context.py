@@ -4,6 +4,7 @@ A context belongs to one attempt of one action. Once the attempt has been abando
 """
 
 from asyncio import CancelledError, current_task
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,6 +31,8 @@ R = TypeVar("R")
 _DEEPEST = 20
 """How many processes may be started within one another; what goes deeper starts itself."""
 _current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
+_place: ContextVar[str] = ContextVar("goalport_place", default="")
+"""Which of the items of `parallel_map` the calling code works on; empty outside."""
 
 
 class Parked(BaseException):
@@ -136,7 +139,8 @@ class ActionContext(OperationContext):
     def __init__(self, process: AgentProcess, tools: Iterable[Tool] = (), action: str = "") -> None:
         super().__init__(process, tools)
         self._action = action
-        self._started = 0
+        self._counted: Counter[str] = Counter()
+        """How many processes, and how many runs over items, have begun at each place of the action."""
 
     @property
     def key(self) -> str:
@@ -168,8 +172,7 @@ class ActionContext(OperationContext):
         When a person has to be asked, the action is parked: it begins again once there is an answer, and finds what it
         had started. Raises `ProcessEnded`, by its kind, when there is no result.
         """
-        self._started += 1
-        entry = f"{self._action}:{self._started}"
+        entry = f"{self._action}:{self._next(_place.get())}"
         journal = self.process.progress.journal
         child = journal.get(entry)
         if child is None:
@@ -191,15 +194,23 @@ class ActionContext(OperationContext):
     ) -> list[R]:
         """The results of a function for every item, in their order, several at a time; `def` runs in threads.
 
-        The first failure cancels the rest and is raised.
+        The first failure cancels the rest and is raised; where people have to be asked, all others are done before.
+        Raises `ValueError` when not even one may run.
         """
-        given = list(items)
+        if max_concurrency < 1:
+            raise ValueError(f"Expected max_concurrency to be 1 or more, but got {max_concurrency!r}.")
+        given, here = list(items), self._next(_place.get())
         results: dict[int, R] = {}
+        parked: list[Parked] = []
         limiter = CapacityLimiter(max_concurrency)
 
         async def one(index: int) -> None:
+            _place.set(f"{here}[{index}]")
             async with limiter:
-                results[index] = cast("R", await self.call(partial(function, given[index])))
+                try:
+                    results[index] = cast("R", await self.call(partial(function, given[index])))
+                except Parked as waiting:
+                    parked.append(waiting)
 
         try:
             async with create_task_group() as tasks:
@@ -207,7 +218,14 @@ class ActionContext(OperationContext):
                     tasks.start_soon(one, index)
         except BaseExceptionGroup as group:
             raise _first(group) from None
+        if parked:
+            raise parked[0]
         return [results[index] for index in range(len(given))]
+
+    def _next(self, place: str) -> str:
+        """A name for what begins now, the same whenever the action does the same again, in whatever order."""
+        self._counted[place] += 1
+        return f"{place}.{self._counted[place]}"
 
 
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from typing import Any, Literal
 
 from goalport.domain import WaitFor
@@ -52,6 +53,7 @@ class Questions:
     def __init__(self, process_id: str) -> None:
         self._process_id = process_id
         self._asked: dict[str, Question] = {}
+        self._lock = Lock()
 
     def ask(self, action: str, wait: WaitFor[Any]) -> Question:
         """Note a question."""
@@ -73,6 +75,7 @@ class Questions:
 
     def settle(self, question: Question, status: Status) -> None:
         """Note what became of a question. Raises `AlreadyAnswered` when something has before: compare and set."""
-        if question.status != "open":
-            raise AlreadyAnswered(question.id, question.status)
-        question.status = status
+        with self._lock:
+            if question.status != "open":
+                raise AlreadyAnswered(question.id, question.status)
+            question.status = status
