@@ -1,0 +1,236 @@
+"""Spans of OpenTelemetry for processes, actions, model calls and tools, in the terms of its gen_ai conventions.
+
+Spans go wherever the program that embeds goalport, or `opentelemetry-instrument`, sends them; where no SDK is
+configured nothing is made and next to nothing is spent. What people, models and tools said is in no span unless the
+environment variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says `true` (or `span_only`,
+`span_and_event`); that goes for the messages of errors too, since they quote. Above: `ai` and `process` make the spans.
+(Names: github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai.)
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Final
+
+from opentelemetry import context
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    NoOpTracerProvider,
+    ProxyTracerProvider,
+    Span,
+    SpanKind,
+    StatusCode,
+    get_tracer,
+    get_tracer_provider,
+    set_span_in_context,
+)
+
+from goalport.errors import Signal
+
+__all__ = [
+    "Spent",
+    "action_span",
+    "embeddings_span",
+    "model_span",
+    "note_contents",
+    "note_failure",
+    "note_reply",
+    "note_spent",
+    "note_tool",
+    "process_span",
+    "tool_span",
+]
+
+Attribute = str | int | float | bool | tuple[str, ...] | None
+"""The value of an attribute; None and what is empty is left out."""
+Spent = tuple[int, int, float]
+"""Input tokens, output tokens, US dollars."""
+
+_CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_WITH_CONTENT: Final = frozenset({"true", "1", "span_only", "span_and_event"})
+_PROVIDERS: Final = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "google": "gcp.gemini",
+    "google-gla": "gcp.gemini",
+    "google-vertex": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+}
+"""How the conventions call a provider, where that is not what pydantic-ai calls it."""
+_tracer = get_tracer("goalport")
+_off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
+
+
+def process_span(agent: str, *, process_id: str, description: str = "") -> AbstractContextManager[Span]:
+    """Around one stretch of a process's work: it begins anew when a process that waited goes on."""
+    attributes: dict[str, Attribute] = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": agent,
+        "gen_ai.agent.description": description,
+        "goalport.process.id": process_id,
+    }
+    return _span(f"invoke_agent {agent}", attributes)
+
+
+def action_span(action: str, *, agent: str, process_id: str) -> AbstractContextManager[Span]:
+    """Around one action with all its attempts."""
+    attributes: dict[str, Attribute] = {
+        "goalport.action.name": action,
+        "gen_ai.agent.name": agent,
+        "goalport.process.id": process_id,
+    }
+    return _span(f"execute_action {action}", attributes)
+
+
+def model_span(
+    model: str,
+    *,
+    provider: str,
+    interaction: str,
+    output: str = "text",
+    streamed: bool = False,
+    settings: Mapping[str, object] | None = None,
+) -> AbstractContextManager[Span]:
+    """Around one request of a model.
+
+    `output` is `text` or `json`. `settings` are the hyperparameters by their names in `LlmOptions`; those that the
+    conventions know are kept. A streamed request is not the current span of its caller, whose code runs in between.
+    """
+    known = ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
+    given = {f"gen_ai.request.{name}": _number((settings or {}).get(name)) for name in known}
+    attributes: dict[str, Attribute] = {
+        **_request("chat", model, provider),
+        "gen_ai.output.type": output,
+        "gen_ai.request.stream": streamed or None,
+        "gen_ai.prompt.name": interaction,
+        **given,
+    }
+    return _span(f"chat {model}", attributes, kind=SpanKind.CLIENT, current=not streamed)
+
+
+def embeddings_span(model: str, *, provider: str = "") -> AbstractContextManager[Span]:
+    """Around one request of an embedding service."""
+    return _span(f"embeddings {model}", _request("embeddings", model, provider), kind=SpanKind.CLIENT)
+
+
+def tool_span(tool: str, *, call_id: str = "", description: str = "") -> AbstractContextManager[Span]:
+    """Around one call of a tool by a model."""
+    attributes: dict[str, Attribute] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": call_id,
+        "gen_ai.tool.description": description,
+    }
+    return _span(f"execute_tool {tool}", attributes)
+
+
+def note_reply(span: Span, spent: Spent, *, model: str = "", finish: str = "", cached_tokens: int = 0) -> None:
+    """What came back from a model: its price, the name under which it answered, why it stopped."""
+    if span.is_recording():
+        tokens_in, tokens_out, cost = spent
+        attributes: dict[str, Attribute] = {
+            "gen_ai.response.model": model,
+            "gen_ai.response.finish_reasons": (finish,) if finish else None,
+            "gen_ai.usage.input_tokens": tokens_in,
+            "gen_ai.usage.output_tokens": tokens_out,
+            "gen_ai.usage.cache_read.input_tokens": cached_tokens or None,
+            "operation.cost": cost,
+        }
+        span.set_attributes(_present(attributes))
+
+
+def note_spent(span: Span, spent: Spent) -> None:
+    """What an action or a process used in all; under names of our own, since whoever adds up spans has the calls'."""
+    if span.is_recording():
+        names = ("goalport.usage.input_tokens", "goalport.usage.output_tokens", "goalport.cost")
+        span.set_attributes(dict(zip(names, spent, strict=True)))
+
+
+def note_contents(span: Span, said: Iterable[tuple[str, str]], answer: str) -> None:
+    """What was said to a model, as role and text, and its answer; only where the environment asks for contents."""
+    if span.is_recording() and _content_wanted():
+        messages = [_message(role, text) for role, text in said]
+        span.set_attribute("gen_ai.input.messages", json.dumps(messages, ensure_ascii=False))
+        span.set_attribute("gen_ai.output.messages", json.dumps([_message("assistant", answer)], ensure_ascii=False))
+
+
+def note_tool(span: Span, *, arguments: str, result: str, is_error: bool) -> None:
+    """What a tool was given and gave; the texts only where the environment asks for contents."""
+    if span.is_recording():
+        if is_error:
+            span.set_attribute("error.type", "tool_error")
+            span.set_status(StatusCode.ERROR)
+        if _content_wanted():
+            span.set_attributes({"gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": result})
+
+
+def note_failure(span: Span, error: BaseException) -> None:
+    """That something failed; spans do it by themselves for what leaves their block."""
+    if span.is_recording():
+        kind = type(error)
+        span.set_attribute("error.type", f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."))
+        if _content_wanted():
+            span.record_exception(error)
+            span.set_status(StatusCode.ERROR, str(error))
+        else:
+            span.set_status(StatusCode.ERROR)
+
+
+class _Recording:
+    """One span as a block: current inside it, ended with it, failed by any exception that is no signal."""
+
+    __slots__ = ("_current", "_span", "_token")
+
+    def __init__(self, span: Span, *, current: bool) -> None:
+        self._span = span
+        self._current = current
+
+    def __enter__(self) -> Span:
+        if self._current:
+            self._token = context.attach(set_span_in_context(self._span))
+        return self._span
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._current:
+            context.detach(self._token)
+        if isinstance(error, Exception) and not isinstance(error, Signal):
+            note_failure(self._span, error)
+        self._span.end()
+
+
+def _span(
+    name: str, attributes: Mapping[str, Attribute], *, kind: SpanKind = SpanKind.INTERNAL, current: bool = True
+) -> AbstractContextManager[Span]:
+    if isinstance(get_tracer_provider(), (ProxyTracerProvider, NoOpTracerProvider)):
+        return _off
+    return _Recording(_tracer.start_span(name, kind=kind, attributes=_present(attributes)), current=current)
+
+
+def _request(operation: str, model: str, provider: str) -> dict[str, Attribute]:
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+        "gen_ai.request.model": model,
+    }
+
+
+def _present(attributes: Mapping[str, Attribute]) -> dict[str, str | int | float | bool | tuple[str, ...]]:
+    return {name: value for name, value in attributes.items() if value is not None and value != ""}
+
+
+def _number(value: object) -> Attribute:
+    return value if isinstance(value, (int, float)) else None
+
+
+def _message(role: str, text: str) -> dict[str, object]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def _content_wanted() -> bool:
+    return os.environ.get(_CONTENT, "").lower() in _WITH_CONTENT
