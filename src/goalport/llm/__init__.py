@@ -4,6 +4,8 @@ The one room that imports pydantic-ai's model layer, and only when a model is fi
 are only errors and the texts of `prompts`.
 """
 
+from goalport.llm.catalogue import Models
+from goalport.llm.embedding import EmbeddingService
 from goalport.llm.images import Image
 from goalport.llm.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolReply, UserMessage
 from goalport.llm.model import (
@@ -20,9 +22,12 @@ from goalport.llm.model import (
     ToolSpec,
 )
 from goalport.llm.options import LlmOptions, Thinking
+from goalport.llm.settings import CustomModel, ModelsSettings, ProviderSettings
 
 __all__ = [
     "AssistantMessage",
+    "CustomModel",
+    "EmbeddingService",
     "FinishReason",
     "Image",
     "LanguageModel",
@@ -31,8 +36,11 @@ __all__ = [
     "ModelCall",
     "ModelCard",
     "ModelReply",
+    "Models",
+    "ModelsSettings",
     "OutputSpec",
     "Prices",
+    "ProviderSettings",
     "SystemMessage",
     "TextDelta",
     "Thinking",

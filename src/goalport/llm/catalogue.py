@@ -1,0 +1,205 @@
+"""Which models there are, and which one a call means: by name, by role, the default, the first that is available.
+
+A model is made when it is first asked for, so that no provider's library is imported before. Above: `platform` makes
+one catalogue for all; `ai` asks it.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Protocol, runtime_checkable
+
+from goalport.errors import ModelNotReady
+from goalport.llm.embedding import EmbeddingService
+from goalport.llm.model import LanguageModel, ModelCard
+from goalport.llm.options import LlmOptions
+from goalport.llm.providers import PROVIDERS, Endpoint, endpoint, provider_of
+from goalport.llm.settings import CustomModel, ModelsSettings
+
+__all__ = ["Models"]
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A model's place: who provides it and what is known of it."""
+
+    card: ModelCard
+    model: str
+    """What the provider calls it."""
+    endpoint: Endpoint
+
+
+def _wire(found: _Found) -> LanguageModel:
+    from goalport.llm.wiring import language_model
+
+    return language_model(found.card, found.model, found.endpoint)
+
+
+class Models:
+    """Every model that can be asked here. `models` and `embeddings` are ready-made ones, beside those of the settings.
+
+    `environment` holds the providers' keys; None: that of this process. Close it when done: connections are kept.
+    """
+
+    def __init__(
+        self,
+        settings: ModelsSettings | None = None,
+        *,
+        models: Iterable[LanguageModel] = (),
+        embeddings: Iterable[EmbeddingService] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._settings = settings or ModelsSettings()
+        self._environment = os.environ if environment is None else environment
+        self._registered: dict[str, LanguageModel] = {}
+        for each in models:
+            self._registered.setdefault(each.card.name, each)
+            self._registered.setdefault(f"{each.card.provider}:{each.card.name}", each)
+        self._first = next(iter(self._registered), "")
+        self._embeddings = {each.name: each for each in embeddings}
+        self._first_embedding = next(iter(self._embeddings), "")
+        self._made: dict[str, LanguageModel] = {}
+
+    @property
+    def default(self) -> str:
+        """The name of the model that is asked when a call names none.
+
+        A registered model goes before the default that nobody chose.
+        """
+        chosen = "default_llm" in self._settings.model_fields_set
+        return self._settings.default_llm if chosen or not self._first else self._first
+
+    def choose(self, options: LlmOptions) -> LanguageModel:
+        """The model that the options mean. Raises `ModelNotReady`, which says what to set or install."""
+        if options.first_of:
+            return self._first_of(options.first_of)
+        if options.auto:
+            return self._first_of((self.default, *self._registered, *self._settings.llms.values()))
+        if options.role is not None:
+            return self._named(_role(options.role, self._settings.llms, "llms"))
+        return self._named(self.default if options.model is None else options.model)
+
+    def embedding(self, name: str = "") -> EmbeddingService:
+        """The embedding service of that name or role; empty: the default one. Raises `ModelNotReady`."""
+        wanted = name or self._settings.default_embedding_model or self._first_embedding
+        if not wanted:
+            raise ModelNotReady("No embedding model is chosen. Set default_embedding_model in [models].")
+        wanted = self._settings.embedding_services.get(wanted, wanted)
+        if wanted not in self._embeddings:
+            from goalport.llm.wiring import embedding_service
+
+            found = self._find(wanted)
+            self._embeddings[wanted] = embedding_service(wanted, found.model, found.endpoint)
+        return self._embeddings[wanted]
+
+    def cards(self) -> tuple[ModelCard, ...]:
+        """What is known of the models that are registered, set up, or given a role, ready or not."""
+        cards = [each.card for each in self._registered.values()]
+        cards += [self._card(name) for name in self._names() if name not in self._registered]
+        return tuple(dict.fromkeys(cards))
+
+    def unready(self, name: str) -> str:
+        """Why a model cannot be asked, in a sentence that says what to do; empty: it can."""
+        try:
+            if name not in self._registered:
+                self._find(name)
+        except ModelNotReady as error:
+            return str(error)
+        return ""
+
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the settings: each role, and a default that was chosen, must have a ready model."""
+        wanted = {f"role {role!r} (llms)": name for role, name in self._settings.llms.items()}
+        if "default_llm" in self._settings.model_fields_set:
+            wanted["default_llm"] = self._settings.default_llm
+        vectors = {f"role {role!r} (embedding_services)": n for role, n in self._settings.embedding_services.items()}
+        if self._settings.default_embedding_model:
+            vectors["default_embedding_model"] = self._settings.default_embedding_model
+        found = {place: self.unready(name) for place, name in wanted.items()}
+        found |= {place: self.unready(name) for place, name in vectors.items() if name not in self._embeddings}
+        return tuple(f"{place}: {why}" for place, why in found.items() if why)
+
+    async def aclose(self) -> None:
+        """Close the connections to the providers; a model that is asked again opens new ones."""
+        made, self._made = self._made, {}
+        for each in made.values():
+            if isinstance(each, _Closable):
+                await each.aclose()
+
+    def _names(self) -> list[str]:
+        """The names that the settings mention, each once."""
+        named = [self.default, *self._settings.llms.values(), *(each.name for each in self._settings.custom)]
+        return list(dict.fromkeys(named))
+
+    def _first_of(self, names: Iterable[str]) -> LanguageModel:
+        reasons: dict[str, str] = {}
+        for name in names:
+            if not (why := self.unready(name)):
+                return self._named(name)
+            reasons[name] = why
+        said = " ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise ModelNotReady(f"None of {', '.join(reasons)} is available. {said}")
+
+    def _named(self, name: str) -> LanguageModel:
+        ready = self._registered.get(name) or self._made.get(name)
+        if ready is None:
+            ready = self._made[name] = _wire(self._find(name))
+        return ready
+
+    def _find(self, name: str) -> _Found:
+        own = self._custom(name)
+        provider, model = self._provider(name, own)
+        if not provider:
+            known = {*self._registered, *self._names()} - {name}
+            raise ModelNotReady(_unknown(name, known, (*PROVIDERS, *self._settings.providers)))
+        shared = PROVIDERS[provider].settings if provider in PROVIDERS else ""
+        settings = self._settings.providers.get(provider) or self._settings.providers.get(shared)
+        place = endpoint(provider, settings, self._environment, base_url=own.base_url, api_key=own.api_key)
+        return _Found(self._card(name), own.model or model, place)
+
+    def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
+        if own.provider:
+            return own.provider, name.removeprefix(f"{own.provider}:")
+        provider, model = provider_of(name, self._settings.providers, self._environment)
+        return provider or ("openai" if own.base_url else ""), model
+
+    def _custom(self, name: str) -> CustomModel:
+        for each in self._settings.custom:
+            if name in {each.name, f"{each.provider}:{each.name}"}:
+                return each
+        return CustomModel(name=name)
+
+    def _card(self, name: str) -> ModelCard:
+        own = self._custom(name)
+        provider, model = self._provider(name, own)
+        return ModelCard(
+            name=model,
+            provider=provider,
+            knowledge_cutoff=own.knowledge_cutoff,
+            prices=own.prices,
+            contributors=own.contributors,
+            vision=own.vision,
+        )
+
+
+def _unknown(name: str, known: Iterable[str], providers: Iterable[str]) -> str:
+    near = get_close_matches(name, known, n=3) or get_close_matches(name.partition(":")[0], providers, n=1)
+    guess = f" Did you mean {' or '.join(near)}?" if near else ""
+    return (
+        f"Unknown model {name!r}.{guess} Write its provider before it, like openai:{name.rpartition(':')[2]}; "
+        f"the providers are {', '.join(providers)}. A model of your own stands in [[models.custom]]."
+    )
+
+
+def _role(role: str, models: Mapping[str, str], table: str) -> str:
+    if role not in models:
+        near = get_close_matches(role, models, n=3) or sorted(models)
+        offer = f" Known: {', '.join(near)}." if near else " There is none yet."
+        raise ModelNotReady(f"No model has the role {role!r}.{offer} Set {role} in [models.{table}].")
+    return models[role]

@@ -1,0 +1,270 @@
+"""The providers that are known: by which names, keys and addresses, and how each is spoken to. Data, and no library.
+
+User guide, sections 2.2.2 and "Model Provider Configuration". `catalogue` finds a model's provider here; `wiring` makes
+the client.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Literal
+
+from pydantic import SecretStr
+
+from goalport.errors import ModelNotReady
+from goalport.llm.settings import ProviderSettings
+
+__all__ = ["PROVIDERS", "Dialect", "Endpoint", "KnownProvider", "endpoint", "provider_of"]
+
+Dialect = Literal[
+    "openai", "openai-responses", "azure", "anthropic", "deepseek", "google", "mistral", "bedrock", "ollama"
+]
+"""How a provider is spoken to; most speak as OpenAI does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownProvider:
+    """What is known of a provider before anybody asks it."""
+
+    name: str
+    dialect: Dialect = "openai"
+    settings: str = ""
+    """The name in the settings, when it is another provider's."""
+    key: str = ""
+    """The variable that holds its key; empty: it takes none, or finds one in its own way."""
+    base_url: str = ""
+    address: str = ""
+    """The variable that holds its base URL."""
+    models: str = r"(?!)"
+    """What its models' names look like, as a regular expression."""
+    extra: str = ""
+    library: str = ""
+    """What the extra installs, as one imports it."""
+    backoff_millis: int = 5_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """A provider that is ready to be asked: its address, its key and how patiently it is asked."""
+
+    provider: str
+    dialect: Dialect
+    base_url: str
+    api_key: SecretStr | None = field(default=None, repr=False)
+    settings: ProviderSettings
+
+
+_OPENAI = r"(gpt|chatgpt|text-embedding|codex|computer-use)-|o\d"
+_OPENAI_URL = "https://api.openai.com/v1"
+_BEDROCK = r"((us|eu|apac|global|jp|au|us-gov)\.)?(anthropic|amazon|meta|mistral|cohere|ai21|deepseek|openai|qwen)\."
+PROVIDERS: Mapping[str, KnownProvider] = {
+    each.name: each
+    for each in (
+        KnownProvider(
+            name="openai", key="OPENAI_API_KEY", base_url=_OPENAI_URL, address="OPENAI_BASE_URL", models=_OPENAI
+        ),
+        KnownProvider(
+            name="openai-responses",
+            dialect="openai-responses",
+            settings="openai",
+            key="OPENAI_API_KEY",
+            base_url=_OPENAI_URL,
+            address="OPENAI_BASE_URL",
+        ),
+        KnownProvider(name="azure", dialect="azure", key="AZURE_OPENAI_API_KEY", address="AZURE_OPENAI_ENDPOINT"),
+        KnownProvider(
+            name="anthropic",
+            dialect="anthropic",
+            key="ANTHROPIC_API_KEY",
+            base_url="https://api.anthropic.com",
+            address="ANTHROPIC_BASE_URL",
+            models=r"claude-",
+        ),
+        KnownProvider(
+            name="deepseek",
+            dialect="deepseek",
+            key="DEEPSEEK_API_KEY",
+            base_url="https://api.deepseek.com",
+            address="DEEPSEEK_BASE_URL",
+            models=r"deepseek-",
+        ),
+        KnownProvider(
+            name="gemini",
+            key="GEMINI_API_KEY",
+            base_url="https://generativelanguage.googleapis.com/v1beta/openai/",
+            address="GEMINI_BASE_URL",
+            models=r"gemini-",
+        ),
+        KnownProvider(
+            name="google",
+            dialect="google",
+            key="GOOGLE_API_KEY",
+            address="GOOGLE_BASE_URL",
+            extra="google",
+            library="google.genai",
+        ),
+        KnownProvider(
+            name="mistral",
+            dialect="mistral",
+            key="MISTRAL_API_KEY",
+            base_url="https://api.mistral.ai",
+            address="MISTRAL_BASE_URL",
+            models=r"(mistral|ministral|codestral|magistral|devstral|pixtral|open-mi[sx]tral)-",
+            extra="mistral",
+            library="mistralai",
+        ),
+        KnownProvider(
+            name="bedrock",
+            dialect="bedrock",
+            address="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+            models=_BEDROCK,
+            extra="bedrock",
+            library="boto3",
+        ),
+        KnownProvider(name="ollama", dialect="ollama", base_url="http://localhost:11434/v1", address="OLLAMA_BASE_URL"),
+        KnownProvider(
+            name="docker",
+            base_url="http://localhost:12434/engines/v1",
+            address="DOCKER_MODELS_BASE_URL",
+            models=r"ai/",
+            backoff_millis=2_000,
+        ),
+    )
+}
+"""By name."""
+_ALIASES = {"googlegenai": "google", "google-genai": "google", "vertex": "google", "docker-models": "docker"}
+
+
+def provider_of(
+    name: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]
+) -> tuple[str, str]:
+    """The provider of a model, and the name without it; an empty provider when none can be told.
+
+    A name that nobody can place goes to the OpenAI-compatible server whose address is set, if there is one.
+    """
+    first, colon, rest = name.partition(":")
+    first = _ALIASES.get(first, first)
+    if colon and (first in PROVIDERS or first in providers):
+        return first, rest
+    for each in PROVIDERS.values():
+        if re.match(each.models, name):
+            return _gemini(each.name, providers, environment), name
+    if colon and _address("ollama", providers, environment):
+        return "ollama", name
+    return ("openai" if _address("openai", providers, environment) else ""), name
+
+
+def _gemini(provider: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]) -> str:
+    """Google has two doors; the one whose key is there is taken."""
+    if provider != "gemini" or _has_key("gemini", providers, environment):
+        return provider
+    native = _has_key("google", providers, environment) or environment.get("GOOGLE_PROJECT_ID")
+    return "google" if native else provider
+
+
+def _has_key(name: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]) -> bool:
+    given = providers.get(name)
+    return bool((given and (given.api_key or given.project)) or environment.get(PROVIDERS[name].key))
+
+
+def _address(name: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]) -> str:
+    given = providers.get(name)
+    return (given.base_url if given else "") or environment.get(PROVIDERS[name].address, "")
+
+
+def endpoint(
+    provider: str,
+    settings: ProviderSettings | None,
+    environment: Mapping[str, str],
+    *,
+    base_url: str = "",
+    api_key: SecretStr | None = None,
+) -> Endpoint:
+    """How to reach a provider; `base_url` and `api_key` are one model's own and win.
+
+    Raises `ModelNotReady` when a key, an address or a library is missing, and says which.
+    """
+    known = PROVIDERS.get(provider) or KnownProvider(name=provider, key=_variable(provider))
+    if settings is None:
+        settings = ProviderSettings(backoff_millis=known.backoff_millis)
+    url = base_url or settings.base_url or environment.get(known.address, "") or known.base_url
+    _require_library(known)
+    settings = _with_environment(known, settings, environment)
+    key = api_key or settings.api_key or _secret(environment.get(known.key))
+    _require_key(known, settings, key, own_url=bool(base_url or settings.base_url))
+    if not url and known.dialect not in {"google", "bedrock"}:
+        where = f" or {known.address} in the environment" if known.address else ""
+        raise ModelNotReady(f"Where is {provider}? Set base_url in [models.providers.{provider}]{where}.")
+    return Endpoint(
+        provider=provider, dialect=known.dialect, base_url=_complete(url, known), api_key=key, settings=settings
+    )
+
+
+def _variable(provider: str) -> str:
+    return re.sub(r"\W+", "_", provider).upper() + "_API_KEY"
+
+
+def _secret(value: str | None) -> SecretStr | None:
+    return SecretStr(value) if value else None
+
+
+_VARIABLES: Mapping[Dialect, Mapping[str, tuple[str, ...]]] = {
+    "openai": {"completions_path": ("OPENAI_COMPLETIONS_PATH",), "embeddings_path": ("OPENAI_EMBEDDINGS_PATH",)},
+    "azure": {"api_version": ("OPENAI_API_VERSION",)},
+    "google": {"project": ("GOOGLE_PROJECT_ID",), "location": ("GOOGLE_LOCATION",)},
+    "bedrock": {"location": ("AWS_REGION", "AWS_DEFAULT_REGION")},
+}
+"""What else the environment may say of a provider."""
+
+
+def _with_environment(
+    known: KnownProvider, settings: ProviderSettings, environment: Mapping[str, str]
+) -> ProviderSettings:
+    if known.dialect == "openai" and known.name != "openai":
+        return settings
+    found = {
+        name: next((value for each in variables if (value := environment.get(each))), "")
+        for name, variables in _VARIABLES.get(known.dialect, {}).items()
+        if not getattr(settings, name)
+    }
+    return settings.model_copy(update={name: value for name, value in found.items() if value})
+
+
+def _require_library(known: KnownProvider) -> None:
+    if known.library and not _installed(known.library):
+        raise ModelNotReady(f"Models of {known.name} need a library: pip install 'goalport[{known.extra}]'.")
+
+
+def _installed(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None, *, own_url: bool) -> None:
+    """A server of one's own may want no key, so only the known addresses insist."""
+    if key or not known.key or (known.name not in PROVIDERS and own_url):
+        return
+    if known.dialect == "google" and settings.project and settings.location:
+        return
+    besides = ", or GOOGLE_PROJECT_ID and GOOGLE_LOCATION for Vertex" if known.dialect == "google" else ""
+    where = known.settings or known.name
+    raise ModelNotReady(
+        f"{known.name} has no key. Set {known.key} in the environment or in .env{besides}, "
+        f"or api_key in [models.providers.{where}]."
+    )
+
+
+def _complete(url: str, known: KnownProvider) -> str:
+    """The address as the client libraries want it: the guide writes some without scheme or version."""
+    if not url or known.dialect in {"azure", "google", "bedrock"}:
+        return url if "://" in url or not url else f"https://{url}"
+    if "://" not in url:
+        url = f"{'http' if url.startswith(('localhost', '127.')) else 'https'}://{url}"
+    if known.dialect in {"openai", "openai-responses", "ollama"} and re.fullmatch(
+        r"\w+://[^/]+(/openai|/engines)?/?", url
+    ):
+        return url.rstrip("/") + "/v1"
+    return url
