@@ -3,11 +3,16 @@
 Below: `llm` asks one model once, `tools` are what models call. Above: `process` gives each action an `Ai` of its own.
 """
 
+from goalport.ai.ai import Ai
+from goalport.ai.creating import Creation
 from goalport.ai.engine import Engine, Operation, Outside, Request, StreamedObject
 from goalport.ai.guards import Guard, Objection, Severity
 from goalport.ai.interaction import Interaction
+from goalport.ai.streaming import Streaming
 
 __all__ = [
+    "Ai",
+    "Creation",
     "Engine",
     "Guard",
     "Interaction",
@@ -17,4 +22,5 @@ __all__ = [
     "Request",
     "Severity",
     "StreamedObject",
+    "Streaming",
 ]

@@ -1,6 +1,6 @@
 """The seams of the room: who carries out what an `Ai` is asked for, and what that is part of."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,8 @@ class Request:
     """Whether the model may say that it knows too little; the answer is None then."""
     verb: str = ""
     """The method of `Ai` that was called, for those who record calls."""
+    properties: Callable[[str], bool] | None = None
+    """Which fields of the object the model is asked for, by their names; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Engine(Protocol):
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
         """A vector for each text, by the interaction's embedding service."""
+        ...
+
+    def render(self, template: str, variables: Mapping[str, object], /) -> str:
+        """The text that a template gives; `Ai` asks for it before it makes a request of it."""
         ...
 
 

@@ -30,7 +30,7 @@ class Interaction:
     generate_examples: bool | None = None
     """Whether the prompt for an object shows a made-up example of one; None: what the settings say."""
     template: str = ""
-    """The template of which the prompt is made."""
+    """The template of which prompts are made; `Ai` has rendered it by the time that an engine sees a request."""
     guards: tuple[Guard, ...] = ()
     """Beside those of the platform."""
     embedding_service: str = ""
