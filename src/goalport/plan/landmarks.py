@@ -5,9 +5,10 @@ costs (the LM-cut heuristic of Helmert and Domshlak); and a cut that does not co
 the next state too, so that hardly any is found twice. Below: the relaxation and the task. Above: the search.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from goalport.plan.relaxation import Graph, Relaxation
+from goalport.plan.relaxation import Graph, Relaxation, numbers, unavoidable
 from goalport.plan.task import Task
 
 __all__ = ["Bound", "Landmarks"]
@@ -31,15 +32,18 @@ class Bound:
     total: int
     """What a plan from the state costs at least."""
 
-    def after(self, step: int) -> "Bound":
-        """The bound of the state after a step, as far as it is known from this one."""
-        crossed = [cut for cut in self.cuts if step in cut.steps]
-        left = list(self.left)
-        for cut in crossed:
-            for index in cut.steps:
-                left[index] += cut.weight
-        kept = tuple(cut for cut in self.cuts if step not in cut.steps)
-        return Bound(kept, left, self.total - sum(cut.weight for cut in crossed))
+    def after(self, steps: Collection[int]) -> "Bound":
+        """The bound of the state after some steps, as far as it is known from this one."""
+        kept: list[Cut] = []
+        left, total = list(self.left), self.total
+        for cut in self.cuts:
+            if cut.steps.isdisjoint(steps):
+                kept.append(cut)
+            else:
+                total -= cut.weight
+                for index in cut.steps:
+                    left[index] += cut.weight
+        return Bound(tuple(kept), left, total)
 
 
 class Landmarks:
@@ -47,8 +51,16 @@ class Landmarks:
 
     def __init__(self, task: Task) -> None:
         self.graph = Graph(task)
-        self.none = Bound((), list(task.weights), 0)
-        """The bound of a state of which nothing is known."""
+        self._weights = task.weights
+
+    def unavoidable(self, state: int) -> Bound:
+        """A first bound of a state: the steps that no plan can do without, each a cut by itself."""
+        left = list(self._weights)
+        steps = numbers(unavoidable(self.graph, state))
+        for step in steps:
+            left[step] = 0
+        cuts = tuple(Cut(frozenset((step,)), self._weights[step]) for step in steps)
+        return Bound(cuts, left, sum(cut.weight for cut in cuts))
 
     def completed(self, state: int, known: Bound) -> Bound | None:
         """A bound with every cut that the known ones leave room for; None where the goal cannot be reached."""

@@ -4,13 +4,14 @@ It also finds cuts: steps of which one must be taken, however one goes on. Below
 the cuts and add them up.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from math import inf
 
 from goalport.plan.task import Task
 
-__all__ = ["Graph", "Relaxation", "numbers"]
+__all__ = ["Graph", "Relaxation", "numbers", "unavoidable"]
 
 NEVER = 1 << 30
 """More needs than a step can have: it waits for ever."""
@@ -173,6 +174,37 @@ class Relaxation:
             if value < self._values[given]:
                 self._values[given] = value
                 heappush(changed, (value, given))
+
+
+def unavoidable(graph: Graph, state: int) -> int:
+    """The steps, as bits, that every way from a state to the goal takes; none where there is no way.
+
+    What all ways to a literal have in common is what the ways through each of the steps that give it have in common.
+    """
+    everything = -1
+    """What the ways to a literal have in common as long as none is known."""
+    common = [everything] * (graph.nothing + 1)
+    alone = [1 << step for step in range(len(graph.needs))]
+    for step, guard in graph.guards:
+        if guard & ~state:
+            alone[step] = everything
+    changed = deque((*numbers(state), graph.nothing))
+    for literal in changed:
+        common[literal] = 0
+    while changed:
+        for step in graph.consumers[changed.popleft()]:
+            through = alone[step]
+            for need in graph.needs[step]:
+                through |= common[need]
+            for given in graph.gives[step]:
+                shared = common[given] & through
+                if shared != common[given]:
+                    common[given] = shared
+                    changed.append(given)
+    taken = 0
+    for literal in graph.goals:
+        taken |= common[literal]
+    return max(taken, 0)
 
 
 def numbers(state: int) -> list[int]:

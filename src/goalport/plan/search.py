@@ -18,6 +18,7 @@ from goalport.plan.landmarks import Bound
 from goalport.plan.narrowing import Narrow, narrowed
 from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
+from goalport.plan.ready import ready_plan, settled_steps
 from goalport.plan.reasons import Reliance
 from goalport.plan.task import Task, task_for, wanted_literals
 
@@ -132,7 +133,7 @@ def _searched(problem: Problem, goal: Goal, until: float | None) -> Found:
     search = Search(narrow, until)
     path = search.run()
     if path is None:
-        ready = tuple(step.operator for step in narrow.ready.steps) if narrow.ready else None
+        ready = narrow.ready.steps if narrow.ready else None
         return Found(ready, search.expansions, search.timed_out)
     known = _known(task, [narrow.task.steps[index].move for index in path])
     problem.system.known_plans.remember(question, known)
@@ -164,8 +165,9 @@ class Node(NamedTuple):
     cost: int
     state: int
     bound: Bound
-    """Of the state, or of the state before it while nobody has looked: most nodes are never worth a closer look."""
-    completed: bool
+    """Of the state, or of one before it while nobody has looked: most nodes are never worth a closer look."""
+    seen: int
+    """How many steps led to the state that the bound is of."""
 
 
 class Search:
@@ -178,8 +180,7 @@ class Search:
         self._limit = narrow.limit
         self._until = until
         self._landmarks = narrow.landmarks
-        self._open = [Node(0, (), 0, task.start, narrow.bound, completed=False)]
-        self._best: dict[int, tuple[int, tuple[int, ...]]] = {task.start: (0, ())}
+        self._begin(Node(0, (), 0, task.start, narrow.bound, 0))
 
     def run(self) -> tuple[int, ...] | None:
         """The steps of the answer, by index; None where there is none, or no more time."""
@@ -192,28 +193,53 @@ class Search:
             if self._until is not None and monotonic() > self._until:
                 self.timed_out = True
                 return None
-            if node.completed:
+            if node.seen < len(node.path) or not node.estimate:
+                self._complete(node)
+            elif not self._settle(node):
                 self.expansions += 1
                 self._expand(node)
-            else:
-                self._complete(node)
         return None
+
+    def _begin(self, node: Node) -> None:
+        """Search on from this node alone."""
+        self._open = [node]
+        self._best: dict[int, tuple[int, tuple[int, ...]]] = {node.state: (node.cost, node.path)}
 
     def _complete(self, node: Node) -> None:
         """Put a node back with all that can be said of what is to come, or drop it if it leads nowhere."""
-        known = node.bound.after(node.path[-1]) if node.path else node.bound
+        known = node.bound.after(node.path[node.seen :])
         bound = self._landmarks.completed(node.state, known)
         if bound is not None:
-            heappush(self._open, node._replace(estimate=node.cost + bound.total, bound=bound, completed=True))
+            heappush(self._open, node._replace(estimate=node.cost + bound.total, bound=bound, seen=len(node.path)))
+
+    def _settle(self, node: Node) -> bool:
+        """Go as far as needs no search, where a plan is ready from the first of the best nodes that costs no more.
+
+        Then the answer leads through that node, and all others can be forgotten.
+        """
+        ready = ready_plan(self._task, self._landmarks.graph, node.state, node.bound)
+        if ready is None or ready.weight > node.bound.total:
+            return False
+        self._limit = node.estimate
+        settled = settled_steps(self._task, node.state, ready)
+        if not settled:
+            return False
+        self.expansions += len(settled)
+        state, cost = node.state, node.cost
+        for index in settled:
+            state = self._task.steps[index].after(state)
+            cost += self._task.weights[index]
+        self._begin(node._replace(path=(*node.path, *settled), state=state, cost=cost))
+        return True
 
     def _expand(self, node: Node) -> None:
-        state, weights, left = node.state, self._task.weights, node.bound.left
-        for index, step in enumerate(self._task.steps):
-            if step.applicable(state) and step.given & ~state:
-                # The cuts that hold the step have paid for it, and are no cuts of what comes after it.
-                estimate = node.estimate + left[index]
-                cost, path, after = node.cost + weights[index], (*node.path, index), step.after(state)
-                known = self._best.get(after)
-                if estimate <= self._limit and (known is None or (cost, path) < known):
-                    self._best[after] = cost, path
-                    heappush(self._open, Node(estimate, path, cost, after, node.bound, completed=False))
+        task = self._task
+        for index in task.steps_from(node.state):
+            # The cuts that hold the step have paid for it, and are no cuts of what comes after it.
+            estimate = node.estimate + node.bound.left[index]
+            cost, path = node.cost + task.weights[index], (*node.path, index)
+            after = task.steps[index].after(node.state)
+            known = self._best.get(after)
+            if estimate <= self._limit and (known is None or (cost, path) < known):
+                self._best[after] = cost, path
+                heappush(self._open, Node(estimate, path, cost, after, node.bound, node.seen))

@@ -5,7 +5,7 @@ whatever no such move can disturb is left out, and so is every move that cannot 
 Above: landmarks and the search.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalport.plan.operators import Goal, Operator
@@ -50,6 +50,13 @@ class Task:
     steps: tuple[Step, ...]
     """In the order in which ties are decided."""
     weights: tuple[int, ...]
+
+    def steps_from(self, state: int) -> Iterator[int]:
+        """The steps, by index, that can be taken in a state and bring anything new."""
+        absent = ~state
+        for index, step in enumerate(self.steps):
+            if not step.required & absent and step.given & absent:
+                yield index
 
 
 def task_for(

@@ -1,0 +1,128 @@
+"""Ready plans: plans that come to hand without a search, and how much of the answer one of them settles.
+
+The cheapest way to each thing by itself, taken together, is often a plan and seldom a bad one. Where it costs no more
+than any plan must, it is a cheapest one, and it tells which first steps are right. Below: landmarks, the relaxation and
+the task. Above: narrowing and the search.
+"""
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from goalport.plan.landmarks import Bound
+from goalport.plan.relaxation import Graph, numbers
+from goalport.plan.task import Task
+
+__all__ = ["Ready", "ready_plan", "settled_steps"]
+
+
+class Ready(NamedTuple):
+    """A plan that came to hand; nobody says that it is the cheapest."""
+
+    weight: int
+    path: tuple[int, ...]
+    """The steps, by index."""
+
+
+def ready_plan(task: Task, graph: Graph, state: int, bound: Bound) -> Ready | None:
+    """The cheapest plan at hand from a state; the bound is the state's."""
+    best: Ready | None = None
+    for costs in _views(task, bound):
+        path = _greedy(task, graph, state, costs)
+        if _reaches_goal(task, state, path):
+            ready = _lean(task, state, path, bound.total)
+            best = ready if best is None else min(best, ready)
+            if best.weight == bound.total:
+                break
+    return best
+
+
+def settled_steps(task: Task, state: int, ready: Ready) -> list[int]:
+    """How the answer begins, where the ready plan is known to be a cheapest one.
+
+    Of all plans as cheap the answer begins with the first step in the order of ties. If that is a step of the ready
+    plan that disturbs none of the others, it may as well be taken now. Any other step has to be looked into.
+    """
+    others, settled = _others(task, ready.path), list[int]()
+    while state & task.goal != task.goal:
+        first = next(task.steps_from(state))
+        step, (needed, taken) = task.steps[first], others.pop(first, (-1, -1))
+        if state & ~step.kept & needed or step.given & taken:
+            break
+        settled.append(first)
+        state = step.after(state)
+    return settled
+
+
+def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """For each step of a plan what all the others need, and what they take away."""
+    others = dict.fromkeys(path, (0, 0))
+    for way in (path, path[::-1]):
+        needed = taken = 0
+        for index in way:
+            step = task.steps[index]
+            others[index] = others[index][0] | needed, others[index][1] | taken
+            needed, taken = needed | step.required, taken | ~step.kept
+    return others
+
+
+def _views(task: Task, bound: Bound) -> Iterator[Sequence[int]]:
+    """The costs to go by."""
+    yield task.weights
+    # What the cuts left of the costs points out the steps that are worth taking; a trace of the costs breaks ties.
+    yield [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
+
+
+def _lean(task: Task, state: int, path: list[int], least: int) -> Ready:
+    """The plan, if it weighs more than it must then without the steps that it can do without, the dearest first."""
+    weight = sum(task.weights[index] for index in path)
+    for index in sorted(path, key=task.weights.__getitem__, reverse=True) if weight > least else ():
+        shorter = [each for each in path if each != index]
+        if _reaches_goal(task, state, shorter):
+            path = shorter
+            weight -= task.weights[index]
+    return Ready(weight, tuple(path))
+
+
+def _greedy(task: Task, graph: Graph, state: int, costs: Sequence[int]) -> list[int]:
+    """The cheapest way to each thing by itself, taken together: it may not be possible one after the other."""
+    givers = _givers(graph, state, costs)
+    needed = [literal for literal in task.goal_literals if literal in givers]
+    steps: set[int] = set()
+    for literal in needed:  # grows while we walk
+        if givers[literal] not in steps:
+            steps.add(givers[literal])
+            needed += (need for need in graph.needs[givers[literal]] if need in givers)
+    return [index for index in dict.fromkeys(givers.values()) if index in steps]
+
+
+def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
+    """For each literal the step that gives it most cheaply, needs added up, in the order of those costs."""
+    givers: dict[int, int] = {}
+    waiting, spent = list(graph.counts), list(costs)
+    held = {*numbers(state), graph.nothing}
+    queue = [(0, -1, literal) for literal in held]
+    done: set[int] = set()
+    while queue:
+        cost, giver, literal = heappop(queue)
+        if literal in done:
+            continue
+        done.add(literal)
+        if literal not in held:
+            givers[literal] = giver
+        for index in graph.consumers[literal]:
+            spent[index] += cost
+            waiting[index] -= 1
+            if not waiting[index]:
+                for given in graph.gives[index]:
+                    heappush(queue, (spent[index], index, given))
+    return givers
+
+
+def _reaches_goal(task: Task, state: int, path: Sequence[int]) -> bool:
+    for index in path:
+        step = task.steps[index]
+        if not step.applicable(state):
+            return False
+        state = step.after(state)
+    return state & task.goal == task.goal
