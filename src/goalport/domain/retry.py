@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import cast
 
-from goalport.errors import BadInput, NonRetryable, Retryable
+from goalport.errors import BadInput, ModelError, NonRetryable, Retryable
 
 __all__ = ["RetryPolicy", "transient"]
 
@@ -47,7 +47,8 @@ class RetryPolicy:
 
 def transient(error: BaseException) -> bool:
     """Whether a failure may pass by itself: `Retryable`, time-outs, and what transports raise, also as a cause."""
-    if isinstance(error, NonRetryable):
+    if isinstance(error, (NonRetryable, ModelError)):
+        # A model has been asked again as often as its provider's settings say.
         return False
     if isinstance(error, BaseExceptionGroup):
         return all(map(transient, cast("BaseExceptionGroup[BaseException]", error).exceptions))

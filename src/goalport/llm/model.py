@@ -69,6 +69,11 @@ class TokenUsage:
     cost: float = 0.0
     """In US dollars; 0 when the price is not known."""
 
+    @property
+    def tokens(self) -> int:
+        """All tokens, in and out."""
+        return self.input_tokens + self.output_tokens
+
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
         return TokenUsage(
             input_tokens=self.input_tokens + other.input_tokens,

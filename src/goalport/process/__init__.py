@@ -15,6 +15,7 @@ from goalport.process.early_termination import (
     OnStuck,
     Underway,
 )
+from goalport.process.ledger import Ledger, Spending
 from goalport.process.names import new_id
 from goalport.process.options import Budget, Delay, ProcessOptions, Schedule, Verbosity
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
@@ -24,7 +25,6 @@ from goalport.process.repository import AgentProcessRepository, InMemoryProcessR
 from goalport.process.scope import Scope
 from goalport.process.stuck import StuckCode, StuckHandler, StuckResult
 from goalport.process.tick import PLANNING_SECONDS, drive
-from goalport.process.usage import Usage
 
 __all__ = [
     "PLANNING_SECONDS",
@@ -47,6 +47,7 @@ __all__ = [
     "InMemoryContextRepository",
     "InMemoryProcessRepository",
     "Killed",
+    "Ledger",
     "MaxActions",
     "MaxCost",
     "MaxTokens",
@@ -58,6 +59,7 @@ __all__ = [
     "Question",
     "Schedule",
     "Scope",
+    "Spending",
     "Stuck",
     "StuckCode",
     "StuckHandler",
@@ -65,7 +67,6 @@ __all__ = [
     "Surroundings",
     "Terminated",
     "Underway",
-    "Usage",
     "Verbosity",
     "Waiting",
     "answer",

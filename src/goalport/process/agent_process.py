@@ -5,6 +5,7 @@ it, watches from outside: a watcher that goes away leaves the process as it is.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,12 +22,13 @@ from goalport.caller import Caller
 from goalport.domain import Agent, Goal, type_name
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.events import Event, EventListener, ProcessFinished
+from goalport.llm import TokenUsage
 from goalport.process.audience import Audience
+from goalport.process.ledger import NOTHING, Ledger, Spending
 from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
-from goalport.process.usage import Usage
 from goalport.tools import ToolGroupResolver
 
 __all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
@@ -34,6 +36,7 @@ __all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
 T = TypeVar("T")
 _RESTING = (ProcessStatus.WAITING, ProcessStatus.STUCK)
 """How a process stands that nothing runs in, but that may go on."""
+_spending = threading.Lock()
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
 
@@ -47,6 +50,8 @@ class ActionInvocation:
     status: str
     """succeeded, declined, failed, replanned or terminated."""
     error: str | None = None
+    usage: TokenUsage = NOTHING
+    """What its models cost, with the processes that it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,8 @@ class AgentProcess:
         self.id = process_id
         self.parent: AgentProcess | None = None
         """The process whose action started this one."""
+        self.started_by = ""
+        """The name of that action."""
         self.children: list[AgentProcess] = []
         self.scope = scope
         self.agent: Agent = scope.agent
@@ -127,7 +134,10 @@ class AgentProcess:
         """The goal that is being pursued."""
         self.plan: tuple[str, ...] = ()
         """The names of the actions still to run, as planned last."""
-        self.usage = Usage()
+        self.usage = NOTHING
+        """What models cost it, with the processes that its actions started."""
+        self.ledger = Ledger()
+        """The same entry by entry, summed by action, model and process."""
         self.status = ProcessStatus.NOT_STARTED
         self.outcome: Outcome | None = None
         self.failure: Failure | None = None
@@ -207,11 +217,17 @@ class AgentProcess:
         """The newest visible object of a type."""
         return self.blackboard.last(kind)
 
-    def spend(self, usage: Usage) -> None:
-        """Add to what the process has cost; the budget is checked before the next action."""
-        self.usage += usage
-        if self.parent is not None:
-            self.parent.spend(usage)
+    def spend(self, usage: TokenUsage, *, action: str = "", model: str = "", seconds: float = 0.0) -> None:
+        """Count what a model cost towards the process and those that started it; from any thread.
+
+        The budget is checked before the next action, and before a model is asked again.
+        """
+        entry, each, name = Spending(self.id, action, model, usage, seconds), self, action
+        with _spending:
+            while each is not None:
+                each.usage += usage
+                each.ledger.note(entry, name)
+                each, name = each.parent, each.started_by
 
     @property
     def open_questions(self) -> tuple[Question, ...]:

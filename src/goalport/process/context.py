@@ -18,9 +18,9 @@ from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.errors import GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
+from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.outcome import Completed, Waiting
-from goalport.process.usage import Usage
 from goalport.tools import Tool
 
 __all__ = ["ActionContext", "OperationContext", "Parked", "run_subagent"]
@@ -49,8 +49,10 @@ class Parked(BaseException):
 class OperationContext:
     """What an action or a condition sees of the run around it (user guide, section 3.6.4)."""
 
-    def __init__(self, process: AgentProcess, tools: Iterable[Tool] = ()) -> None:
+    def __init__(self, process: AgentProcess, tools: Iterable[Tool] = (), action: str = "") -> None:
         self.process = process
+        self.action = action
+        """The name of the action, condition or cost that it was made for."""
         self.tools = tuple(tools)
         """The tools of the groups that the action names."""
         self._abandoned = False
@@ -100,7 +102,8 @@ class OperationContext:
 
     def spend(self, *, cost: float = 0.0, input_tokens: int = 0, output_tokens: int = 0) -> None:
         """Count a model's cost (in US dollars) and tokens towards the process's budget."""
-        self.process.spend(Usage(cost=cost, input_tokens=input_tokens, output_tokens=output_tokens))
+        spent = TokenUsage(cost=cost, input_tokens=input_tokens, output_tokens=output_tokens)
+        self.process.spend(spent, action=self.action)
 
     async def call(self, function: Callable[..., object], /, **arguments: object) -> object:
         """Call a function as goalport calls actions: awaited when it is async, else in a worker thread of the platform.
@@ -137,8 +140,7 @@ class ActionContext(OperationContext):
     """The context of an action: it can start processes of its own, and work through many items at once."""
 
     def __init__(self, process: AgentProcess, tools: Iterable[Tool] = (), action: str = "") -> None:
-        super().__init__(process, tools)
-        self._action = action
+        super().__init__(process, tools, action)
         self._counted: Counter[str] = Counter()
         """How many processes, and how many runs over items, have begun at each place of the action."""
 
@@ -146,7 +148,7 @@ class ActionContext(OperationContext):
     def key(self) -> str:
         """The same for each attempt of this action in this process: what makes an outside effect happen once."""
         progress = self.process.progress
-        return f"{self.process.id}:{progress.sequence.get(self._action, progress.begun)}"
+        return f"{self.process.id}:{progress.sequence.get(self.action, progress.begun)}"
 
     @staticmethod
     def current() -> "ActionContext":
@@ -172,12 +174,13 @@ class ActionContext(OperationContext):
         When a person has to be asked, the action is parked: it begins again once there is an answer, and finds what it
         had started. Raises `ProcessEnded`, by its kind, when there is no result.
         """
-        entry = f"{self._action}:{self._next(_place.get())}"
+        entry = f"{self.action}:{self._next(_place.get())}"
         journal = self.process.progress.journal
         child = journal.get(entry)
         if child is None:
             _refuse_depth(self.process)
             child = journal[entry] = self.process.surroundings.start_child(self.process, agent, kind, inputs)
+            child.started_by = self.action
         try:
             outcome = await child.wait()
         except get_cancelled_exc_class():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from goalport.blackboard import Blackboard
-from goalport.process.usage import Usage
+from goalport.llm import TokenUsage
 
 __all__ = ["EarlyTermination", "FirstOf", "MaxActions", "MaxCost", "MaxTokens", "OnStuck", "Underway"]
 
@@ -22,7 +22,7 @@ class Underway(Protocol):
         ...
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> TokenUsage:
         """What it has cost, with the processes that it started."""
         ...
 

@@ -68,7 +68,9 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         return None
     _forget(process, action)
     seconds = time.perf_counter() - start
-    progress.history.append(ActionInvocation(action.name, started_at, seconds, end.status, end.words))
+    progress.history.append(
+        ActionInvocation(action.name, started_at, seconds, end.status, end.words, process.ledger.settle(action.name))
+    )
     _note(process, action, end)
     if process.audience.attentive:
         number = len(progress.history)

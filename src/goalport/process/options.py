@@ -12,9 +12,9 @@ from typing import Protocol
 from goalport.blackboard import Blackboard
 from goalport.domain import PlannerType
 from goalport.events import EventListener
+from goalport.llm import TokenUsage
 from goalport.process.early_termination import EarlyTermination, Underway
 from goalport.process.stuck import StuckHandler
-from goalport.process.usage import Usage
 
 __all__ = ["Budget", "Delay", "ProcessOptions", "Schedule", "Verbosity"]
 
@@ -30,10 +30,14 @@ class Budget:
     tokens: int = 1_000_000
     """Model tokens, in and out."""
 
-    def overrun(self, actions: int, usage: Usage) -> str | None:
+    def overrun(self, actions: int, usage: TokenUsage) -> str | None:
         """What the budget has no room for any more, in a sentence; None while there is room."""
         if actions >= self.actions:
             return f"The budget of {self.actions} actions is used up."
+        return self.overspent(usage)
+
+    def overspent(self, usage: TokenUsage) -> str | None:
+        """The same for what models cost alone."""
         if usage.cost >= self.cost and usage.cost > 0:
             return f"The budget of {self.cost:.2f} USD is used up ({usage.cost:.2f} USD spent)."
         if usage.tokens >= self.tokens and usage.tokens > 0:
@@ -158,7 +162,12 @@ class ProcessOptions:
 
     def overrun(self, process: Underway) -> str | None:
         """Why no further action may run, in a sentence; None while one may."""
+        return self.budget.overrun(len(process.history), process.usage) or self._policy(process)
+
+    def overspent(self, process: Underway) -> str | None:
+        """Why an action that is running may ask no model any more, in a sentence; None while it may."""
+        return self.budget.overspent(process.usage) or self._policy(process)
+
+    def _policy(self, process: Underway) -> str | None:
         policy = self.early_termination
-        return self.budget.overrun(len(process.history), process.usage) or (
-            None if policy is None else policy.reason_to_end(process, stuck=False)
-        )
+        return None if policy is None else policy.reason_to_end(process, stuck=False)

@@ -125,7 +125,7 @@ def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> World
 async def _ask(process: AgentProcess, condition: Condition) -> bool | None:
     if missing(condition.parameters, process.blackboard):
         return False
-    context = ActionContext(process)
+    context = ActionContext(process, action=condition.name)
     try:
         return bool(await context.call(condition.function, **fill(condition.parameters, condition.owner, context)))
     except Exception as error:
@@ -149,7 +149,7 @@ async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, f
 async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: float) -> float:
     if missing(cost.parameters, process.blackboard):
         return otherwise
-    context = ActionContext(process)
+    context = ActionContext(process, action=cost.name)
     try:
         figure = await context.call(cost.function, **fill(cost.parameters, cost.owner, context))
     except Exception as error:
