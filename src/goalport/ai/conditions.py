@@ -1,8 +1,9 @@
-"""Asking a model whether something is true. Above: `Ai.evaluate_condition`; below: one request of an engine."""
+"""Conditions that a model judges: true only when it says so and is sure enough. User guide, section 3.8.2."""
 
-from typing import Annotated, cast
+from dataclasses import replace
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from goalport.ai.engine import Engine, Request
 from goalport.ai.interaction import Interaction
@@ -12,20 +13,34 @@ __all__ = ["Determination", "evaluate"]
 
 
 class Determination(BaseModel):
-    """Whether a condition holds, and how sure that is."""
+    """What you found about the condition."""
 
-    result: bool
-    confidence: Annotated[float, Field(ge=0, le=1)]
-    explanation: str
+    model_config = ConfigDict(frozen=True)
+
+    result: Annotated[bool, Field(description="Whether the condition holds for the context")]
+    confidence: Annotated[float, Field(ge=0, le=1, description="How sure you are of the result; 1 is certain")]
+    explanation: Annotated[str, Field(description="Why, in a sentence or two")]
 
 
 async def evaluate(
     engine: Engine, interaction: Interaction, condition: str, context: str, confidence_threshold: float
 ) -> bool:
-    """Whether the model holds the condition to be true of the context, at least that sure."""
-    prompt = f"Is this condition true, given the context?\n\nCondition: {condition}\n\nContext:\n{context}"
-    request = Request(
-        interaction=interaction, messages=(UserMessage(prompt),), output=Determination, verb="evaluate_condition"
+    """Whether the model holds the condition to be true of the context, with at least that confidence (0 to 1).
+
+    Raises `ValueError` for a threshold that no confidence can be compared with, and what the engine raises.
+    """
+    if not 0 <= confidence_threshold <= 1:
+        raise ValueError(f"Expected a confidence threshold from 0 to 1, but came {confidence_threshold!r}.")
+    prompt = (
+        "Judge whether this condition holds for the context below. Go by the context alone.\n\n"
+        f"# Condition\n{condition}\n\n# Context\n{context}"
     )
-    found = cast("Determination", await engine.run(request))
+    request = Request(
+        interaction=replace(interaction, template=""),
+        messages=(UserMessage(prompt),),
+        output=Determination,
+        verb="evaluate_condition",
+    )
+    found = await engine.run(request)
+    assert isinstance(found, Determination)
     return found.result and found.confidence >= confidence_threshold

@@ -1,14 +1,18 @@
-"""Making one object with more ado than `Ai.create_object`. User guide, section 3.8.2."""
+"""`Creation`: making one object with more ado than a prompt: examples, fewer properties, messages, a template.
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+Immutable, like the `Ai` that begins it. User guide, section 3.8.2 ("Returning a Specific Type").
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar, cast
 
 from typing_extensions import TypeForm
 
 from goalport.ai.engine import Engine, Request
 from goalport.ai.interaction import Interaction
 from goalport.llm import Message, UserMessage
+from goalport.prompts import Example
 
 __all__ = ["Creation"]
 
@@ -17,15 +21,60 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Creation(Generic[T]):
-    """An object that is about to be made; immutable, like the `Ai` that it came of."""
+    """`await ai.creating(Story).with_example("A short one", Story("Once …")).from_prompt("A story about a fox")`."""
 
     engine: Engine = field(repr=False)
     interaction: Interaction
     kind: TypeForm[T]
+    """The type of the object."""
+    examples: tuple[tuple[str, T], ...] = ()
+    properties: Callable[[str], bool] | None = None
+    """Which fields the model is asked for; None: all."""
 
-    async def from_prompt(self, prompt: str, /) -> T:
-        return await self.from_messages([UserMessage(prompt)])
+    def with_example(self, description: str, value: T) -> Self:
+        """Show the model what a good one looks like: the value goes into the prompt as JSON, below its description."""
+        return replace(self, examples=(*self.examples, (description, value)))
 
-    async def from_messages(self, messages: Iterable[Message], /) -> T:
-        request = Request(interaction=self.interaction, messages=tuple(messages), output=self.kind, verb="creating")
+    def with_property_filter(self, wanted: Callable[[str], bool] | Iterable[str]) -> Self:
+        """Ask for some fields only: those of these names, or those for whose name a function says yes.
+
+        The others keep their defaults, whatever the model says; examples do not show them. Filters add up.
+        """
+        before, chosen = self.properties, _chosen(wanted)
+
+        def both(name: str) -> bool:
+            return (before is None or before(name)) and chosen(name)
+
+        return replace(self, properties=both)
+
+    async def from_prompt(self, prompt: str) -> T:
+        """Ask by a prompt. Raises what `Ai.create_object` raises."""
+        return await self.from_messages((UserMessage(prompt),))
+
+    async def from_template(self, name: str, /, **variables: object) -> T:
+        """Ask by the text that a template gives for these variables; see `goalport.prompts.Templates`."""
+        return await self.from_prompt(self.engine.render(name, variables))
+
+    async def from_messages(self, messages: Iterable[Message]) -> T:
+        """Ask by a conversation, the newest message last."""
+        shown = tuple(
+            Example.of(description, cast("Any", self.kind), value, self.properties)
+            for description, value in self.examples
+        )
+        contributors = (*self.interaction.contributors, *shown)
+        request = Request(
+            interaction=replace(self.interaction, contributors=contributors, template=""),
+            messages=tuple(messages),
+            output=self.kind,
+            properties=self.properties,
+            verb="creating",
+        )
         return cast("T", await self.engine.run(request))
+
+
+def _chosen(wanted: Callable[[str], bool] | Iterable[str]) -> Callable[[str], bool]:
+    if callable(wanted):
+        return wanted
+    if isinstance(wanted, str):
+        raise TypeError(f"Expected names of fields, or a function, but came one string; write [{wanted!r}].")
+    return frozenset(wanted).__contains__

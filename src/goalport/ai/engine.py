@@ -1,14 +1,16 @@
 """The seams of the room: who carries out what an `Ai` is asked for, and what that is part of."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from goalport.ai.interaction import Interaction
 from goalport.events import Event
 from goalport.llm import Message, TextDelta, ThinkingDelta, TokenUsage
 
 __all__ = ["Engine", "Operation", "Outside", "Request", "StreamedObject"]
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,10 +31,10 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamedObject:
+class StreamedObject(Generic[T_co]):
     """One object of a stream of them."""
 
-    value: object
+    value: T_co
 
 
 class Engine(Protocol):
@@ -42,8 +44,11 @@ class Engine(Protocol):
         """The text or the object that was asked for; None: the model declined. Raises `ModelError`, by its kind."""
         ...
 
-    def stream(self, request: Request, /) -> AsyncIterator[TextDelta | ThinkingDelta | StreamedObject]:
-        """The same piece by piece: text as it comes, or one whole object after another, each valid."""
+    def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
+        """The same piece by piece: text as it comes, or one whole object after another, each valid.
+
+        Closing the generator ends the request of the model.
+        """
         ...
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:

@@ -12,13 +12,16 @@ from goalport.prompts.contributors import (
     RoleGoalBackstory,
     Text,
 )
+from goalport.prompts.examples import Example, made_up
 
 __all__ = [
     "Conditional",
     "CurrentDate",
+    "Example",
     "KnowledgeCutoffDate",
     "Persona",
     "PromptContributor",
     "RoleGoalBackstory",
     "Text",
+    "made_up",
 ]

@@ -1,0 +1,165 @@
+"""Examples of objects in prompts, as JSON: those that somebody gives, and made-up ones of nothing but a schema."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, cast
+
+from pydantic import TypeAdapter
+
+__all__ = ["Example", "made_up"]
+
+_WORDS: Final[Mapping[str, str]] = {
+    "date": "2026-01-31",
+    "date-time": "2026-01-31T12:00:00Z",
+    "time": "12:00:00",
+    "duration": "PT1H",
+    "email": "someone@example.com",
+    "uri": "https://example.com",
+    "uuid": "123e4567-e89b-42d3-a456-426614174000",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "ipvanyaddress": "192.0.2.1",
+    "json-string": "{}",
+    "binary": "AA==",
+    "path": "/a/path",
+}
+"""A text for each format that pydantic's schemas name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One good object, which a system prompt shows. Use `Example.of`."""
+
+    description: str
+    """What it is an example of, for example `A children's story`."""
+    json: str
+
+    @classmethod
+    def of(cls, description: str, kind: Any, value: object, properties: Callable[[str], bool] | None = None) -> Self:
+        """A value of a type, written as the model would have to write it, with these fields alone.
+
+        Raises pydantic's `PydanticSerializationError` for a value that cannot be JSON.
+        """
+        adapter: TypeAdapter[object] = TypeAdapter(kind)
+        written = adapter.dump_python(value, mode="json", by_alias=True)
+        if properties is not None and isinstance(written, dict):
+            fields = cast("dict[str, object]", written)
+            written = {name: each for name, each in fields.items() if properties(name)}
+        return cls(description, _json.dump_json(written, indent=2).decode())
+
+    def contribution(self) -> str:
+        return f"Example: {self.description}\n{self.json}"
+
+
+def made_up(schema: Mapping[str, Any]) -> object:
+    """A small value of a JSON Schema: it shows the shape and nothing else.
+
+    It has every field but those that lead back into a type that contains itself, and is valid but for what a shape
+    cannot tell, such as a pattern.
+    """
+    return _Making(schema).value(schema, frozenset())
+
+
+class _Making:
+    """One making: the definitions of the schema are looked up by their references."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._definitions: Mapping[str, Mapping[str, Any]] = root.get("$defs", {})
+
+    def value(self, schema: Mapping[str, Any], inside: frozenset[str], name: str = "") -> object:
+        match schema:
+            case {"$ref": str(reference)}:
+                target = reference.rpartition("/")[2]
+                if target in inside:
+                    return {}
+                return self.value(self._definitions.get(target, {}), inside | {target}, name)
+            case {"const": given} | {"examples": [given, *_]} | {"enum": [given, *_]}:
+                return given
+            case {"anyOf": choices} | {"oneOf": choices}:
+                return self.value(self._choice(choices, inside), inside, name)
+            case {"allOf": [first, *_]}:
+                return self.value(first, inside, name)
+            case {"type": [first, *_]}:
+                return self.value({**schema, "type": first}, inside, name)
+            case _:
+                return self._typed(schema, inside, name)
+
+    def _typed(self, schema: Mapping[str, Any], inside: frozenset[str], name: str) -> object:
+        match schema.get("type"):
+            case "object":
+                return self._object(schema, inside)
+            case "array":
+                return self._array(schema, inside, name)
+            case "integer" | "number" as kind:
+                return _number(schema, whole=kind == "integer")
+            case "boolean":
+                return True
+            case "null":
+                return None
+            case _:
+                return _text(schema, name)
+
+    def _object(self, schema: Mapping[str, Any], inside: frozenset[str]) -> dict[str, object]:
+        required = schema.get("required", ())
+        fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+        made = {
+            name: self.value(each, inside, name)
+            for name, each in fields.items()
+            if name in required or not self._again(each, inside)
+        }
+        others: object = schema.get("additionalProperties")
+        if not fields and isinstance(others, dict):
+            return {"name": self.value(cast("Mapping[str, Any]", others), inside)}
+        return made
+
+    def _array(self, schema: Mapping[str, Any], inside: frozenset[str], name: str) -> list[object]:
+        first: Sequence[Mapping[str, Any]] = schema.get("prefixItems", ())
+        items: Mapping[str, Any] = schema.get("items") or {}
+        if first:
+            return [self.value(each, inside, name) for each in first]
+        many = schema.get("minItems", 0)
+        if self._again(items, inside) and not many:
+            return []
+        return [self.value(items, inside, name)] * max(1, many) if schema.get("maxItems", 1) else []
+
+    def _choice(self, choices: Sequence[Mapping[str, Any]], inside: frozenset[str]) -> Mapping[str, Any]:
+        """The first that is something and does not lead back to where we are."""
+        new = [each for each in choices if not self._again(each, inside)]
+        return next((each for each in new if each.get("type") != "null"), (new or choices)[0])
+
+    def _again(self, schema: Mapping[str, Any], inside: frozenset[str]) -> bool:
+        """Whether a schema is, or can only be, one that the value is inside of already."""
+        match schema:
+            case {"$ref": str(reference)}:
+                return reference.rpartition("/")[2] in inside
+            case {"anyOf": choices} | {"oneOf": choices}:
+                return all(self._again(each, inside) or each.get("type") == "null" for each in choices)
+            case {"items": {"$ref": _} as items, "minItems": int()}:
+                return self._again(cast("Mapping[str, Any]", items), inside)
+            case _:
+                return False
+
+
+def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
+    step = schema.get("multipleOf", 1 if whole else 0.5)
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    if low is None:
+        return step if high is None or high > step else high - step
+    first = -(-low // step) * step
+    if first == schema.get("exclusiveMinimum"):
+        first += step
+    if high is not None and first >= high and not whole:
+        return (low + high) / 2
+    return first
+
+
+def _text(schema: Mapping[str, Any], name: str) -> str:
+    if schema.get("format") in _WORDS:
+        return _WORDS[schema["format"]]
+    text = name.replace("_", " ") or "text"
+    longest, shortest = schema.get("maxLength", len(text)), schema.get("minLength", 0)
+    return (text * (shortest // len(text) + 1) if len(text) < shortest else text)[: max(longest, shortest)]
+
+
+_json: TypeAdapter[Any] = TypeAdapter(Any)
