@@ -1,3 +1,5 @@
 """What every test may use."""
 
-from tests.providers import aimock as aimock, provider_process as provider_process
+from tests.providers import aimock, provider_process
+
+__all__ = ["aimock", "provider_process"]

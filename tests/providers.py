@@ -7,8 +7,8 @@ responses, embeddings), Anthropic, Gemini, Ollama, Bedrock and Azure:
         aimock.answer("Tell me a story", content="Once upon a time")
         models = Models(ModelsSettings(default_llm="openai:gpt-4.1-mini"), environment=aimock.environment)
 
-`aimock.environment` has the keys and addresses of OpenAI, Anthropic, Gemini, DeepSeek and Ollama, for `Models`, or for a
-server that is started as a process. `aimock.requests()` are the bodies of the requests that came. A test outside pytest
+`aimock.environment` has the keys and addresses of OpenAI, Anthropic, Gemini, DeepSeek and Ollama, for `Models`, or for
+a server that is started as a process. `aimock.requests()` are the bodies of the requests that came. What is no test
 (a benchmark) uses `with mock_providers() as aimock`. `make clients` installs it; without it the tests are skipped.
 """
 
