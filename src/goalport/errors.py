@@ -7,6 +7,7 @@
     ├── SettingsError         a setting that cannot be used
     ├── WorkspaceError        a folder that is no workspace
     ├── UnknownName           no agent, goal, process or tool of that name
+    ├── TemplateError         a template that cannot be read or filled
     ├── ToolError             a tool failed; its text is written for a model
     ├── Retryable             an action failed and may succeed when tried again
     ├── NonRetryable          an action failed and trying again is pointless
@@ -57,6 +58,7 @@ __all__ = [
     "Retryable",
     "SettingsError",
     "Signal",
+    "TemplateError",
     "TerminateAction",
     "TooManyTurns",
     "ToolError",
@@ -109,6 +111,18 @@ class UnknownName(GoalportError):
         self.known = tuple(sorted(known or ()))
         offer = "It never was, or was forgotten." if known is None else _offer(kind, name, self.known)
         super().__init__(f"Unknown {kind} {name!r}. {offer}")
+
+
+class TemplateError(GoalportError):
+    """A template that cannot be read or filled: which, where, why, and what it was given."""
+
+    def __init__(self, template: str, line: int, problem: str, variables: Iterable[str]) -> None:
+        self.template = template
+        self.line = line
+        """0 when it is not known."""
+        place = f", line {line}" if line else ""
+        given = ", ".join(sorted(variables)) or "none"
+        super().__init__(f"Template {template!r}{place}: {problem.rstrip('.')}. The variables given are: {given}.")
 
 
 class ToolError(GoalportError):

@@ -13,6 +13,7 @@ from goalport.prompts.contributors import (
     Text,
 )
 from goalport.prompts.examples import Example, made_up
+from goalport.prompts.templates import Templates
 
 __all__ = [
     "Conditional",
@@ -22,6 +23,7 @@ __all__ = [
     "Persona",
     "PromptContributor",
     "RoleGoalBackstory",
+    "Templates",
     "Text",
     "made_up",
 ]

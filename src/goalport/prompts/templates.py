@@ -1,0 +1,129 @@
+"""Prompts from files: Jinja templates in a sandbox, found by name in a few folders. User guide, section 3.11.
+
+A template sees the variables that it is given and nothing else; what it includes, extends or imports must lie in the
+same folders, symbolic links followed. Nothing is escaped: a prompt is no HTML.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateError as JinjaError, TemplateNotFound
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from goalport.errors import TemplateError, UnknownName
+
+__all__ = ["Templates"]
+
+_SUFFIX = ".jinja"
+_BREAKS = (
+    JinjaError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""How a template fails: by what Jinja says of it, and by what the expressions in it do to what they are given."""
+
+
+class Templates:
+    """The templates of some folders; where several have one of a name, the first folder's counts.
+
+    A changed file is read anew.
+    """
+
+    def __init__(self, *folders: str | PathLike[str]) -> None:
+        self.folders = tuple(Path(folder) for folder in folders)
+        self._sandbox = _sandbox(_Folders(self.folders))
+
+    def names(self) -> tuple[str, ...]:
+        """What can be rendered, sorted, without `.jinja`."""
+        return tuple(name.removesuffix(_SUFFIX) for name in self._sandbox.list_templates())
+
+    def render(self, name: str, variables: Mapping[str, object]) -> str:
+        """The text that a template gives for these variables.
+
+        `name` is a path from one of the folders, with slashes; `.jinja` is added. Raises `UnknownName` for a template
+        that is not there and `TemplateError` for one that cannot be read or filled: it names the template, the line
+        and the variable that is missing.
+        """
+        try:
+            template = self._sandbox.get_template(_file_name(name))
+        except TemplateNotFound:
+            raise UnknownName("template", name, self.names()) from None
+        except _BREAKS as error:
+            raise self._failure(name, variables, error) from error
+        try:
+            return template.render(variables)
+        except _BREAKS as error:
+            raise self._failure(name, variables, error) from error
+
+    def _failure(self, name: str, variables: Mapping[str, object], error: Exception) -> TemplateError:
+        place = _place(error, self.folders)
+        template, line = place or (name, 0)
+        problem = str(error) or type(error).__name__
+        if isinstance(error, TemplateNotFound):
+            near = UnknownName("template", (error.name or "").removesuffix(_SUFFIX), self.names())
+            problem = f"it asks for another template. {near}"
+        elif isinstance(error, RecursionError):
+            problem = "it includes itself, over and over"
+        return TemplateError(template, line, problem, variables)
+
+
+class _Folders(BaseLoader):
+    """Reads templates from folders and from nowhere else."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self._folders = folders
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        for folder in self._folders:
+            path = folder / _file_name(template)
+            if _lies_in(folder, path):
+                unchanged = partial(_unchanged, path, path.stat().st_mtime_ns)
+                return path.read_text("utf-8"), str(path), unchanged
+        raise TemplateNotFound(template)
+
+    def list_templates(self) -> list[str]:
+        return sorted(
+            {
+                path.relative_to(folder).as_posix()
+                for folder in self._folders
+                for path in folder.rglob(f"*{_SUFFIX}")
+                if _lies_in(folder, path)
+            }
+        )
+
+
+def _lies_in(folder: Path, path: Path) -> bool:
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+
+
+def _unchanged(path: Path, since: int) -> bool:
+    return path.exists() and path.stat().st_mtime_ns == since
+
+
+def _file_name(name: str) -> str:
+    return name if name.endswith(_SUFFIX) else name + _SUFFIX
+
+
+def _place(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | None:
+    """The template, and the line in it, where something failed: the innermost frame, or what Jinja says of itself."""
+    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    for filename, line in reversed(frames):
+        for folder in folders:
+            path = Path(filename)
+            if filename.endswith(_SUFFIX) and path.is_relative_to(folder):
+                return path.relative_to(folder).as_posix().removesuffix(_SUFFIX), line
+    return None
+
+
+def _sandbox(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
+    sandbox = ImmutableSandboxedEnvironment(loader=loader, undefined=StrictUndefined, autoescape=False)
+    del sandbox.globals["lipsum"]
+    return sandbox

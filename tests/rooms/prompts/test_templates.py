@@ -1,0 +1,154 @@
+"""Templates: where they are found, what they may do, and how they fail."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from goalport.errors import TemplateError, UnknownName
+from goalport.prompts import Templates
+
+
+class Person(BaseModel):
+    name: str
+    tags: list[str] = []
+
+
+def _written(folder: Path, **templates: str) -> Templates:
+    for name, text in templates.items():
+        path = folder / f"{name.replace('__', '/')}.jinja"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return Templates(folder)
+
+
+def test_a_template_is_filled_with_its_variables_and_nothing_is_escaped(tmp_path: Path) -> None:
+    templates = _written(
+        tmp_path,
+        facts__all="# {{ person.name }} says <b>:\n{% for each in facts %}- {{ each }}\n{% endfor %}End",
+    )
+    text = templates.render("facts/all", {"person": Person(name="Ann & Bob"), "facts": ["a > b", "{{ c }}"]})
+    assert text == "# Ann & Bob says <b>:\n- a > b\n- {{ c }}\nEnd"
+
+
+def test_the_suffix_may_be_given_too(tmp_path: Path) -> None:
+    assert _written(tmp_path, hello="Hi").render("hello.jinja", {}) == "Hi"
+
+
+def test_the_first_folder_that_has_a_template_counts(tmp_path: Path) -> None:
+    _written(tmp_path / "agent", hello="from the agent")
+    _written(tmp_path / "prompts", hello="from the workspace", other="other")
+    templates = Templates(tmp_path / "agent", tmp_path / "prompts", tmp_path / "missing")
+    assert templates.render("hello", {}) == "from the agent"
+    assert templates.render("other", {}) == "other"
+    assert templates.names() == ("hello", "other")
+
+
+def test_templates_include_extend_and_import_others_of_their_folders(tmp_path: Path) -> None:
+    templates = _written(
+        tmp_path,
+        parts__head="Dear {{ name }},",
+        macros="{% macro shout(x) %}{{ x | upper }}{% endmacro %}",
+        base="{% block body %}{% endblock %}\nBye",
+        letter='{% extends "base" %}{% import "macros.jinja" as m %}'
+        '{% block body %}{% include "parts/head" %} {{ m.shout("hi") }}{% endblock %}',
+    )
+    assert templates.render("letter", {"name": "Ann"}) == "Dear Ann, HI\nBye"
+
+
+def test_a_missing_variable_is_named_with_its_template_and_line(tmp_path: Path) -> None:
+    templates = _written(tmp_path, outer='One\n{% include "deep/inner" %}', deep__inner="\n\n{{ assertions }}")
+    with pytest.raises(TemplateError) as caught:
+        templates.render("outer", {"words": 1, "facts": []})
+    assert str(caught.value) == (
+        "Template 'deep/inner', line 3: 'assertions' is undefined. The variables given are: facts, words."
+    )
+    assert (caught.value.template, caught.value.line) == ("deep/inner", 3)
+
+
+def test_a_missing_attribute_is_named_too(tmp_path: Path) -> None:
+    templates = _written(tmp_path, outer="{{ person.age }}")
+    with pytest.raises(TemplateError, match=r"line 1: .*Person object' has no attribute 'age'"):
+        templates.render("outer", {"person": Person(name="Ann")})
+
+
+def test_a_variable_that_may_be_missing_is_asked_for_as_such(tmp_path: Path) -> None:
+    templates = _written(tmp_path, outer="{{ a | default('none') }}{% if b is defined %}{{ b }}{% endif %}")
+    assert templates.render("outer", {}) == "none"
+
+
+def test_an_unknown_template_offers_the_nearest_names(tmp_path: Path) -> None:
+    templates = _written(tmp_path, facts__consolidate="x", letter="y")
+    with pytest.raises(UnknownName, match=r"Unknown template 'facts/consolidat'. Did you mean facts/consolidate\?"):
+        templates.render("facts/consolidat", {})
+    with pytest.raises(UnknownName, match="There is no template at all"):
+        Templates().render("x", {})
+
+
+def test_an_unknown_included_template_is_told_with_who_wants_it(tmp_path: Path) -> None:
+    templates = _written(tmp_path, letter='\n{% include "haed" %}', head="x")
+    with pytest.raises(TemplateError, match=r"Template 'letter', line 2: it asks.*'haed'. Did you mean head\?"):
+        templates.render("letter", {})
+
+
+def test_no_template_leaves_its_folders(tmp_path: Path) -> None:
+    (tmp_path / "secret.jinja").write_text("secret")
+    templates = _written(
+        tmp_path / "prompts", up='{% include "../secret" %}', full=f'{{% include "{tmp_path}/secret" %}}'
+    )
+    (tmp_path / "prompts" / "link.jinja").symlink_to(tmp_path / "secret.jinja")
+    for name in ("../secret", str(tmp_path / "secret"), "link"):
+        with pytest.raises(UnknownName):
+            templates.render(name, {})
+    for name in ("up", "full"):
+        with pytest.raises(TemplateError, match="it asks for another template"):
+            templates.render(name, {})
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ person.__init__.__globals__ }}",
+        "{{ person.tags.append(1) }}",
+        "{{ range(10000000) | list }}",
+        "{{ '{0.__class__}'.format(1) }}",
+        "{{ [].pop.__self__ }}",
+        "{{ lipsum.__globals__ }}",
+    ],
+)
+def test_a_hostile_template_gets_nothing_but_an_error(tmp_path: Path, hostile: str) -> None:
+    templates = _written(tmp_path, hostile=hostile)
+    with pytest.raises(TemplateError, match="Template 'hostile', line 1"):
+        templates.render("hostile", {"person": Person(name="Ann")})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("\n{% if %}", "line 2: Expected an expression"),
+        ("{{ 1 / 0 }}", "line 1: division by zero"),
+        ("{{ 1 + name }}", "line 1: unsupported operand"),
+        ('{% include "broken" %}', "includes itself"),
+        ("{{ name | shout }}", "No filter named 'shout'"),
+    ],
+)
+def test_a_broken_template_is_an_error_with_its_place(tmp_path: Path, text: str, says: str) -> None:
+    templates = _written(tmp_path, broken=text)
+    with pytest.raises(TemplateError, match=says):
+        templates.render("broken", {"name": "Ann"})
+
+
+def test_a_template_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "image.jinja").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(TemplateError, match=r"Template 'image'.*utf-8"):
+        Templates(tmp_path).render("image", {})
+
+
+def test_a_changed_template_is_read_anew(tmp_path: Path) -> None:
+    templates = _written(tmp_path, hello="one")
+    assert templates.render("hello", {}) == "one"
+    _written(tmp_path, hello="two")
+    os.utime(tmp_path / "hello.jinja", ns=(1, 1))
+    assert templates.render("hello", {}) == "two"
