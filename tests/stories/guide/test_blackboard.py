@@ -116,20 +116,14 @@ class Extracts:
             context.bind("user", found)
         return found
 
-    @achieves_goal(description="Greet them")
-    def greet(self, user: Annotated[Person, Named()]) -> Whatever:
-        return Whatever(f"Hello, {user.name}")
+    @achieves_goal(description="Say who it is")
+    def greet(self, person: Person) -> Whatever:
+        return Whatever(f"Hello, {person.name}")
 
 
 async def test_an_action_may_bind_its_object_under_a_name_itself() -> None:
-    @agent(description="Extracts only")
-    class Only(Extracts):
-        @achieves_goal(description="Say who it is")
-        def greet(self, person: Person) -> Whatever:
-            return Whatever(person.name)
-
-    process = await AgentPlatform([Only]).run("Only", UserInput("Ann"))
-    assert process.outcome == Completed(Whatever("Ann"))
+    process = await AgentPlatform([Extracts]).run("Extracts", UserInput("Ann"))
+    assert process.outcome == Completed(Whatever("Hello, Ann"))
     assert process.blackboard.get("user", Person) == Person("Ann")
 
 

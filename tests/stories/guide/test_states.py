@@ -1,6 +1,6 @@
 """The page on states: entering, staying, looping, inheriting and passing data along."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -132,6 +132,26 @@ async def test_returning_itself_a_state_stays_and_the_blackboard_with_it() -> No
     assert len({id(each) for each in process.blackboard.history if isinstance(each, ChitchatState)}) == 1
 
 
+@state
+@dataclass(frozen=True)
+class Impatient:
+    @action
+    async def wait(self, message: UserMessage) -> "Impatient | Farewell":
+        return self
+
+
+async def test_a_state_that_stays_needs_an_action_that_may_run_again() -> None:
+    @agent(description="Waits once")
+    class Waits:
+        @action
+        def begin(self, user_input: UserInput) -> Impatient:
+            return Impatient()
+
+    process = await AgentPlatform([Waits]).run("Waits", UserInput("hi"), UserMessage("one"))
+    assert process.status is ProcessStatus.STUCK
+    assert ran(process) == ["Waits.begin", "Impatient.wait"]
+
+
 class LoopOutcome(State): ...
 
 
@@ -201,8 +221,11 @@ class Marker:
 
 
 @state
-class Abstract(ABC):
+class Phase(ABC):
     """A marked abstract class."""
+
+    @abstractmethod
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -215,7 +238,9 @@ class BelowConcrete(ProcessingState):
     more: int = 0
 
 
-class BelowAbstract(Abstract): ...
+class BelowPhase(Phase):
+    def name(self) -> str:
+        return "below"
 
 
 class Deeper(BelowMarker): ...
@@ -224,7 +249,7 @@ class Deeper(BelowMarker): ...
 class Deepest(Deeper, Customer): ...
 
 
-@pytest.mark.parametrize("kind", [BelowMarker, BelowConcrete, BelowAbstract, Deeper, Deepest, Turning])
+@pytest.mark.parametrize("kind", [BelowMarker, BelowConcrete, BelowPhase, Deeper, Deepest, Turning])
 def test_being_a_state_is_inherited_from_any_base_at_any_depth(kind: type) -> None:
     assert is_state(kind)
     assert not is_state(Customer)
@@ -344,3 +369,43 @@ async def test_a_nested_class_is_a_state_and_is_provided_with_its_component_and_
     process = await AgentPlatform([Nests], services=[archive]).run("Nests", UserInput("Ann"))
     assert process.outcome == Completed(Output("Hello, Ann"))
     assert archive.kept == ["Ann"]
+
+
+class Open(State):
+    topic: str
+
+    @action
+    def dig_deeper(self) -> "Detail":
+        return Detail(f"{self.topic} in detail")
+
+
+class Detail(State):
+    """Entered from another state: one within the other."""
+
+    topic: str
+
+    @action
+    def resolve(self) -> Addressed:
+        return Addressed(self.topic)
+
+
+@agent(description="Keeps track of a conversation")
+class Conversation:
+    @action
+    def begin(self, user_input: UserInput) -> Open:
+        return Open(user_input.content)
+
+    @action
+    def note(self, detail: Detail) -> Customer:
+        return Customer(f"asked for {detail.topic}")
+
+    @achieves_goal(description="Have talked it over")
+    def close(self, addressed: Addressed, customer: Customer) -> Output:
+        return Output(f"{customer.name}: {addressed.text}")
+
+
+async def test_an_action_of_the_agent_may_depend_on_a_state_and_one_state_lead_into_another() -> None:
+    process = await AgentPlatform([Conversation]).run("Conversation", UserInput("bees"))
+    assert process.outcome == Completed(Output("asked for bees in detail: bees in detail"))
+    assert ran(process)[:2] == ["Conversation.begin", "Open.dig_deeper"]
+    assert set(ran(process)[2:4]) == {"Detail.resolve", "Conversation.note"}

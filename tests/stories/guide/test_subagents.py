@@ -71,17 +71,16 @@ class OuterAgent:
 INNER = InnerSubAgent()
 
 
-@pytest.mark.parametrize(
-    "delegate",
-    [
-        lambda _: run_subagent(INNER, TaskOutput),
-        lambda _: run_subagent(InnerSubAgent(), TaskOutput),
-        lambda _: run_subagent(read_agent(INNER), TaskOutput),
-        lambda context: context.as_sub_process(TaskOutput, read_agent(INNER)),
-        lambda context: context.as_sub_process(TaskOutput, INNER),
-    ],
-    ids=["injected instance", "fresh instance", "agent object", "as_sub_process", "as_sub_process of an instance"],
-)
+DELEGATIONS: dict[str, Delegation] = {
+    "injected instance": lambda _: run_subagent(INNER, TaskOutput),
+    "fresh instance": lambda _: run_subagent(InnerSubAgent(), TaskOutput),
+    "agent object": lambda _: run_subagent(read_agent(INNER), TaskOutput),
+    "as sub-process": lambda context: context.as_sub_process(TaskOutput, read_agent(INNER)),
+    "as sub-process of an instance": lambda context: context.as_sub_process(TaskOutput, INNER),
+}
+
+
+@pytest.mark.parametrize("delegate", DELEGATIONS.values(), ids=DELEGATIONS)
 async def test_an_agent_delegates_to_another_and_takes_its_result(delegate: Delegation) -> None:
     process = await AgentPlatform([OuterAgent(delegate)]).run("OuterAgent", UserInput("task"))
     assert process.outcome == Completed(TaskOutput("TASK"))

@@ -84,9 +84,7 @@ class IssueActions:
     ],
     ids=["new", "new and urgent", "known"],
 )
-async def test_each_reaction_depends_on_what_was_found_out(
-    issue: Issue, actions: list[str], alarms: list[str]
-) -> None:
+async def test_each_reaction_depends_on_what_was_found_out(issue: Issue, actions: list[str], alarms: list[str]) -> None:
     community = Community(known={7})
     process = await AgentPlatform([IssueActions(community)]).run("IssueActions", issue, options=BY_UTILITY)
     assert process.status is ProcessStatus.STUCK
