@@ -12,6 +12,7 @@ EDGES = {
         None,
         "actions and listeners of users raise anything, and the process must end or go on",
     ),
+    "src/goalport/ai/": (1, "a user's guard may raise anything, and the text must not pass then"),
     "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
     "src/goalport/serve/": (
         2,

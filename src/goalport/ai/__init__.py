@@ -6,6 +6,7 @@ Below: `llm` asks one model once, `tools` are what models call. Above: `process`
 from goalport.ai.ai import Ai
 from goalport.ai.creating import Creation
 from goalport.ai.engine import Engine, Operation, Outside, Request, StreamedObject
+from goalport.ai.guarding import MaxLength, PatternGuard
 from goalport.ai.guards import Guard, Objection, Severity
 from goalport.ai.interaction import Interaction
 from goalport.ai.streaming import Streaming
@@ -16,9 +17,11 @@ __all__ = [
     "Engine",
     "Guard",
     "Interaction",
+    "MaxLength",
     "Objection",
     "Operation",
     "Outside",
+    "PatternGuard",
     "Request",
     "Severity",
     "StreamedObject",

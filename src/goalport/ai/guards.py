@@ -1,5 +1,6 @@
 """Guards: what looks at the text of a user before a model sees it, and at a model's before anybody uses it."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -26,12 +27,15 @@ class Objection:
 
 @runtime_checkable
 class Guard(Protocol):
-    """Whoever may object. Either method may answer None: nothing is wrong."""
+    """Whoever may object. Either method may be `async`, else it must be quick; None means that nothing is wrong.
 
-    async def check_input(self, text: str, /) -> Objection | None:
+    One that raises lets nothing pass. An attribute `name` names it in errors and events, else its class does.
+    """
+
+    def check_input(self, text: str, /) -> Objection | Awaitable[Objection | None] | None:
         """Look at what goes to a model in the user's name, all of it."""
         ...
 
-    async def check_output(self, text: str, /) -> Objection | None:
+    def check_output(self, text: str, /) -> Objection | Awaitable[Objection | None] | None:
         """Look at what a model gave: its text, or the JSON of its object."""
         ...

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, cast
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 __all__ = ["Example", "made_up"]
 
@@ -42,10 +43,8 @@ class Example:
         """
         adapter: TypeAdapter[object] = TypeAdapter(kind)
         written = adapter.dump_python(value, mode="json", by_alias=True)
-        if properties is not None and isinstance(written, dict):
-            fields = cast("dict[str, object]", written)
-            written = {name: each for name, each in fields.items() if properties(name)}
-        return cls(description, _json.dump_json(written, indent=2).decode())
+        shown = written if properties is None else _kept(written, properties)
+        return cls(description, to_json(shown, indent=2).decode())
 
     def contribution(self) -> str:
         return f"Example: {self.description}\n{self.json}"
@@ -162,4 +161,12 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
     return (text * (shortest // len(text) + 1) if len(text) < shortest else text)[: max(longest, shortest)]
 
 
-_json: TypeAdapter[Any] = TypeAdapter(Any)
+def _kept(written: object, properties: Callable[[str], bool]) -> object:
+    """An object, or each of a list of them, with these fields alone."""
+    match written:
+        case dict():
+            return {name: each for name, each in cast("dict[str, object]", written).items() if properties(name)}
+        case list():
+            return [_kept(each, properties) for each in cast("list[object]", written)]
+        case _:
+            return written

@@ -1,5 +1,6 @@
 """Examples of objects: given ones as JSON, and made-up ones that are valid for their type."""
 
+import json
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -121,3 +122,5 @@ def test_an_example_of_some_properties_shows_no_others() -> None:
 
     example = Example.of("A good pet", Pet, Pet(name="Rex", secret="y"), {"name"}.__contains__)
     assert example.contribution() == 'Example: A good pet\n{\n  "name": "Rex"\n}'
+    several = Example.of("Good pets", list[Pet], [Pet(name="Rex", secret="y")], {"name"}.__contains__)
+    assert json.loads(several.json) == [{"name": "Rex"}]
