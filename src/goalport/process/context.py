@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TypeVar, cast
+from typing import Self, TypeVar, cast
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class, to_thread
 
@@ -81,8 +81,11 @@ class OperationContext:
         self._refuse_when_abandoned()
         self.blackboard.bind(name, value)
 
-    def __setitem__(self, name: str, value: object) -> None:
-        self.bind(name, value)
+    __setitem__ = bind
+
+    def __iadd__(self, value: object) -> Self:
+        self.add(value)
+        return self
 
     def last(self, kind: type[T]) -> T | None:
         """The newest object of a type on the blackboard, or None."""

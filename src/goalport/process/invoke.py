@@ -198,12 +198,18 @@ def _slowed(tool: Tool, seconds: float) -> Tool:
     return replace(tool, handler=after_a_pause)
 
 
-def _enter(process: AgentProcess, entered: object) -> None:
-    """Hide the states that were open; one that leads to itself stays as it is."""
-    left = [each for each in process.blackboard.objects if is_state(type(each)) and each is not entered]
-    for each in left:
-        process.blackboard.hide(each)
-    if process.audience.attentive:
+def _open_states(process: AgentProcess) -> list[object]:
+    """The states that are visible, each once: one that was stayed in has been put on the blackboard again."""
+    return list({id(each): each for each in process.blackboard.objects if is_state(type(each))}.values())
+
+
+def _enter(process: AgentProcess, entered: object, before: list[object]) -> None:
+    """Hide the states that were open; one that leads to itself stays as it is, which is no transition."""
+    left = [each for each in before if each is not entered]
+    for each in _open_states(process):
+        if each is not entered:
+            process.blackboard.hide(each)
+    if process.audience.attentive and (left or not before):
         names = tuple(type(each).__name__ for each in left)
         process.emit(StateEntered(type(entered).__name__, names, process_id=process.id))
 
@@ -254,10 +260,11 @@ def take(process: AgentProcess, action: Action, result: object) -> None:
     progress, blackboard = process.progress, process.blackboard
     progress.has_run.add(action.name)
     progress.results[action.name] = result
+    before = _open_states(process) if is_state(type(result)) else []
     if not _declined(action, result):
         _keep_promises(process, action)
     if is_state(type(result)):
-        _enter(process, result)
+        _enter(process, result, before)
     if result is None:
         blackboard.last_result = None
         return

@@ -4,12 +4,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated
 
+import anyio
 import pytest
 
 from goalport import (
     ActionContext,
     AgentPlatform,
     AgentProcess,
+    PlannerType,
     ProcessStatus,
     Provided,
     State,
@@ -21,6 +23,7 @@ from goalport import (
 )
 from goalport.domain import is_state
 from goalport.errors import DeclarationError
+from goalport.events import Event, StateEntered
 from goalport.process import Completed
 
 
@@ -132,6 +135,55 @@ async def test_returning_itself_a_state_stays_and_the_blackboard_with_it() -> No
     assert len({id(each) for each in process.blackboard.history if isinstance(each, ChitchatState)}) == 1
 
 
+class Transitions:
+    """Hears which states are entered, and which are left by that."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, tuple[str, ...]]] = []
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, StateEntered):
+            self.told.append((event.state, event.left))
+
+
+async def test_staying_is_no_transition() -> None:
+    heard = Transitions()
+    await AgentPlatform([Chats], listeners=[heard]).run("Chats", UserInput("hi"), UserMessage("one"))
+    assert heard.told == [("ChitchatState", ()), ("Farewell", ("ChitchatState",))]
+
+
+@state
+@dataclass(frozen=True)
+class Listening:
+    """Answers each message that comes, and waits for the next."""
+
+    context: str
+
+    @action(can_rerun=True, trigger=UserMessage)
+    async def respond(self, message: UserMessage, context: ActionContext) -> "Listening":
+        context.add(Output(f"{self.context}: {message.content}"))
+        return self
+
+
+@agent(description="Answers messages for as long as there are any", planner=PlannerType.UTILITY)
+class Listener:
+    @action
+    def begin(self, user_input: UserInput) -> Listening:
+        return Listening(user_input.content)
+
+
+async def test_a_state_that_stays_answers_one_message_after_another() -> None:
+    async with AgentPlatform([Listener]) as platform:
+        process = await platform.run("Listener", UserInput("hm"))
+        for content in ("one", "two"):
+            platform.processes.resume(process, UserMessage(content))
+            with anyio.fail_after(5):
+                await process.wait()
+        assert process.status is ProcessStatus.STUCK
+    assert ran(process) == ["Listener.begin", "Listening.respond", "Listening.respond"]
+    assert [each.content for each in process.blackboard.all(Output)] == ["hm: one", "hm: two"]
+
+
 @state
 @dataclass(frozen=True)
 class Impatient:
@@ -184,6 +236,13 @@ async def test_a_loop_that_clears_the_blackboard_comes_back_to_its_state_until_i
     assert process.outcome == Completed(Output("x+++"))
     assert ran(process).count("Turning.process") == 4
     assert process.blackboard.objects == [DoneState("x+++"), Output("x+++")]
+
+
+async def test_a_transition_that_clears_the_blackboard_tells_what_it_left() -> None:
+    heard = Transitions()
+    await AgentPlatform([Turns], listeners=[heard]).run("Turns", UserInput("x"))
+    again = ("Turning", ("Turning",))
+    assert heard.told == [("Turning", ()), again, again, again, ("DoneState", ("Turning",))]
 
 
 class Unclear(State): ...

@@ -63,7 +63,7 @@ class IssueActions:
         if issue.id in self.community.known:
             return None
         self.community.known.add(issue.id)
-        context.add(NewEntity((issue,)))
+        context += NewEntity((issue,))
         return issue
 
     @action(pre=["expr: newEntity.new_entities | select('instance_of', 'Issue') | size > 0"], value=0.4)
