@@ -60,7 +60,7 @@ class Guarding:
 
 @dataclass(frozen=True, slots=True)
 class PatternGuard:
-    """Objects to a text in which a regular expression is found: `PatternGuard("(?i)password", "It asks for secrets")`."""
+    """Objects to a text in which a regular expression is found: `PatternGuard("(?i)password", "Asks for secrets")`."""
 
     pattern: str
     reason: str

@@ -11,6 +11,9 @@ from goalport.events import (
     ActionRetried,
     ActionStarted,
     Event,
+    GuardTripped,
+    ModelCalled,
+    ModelReplied,
     PlanFormulated,
     PlanRejected,
     ProcessCreated,
@@ -21,10 +24,12 @@ from goalport.events import (
     QuestionSettled,
     StateEntered,
     StuckHandled,
+    ToolCalled,
+    ToolReturned,
 )
 from goalport.observe.personalities import PERSONALITIES, Personality, spoken
 
-__all__ = ["LogListener", "PlanListener", "in_words"]
+__all__ = ["LogListener", "PlanListener", "PromptListener", "in_words"]
 
 _log = logging.getLogger("goalport.process")
 _ENDED_WELL = ("completed", "waiting")
@@ -58,8 +63,29 @@ class PlanListener:
             _log.info("%s: %s", event.process_id, in_words(event))
 
 
+class PromptListener:
+    """Writes to the same log, at INFO, what models are asked, or what they answer, word for word, or both."""
+
+    def __init__(self, *, prompts: bool = True, replies: bool = True) -> None:
+        self._prompts = prompts
+        self._replies = replies
+
+    def on_event(self, event: Event, /) -> None:
+        """Log one event, if it is a request of a model or an answer."""
+        match event:
+            case ModelCalled() if self._prompts:
+                _log.info("%s: %s:\n%s", event.process_id, in_words(event), event.prompt)
+            case ModelReplied() if self._replies:
+                _log.info("%s: %s:\n%s", event.process_id, in_words(event), event.reply)
+            case _:
+                pass
+
+
 def in_words(event: Event) -> str | None:
-    """An event as one line without its process; None for those that only programs care about."""
+    """An event as one line without its process; None for those that only programs care about.
+
+    What was said to a model or a tool, and by it, is not in the line: clients read it too.
+    """
     match event:
         case ProcessCreated(agent=agent, caller=caller):
             return f"{agent} begins for {caller}"
@@ -94,13 +120,35 @@ def _rare(event: Event) -> str | None:
         case StuckHandled(handler=handler, code=code, message=message):
             return f"stuck, and {handler} says {code}{f': {message}' if message else ''}"
         case _:
+            return _of_models(event)
+
+
+def _of_models(event: Event) -> str | None:
+    match event:
+        case ModelCalled(interaction=interaction, model=model, turn=turn):
+            return f"asks {model} for {interaction}{f', turn {turn}' if turn > 1 else ''}"
+        case ModelReplied(model=model, error=str(error)):
+            return f"{model} gave no answer: {error}"
+        case ModelReplied():
+            wants = f"wants {', '.join(event.tool_calls)} called" if event.tool_calls else "answered"
+            used = f"{event.input_tokens:,} tokens in, {event.output_tokens:,} out, {event.cost:.4f} USD"
+            return f"{event.model} {wants} after {event.seconds:.3f} s ({used})"
+        case ToolCalled(tool=tool):
+            return f"calls the tool {tool}"
+        case ToolReturned(tool=tool, seconds=seconds, is_error=is_error):
+            return f"the tool {tool} {'failed' if is_error else 'answered'} after {seconds:.3f} s"
+        case GuardTripped(guard=guard, severity=severity, reason=reason):
+            return f"{guard} objects ({severity}): {reason}"
+        case _:
             return None
 
 
 def _level(event: Event) -> int:
     match event:
-        case ActionRetried() | ActionFinished(status="failed"):
+        case ActionRetried() | ActionFinished(status="failed") | ModelReplied(error=str()):
             return logging.WARNING
+        case GuardTripped(severity=severity):
+            return logging.INFO if severity == "info" else logging.WARNING
         case QuestionAsked():
             return logging.INFO
         case ProcessFinished(status=status):

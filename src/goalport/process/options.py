@@ -13,6 +13,7 @@ from goalport.blackboard import Blackboard
 from goalport.domain import PlannerType
 from goalport.events import EventListener
 from goalport.llm import TokenUsage
+from goalport.observe import PlanListener, PromptListener
 from goalport.process.early_termination import EarlyTermination, Underway
 from goalport.process.stuck import StuckHandler
 
@@ -67,6 +68,17 @@ class Verbosity:
 
     show_planning: bool = False
     """Each plan, why one was given up, and who helped a stuck process on."""
+    show_prompts: bool = False
+    """What models are asked, word for word."""
+    show_llm_responses: bool = False
+    """What models answer, word for word."""
+
+    @property
+    def listeners(self) -> tuple[EventListener, ...]:
+        """Those who write it; they are to hear the process and what it starts."""
+        prompts, replies = self.show_prompts, self.show_llm_responses
+        planning: tuple[EventListener, ...] = (PlanListener(),) if self.show_planning else ()
+        return (*planning, PromptListener(prompts=prompts, replies=replies)) if prompts or replies else planning
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
