@@ -8,6 +8,7 @@ import anyio
 
 from goalport.observe import LogListener
 from goalport.platform import AgentPlatform
+from goalport.serve.forking import children_end_when_told
 from goalport.serve.http import Site
 from goalport.serve.listening import address_of, bind, listen
 from goalport.serve.reload import watch
@@ -24,7 +25,7 @@ async def serve_http(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` when the port cannot be had."""
     log_to_stderr(settings, platform)
-    with bind(settings) as listener:
+    with bind(settings) as listener, children_end_when_told():
         address = address_of(listener)
         site = Site(Serving(platform, workspace, settings))
         tell(report_of(site.serving.publication, platform, settings, address))

@@ -1,5 +1,6 @@
 """Serving one client over stdin and stdout, for hosts that start their servers themselves."""
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from goalport.platform import AgentPlatform
+from goalport.serve.forking import children_end_when_told
 from goalport.serve.listening import LAST_WORDS, leave_at_once, say_who_is_waited_for
 from goalport.serve.reload import watch
 from goalport.serve.report import report_of
@@ -33,18 +35,19 @@ async def serve_stdio(
     serving = Serving(platform, workspace, settings)
     server, _ = make_server(serving)
     log_to_stderr(settings, platform)
-    async with anyio.create_task_group() as tasks:
-        if sys.platform != "win32":
-            await tasks.start(_stop_on_signal, serving)
-        if reload:
-            tasks.start_soon(watch, serving)
-        tell(report_of(serving.publication, platform, settings, None))
-        async with stdio_server() as (incoming, outgoing):
-            messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
-            tasks.start_soon(answer_the_unread, incoming, messages, outgoing)
-            await server.run(reading, outgoing, server.create_initialization_options())
-        await _finish(serving)
-        tasks.cancel_scope.cancel()
+    with children_end_when_told():
+        async with anyio.create_task_group() as tasks:
+            if sys.platform != "win32":
+                await tasks.start(_stop_on_signal, serving)
+            if reload:
+                tasks.start_soon(watch, serving)
+            tell(report_of(serving.publication, platform, settings, None))
+            async with stdio_server() as (incoming, outgoing):
+                messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
+                tasks.start_soon(answer_the_unread, incoming, messages, outgoing)
+                await server.run(reading, outgoing, server.create_initialization_options())
+            await _finish(serving)
+            tasks.cancel_scope.cancel()
 
 
 async def _finish(serving: Serving) -> None:
@@ -77,5 +80,8 @@ async def _take_leave(serving: Serving) -> None:
         await serving.idle()
     await anyio.sleep(_WRITING)
     sys.stderr.flush()
-    # A thread waits for the client's next line and cannot be called back; only the process can end it.
+    # A thread waits for the client's next line and cannot be called back; only the process can end it. Then Python does
+    # not end what actions have forked, which would keep the pipes to the client open.
+    for child in multiprocessing.active_children():
+        child.terminate()
     os._exit(0)

@@ -1,0 +1,106 @@
+"""Actions that fork: their children end when they are told, and the server does not."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from tests.stories.cooks import META
+from tests.stories.servers import GOALPORT, WAYS, connected, running, started, workspace
+
+FORKER = """
+import multiprocessing
+import os
+import signal
+import time
+
+from pydantic import BaseModel
+from goalport import Export, achieves_goal, agent
+
+class Order(BaseModel):
+    signal: int = 0
+
+class Ended(BaseModel):
+    content: str
+
+def nap(awake):
+    awake.set()
+    time.sleep(30)
+
+def fork(order):
+    context = multiprocessing.get_context("fork")
+    awake = context.Event()
+    child = context.Process(target=nap, args=(awake,), daemon=True)
+    child.start()
+    awake.wait(10)
+    if not order.signal:
+        return Ended(content=f"{child.pid} naps")
+    os.kill(child.pid, order.signal)
+    child.join(5)
+    code = child.exitcode
+    child.kill()
+    return Ended(content=f"ended with {code}")
+
+@agent(description="Forks in a thread")
+class Forker:
+    @achieves_goal(description="A child", export=Export(remote=True, name="fork"))
+    def fork(self, order: Order) -> Ended:
+        return fork(order)
+
+@agent(description="Forks beside the event loop")
+class AsyncForker:
+    @achieves_goal(description="A child", export=Export(remote=True, name="fork_beside_the_loop"))
+    async def fork(self, order: Order) -> Ended:
+        return fork(order)
+"""
+FILES = {"agents/forker.py": FORKER}
+CODES = {signal.SIGTERM: -15, signal.SIGINT: 1}
+"""How a child that Python runs ends when nobody handles the signal."""
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+
+
+def text_of(result: CallToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+@pytest.mark.parametrize(("transport", "era"), WAYS)
+async def test_a_child_ends_when_it_is_told_and_the_server_does_not(tmp_path: Path, transport: str, era: str) -> None:
+    async with connected(tmp_path, FILES, transport, era) as (client, heard):
+        with anyio.fail_after(40):
+            for tool in ("fork", "fork_beside_the_loop"):
+                for told, code in CODES.items():
+                    ended = await client.call_tool(tool, {"signal": told})
+                    assert text_of(ended) == f"ended with {code}"
+        assert "a second signal" not in heard.text
+
+
+@pytest.mark.parametrize("tool", ["fork", "fork_beside_the_loop"])
+async def test_a_child_does_not_hold_the_end_of_the_server(tmp_path: Path, tool: str) -> None:
+    async with running(tmp_path, FILES) as server:
+        async with server.client("http", "auto") as client:
+            assert "naps" in text_of(await client.call_tool(tool, {}))
+        with anyio.fail_after(8):
+            server.process.send_signal(signal.SIGTERM)
+            assert await server.process.wait() == 0
+
+
+async def test_a_server_on_stdio_takes_its_children_with_it(tmp_path: Path) -> None:
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        call = {"name": "fork", "arguments": {}, "_meta": META}
+        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}
+        await process.stdin.send(json.dumps(message).encode() + b"\n")
+        assert "naps" in (await process.stdout.receive()).decode()
+        process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(8):
+            # What a child has inherited is closed when the last one has gone.
+            assert [part async for part in process.stdout] == []
+            assert await process.wait() == 0
