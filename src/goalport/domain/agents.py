@@ -131,6 +131,11 @@ class Cost:
 
 
 def _origin(declared: Action | Condition | Cost) -> Origin:
+    """Where it stands: a state's method, which is bound to nothing, in the class of its first input."""
+    name = getattr(declared.function, "__name__", "")
+    first = [each.type for each in declared.parameters[:1] if isinstance(each, Input)]
+    if first and isinstance(first[0], type) and getattr(first[0], name, None) is declared.function:
+        return Origin(declared.function, first[0])
     return Origin(declared.function, type(declared.owner) if declared.owner is not None else None)
 
 

@@ -468,3 +468,23 @@ async def test_an_action_of_the_agent_may_depend_on_a_state_and_one_state_lead_i
     assert process.outcome == Completed(Output("asked for bees in detail: bees in detail"))
     assert ran(process)[:2] == ["Conversation.begin", "Open.dig_deeper"]
     assert set(ran(process)[2:4]) == {"Detail.resolve", "Conversation.note"}
+
+
+class Mistaken(State):
+    @achieves_goal(description="Be right")
+    def end(self) -> Output:
+        return "wrong"  # type: ignore[return-value]
+
+
+@agent(description="Leads to a mistake")
+class Leads:
+    @action
+    def begin(self, user_input: UserInput) -> Mistaken:
+        return Mistaken()
+
+
+async def test_a_mistake_in_a_state_names_the_state_and_not_its_agent() -> None:
+    process = await AgentPlatform([Leads]).run("Leads", UserInput("x"))
+    assert process.failure
+    assert "Mistaken.end (" in process.failure.reason
+    assert "Leads.end" not in process.failure.reason
