@@ -1,6 +1,7 @@
 """Reading classes into agents: what users declare, as data, and what it means to the planner. Floor 2."""
 
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
+from goalport.domain.annotations import class_place, type_name
 from goalport.domain.export import Export
 from goalport.domain.expressions import expressions_of
 from goalport.domain.marks import (
@@ -20,17 +21,7 @@ from goalport.domain.members import read_action, read_goal
 from goalport.domain.operators import alternatives, fits, operators_of, plan_goal, related
 from goalport.domain.reader import read_agent
 from goalport.domain.retry import RetryPolicy, transient
-from goalport.domain.signature import (
-    Injected,
-    Input,
-    Outputs,
-    Parameter,
-    ProvidedInput,
-    Resolved,
-    Resolver,
-    class_place,
-    type_name,
-)
+from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, Resolved, Resolver
 from goalport.domain.states import State, is_state, state
 from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, objects_of
 from goalport.domain.waiting import WaitFor, awaited

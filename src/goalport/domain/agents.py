@@ -4,17 +4,21 @@ Nothing here runs or plans; `operators` translates it for the planner and the pr
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from goalport.blackboard import DEFAULT_BINDING
+from goalport.domain.annotations import Origin
 from goalport.domain.export import Export
 from goalport.domain.marks import ActionMark, GroupRequirement, PlannerType
-from goalport.domain.signature import Input, Origin, Outputs, Parameter
+from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput
 from goalport.errors import DeclarationError
 
 __all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
+
+D = TypeVar("D", "Action", "Condition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,11 @@ class Action:
     def requirements(self) -> tuple[GroupRequirement, ...]:
         """The tool groups without which the step cannot run."""
         return tuple(self.settings.tool_group_requirements)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The tool groups that the step names, each once."""
+        return tuple(dict.fromkeys([*self.settings.tool_groups, *(each.role for each in self.requirements)]))
 
     @property
     def origin(self) -> Origin:
@@ -139,6 +148,15 @@ def _origin(declared: Action | Condition | Cost) -> Origin:
     return Origin(declared.function, type(declared.owner) if declared.owner is not None else None)
 
 
+def _once(declared: Iterable[D]) -> tuple[D, ...]:
+    """Each but those that were read before, of the same function, and do the same whoever they were read for."""
+    found: dict[tuple[object, ...], D] = {}
+    for each in declared:
+        personal = any(isinstance(parameter, ProvidedInput) for parameter in each.parameters)
+        found.setdefault((each.name, each.function, id(each) if personal else None), each)
+    return tuple(found.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """Actions and goals that are planned together, under one name.
@@ -192,13 +210,13 @@ class Agent:
         return next(each for each in self.actions if each.name == name)
 
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
-        """This agent and what the components lend it."""
+        """This agent and what the components lend it; a state that several lead to counts once."""
         lent = [each for each in components if each.name != self.name]
         answers = [each for agent in lent for each in agent.conditions if not self._answers(each.name)]
         return replace(
             self,
-            actions=self.actions + tuple(action for each in lent for action in each.actions),
-            conditions=self.conditions + tuple(answers),
+            actions=_once((*self.actions, *(action for each in lent for action in each.actions))),
+            conditions=_once((*self.conditions, *answers)),
         )
 
     def _answers(self, condition: str) -> bool:

@@ -3,11 +3,14 @@
 A decorator runs when its module is imported, so a mistake here is told with that line, and the other modules load.
 """
 
+import sys
 from collections.abc import Iterable
 from numbers import Real
-from typing import cast
+from typing import Final, TypeGuard, cast, get_origin
 
-__all__ = ["boolean", "names", "number", "text", "types"]
+__all__ = ["amount", "boolean", "kind", "names", "number", "text", "types"]
+
+_LARGEST: Final = sys.float_info.max
 
 
 def text(what: str, value: object) -> None:
@@ -18,8 +21,21 @@ def text(what: str, value: object) -> None:
 
 def number(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if not _is_number(value) or abs(value) > _LARGEST:
         raise TypeError(f"Expected {what} to be a number, but got {value!r}. By convention it lies between 0 and 1.")
+
+
+def kind(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a type, or None."""
+    if value is not None and not isinstance(value, type) and get_origin(value) is None:
+        raise TypeError(f"Expected {what} to be a type, but got {value!r}. Write the class itself, without quotes.")
+
+
+def amount(what: str, value: object, unit: str = "a number", *, most: float = _LARGEST) -> None:
+    """Raise `TypeError` unless the value is a number from 0 to `most`."""
+    if not _is_number(value) or not 0 <= value <= most:
+        upper = "" if most == _LARGEST else f" to {most:,}"
+        raise TypeError(f"Expected {what} to be {unit} from 0 up{upper}, but got {value!r}.")
 
 
 def boolean(what: str, value: object) -> None:
@@ -42,3 +58,7 @@ def types(what: str, value: object) -> None:
     for each in cast("Iterable[object]", value):
         if not isinstance(each, type) and not hasattr(each, "__origin__"):
             raise TypeError(f"Expected {what} to hold types, but got {each!r}. Write the class, not an instance.")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(cast("object", value), bool)

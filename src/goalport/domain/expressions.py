@@ -20,7 +20,8 @@ from jinja2.utils import missing
 
 from goalport.blackboard import Blackboard
 from goalport.domain.agents import Action, Condition
-from goalport.domain.signature import Injected, Origin
+from goalport.domain.annotations import Origin
+from goalport.domain.signature import Injected
 
 __all__ = ["Expression", "canonical", "expressions_of"]
 

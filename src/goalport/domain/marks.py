@@ -6,10 +6,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, overload
 
-from goalport.domain.checks import boolean, names, number, text
+from goalport.domain.checks import boolean, kind, names, number, text
 from goalport.domain.export import Export
 from goalport.domain.retry import RetryPolicy
 
@@ -76,6 +76,11 @@ class AgentMark:
     def __post_init__(self) -> None:
         for what in ("name", "description", "provider", "version"):
             text(what, getattr(self, what))
+        boolean("opaque", self.opaque)
+        if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"Expected planner to be a PlannerType, but got {self.planner!r}. Write PlannerType.UTILITY."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +112,13 @@ class ActionMark:
             names(what, getattr(self, what))
         for what in ("can_rerun", "clear_blackboard", "read_only"):
             boolean(what, getattr(self, what))
+        kind("trigger", self.trigger)
+        for each in self.tool_group_requirements:
+            if not hasattr(each, "role") or not hasattr(each, "tools"):
+                raise TypeError(
+                    "Expected tool_group_requirements to be a list of ToolGroupRequirement, but it holds"
+                    f' {each!r}. Write ToolGroupRequirement("web"), or name the group in tool_groups.'
+                )
         if type(self.retry) is not RetryPolicy:
             raise TypeError(
                 f"Expected retry to be a RetryPolicy, but got {self.retry!r}. Write RetryPolicy(attempts=…)."
@@ -138,12 +150,18 @@ class ConditionMark:
 
     name: str
 
+    def __post_init__(self) -> None:
+        text("name", self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class CostMark:
     """What `@cost` said of a method."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        text("name", self.name)
 
 
 def agent(
@@ -281,5 +299,7 @@ def is_marked(cls: type) -> bool:
 
 
 def _put(mark: object, marked: Any) -> Any:
+    if isinstance(marked, (property, cached_property)):
+        raise TypeError("Expected a method to mark, but got a property, which nobody calls. Make a method of it.")
     setattr(marked, _ATTRIBUTE, {**marks_of(marked), type(mark): mark})
     return marked

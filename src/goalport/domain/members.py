@@ -8,14 +8,25 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 from goalport.domain.agents import Action, Condition, Cost, Goal
+from goalport.domain.annotations import Origin, type_name
 from goalport.domain.expressions import canonical
 from goalport.domain.marks import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
-from goalport.domain.signature import Input, Origin, Parameter, Resolver, read_outputs, read_parameters, type_name
+from goalport.domain.signature import Input, Parameter, Resolver, read_outputs, read_parameters
 
 __all__ = ["Members", "read_action", "read_goal", "read_members"]
+
+
+_WITHIN: tuple[tuple[type, str], ...] = (
+    (staticmethod, "__func__"),
+    (classmethod, "__func__"),
+    (property, "fget"),
+    (cached_property, "func"),
+)
+"""Where what stands in a class in place of a function keeps the function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,7 @@ def read_members(
     """
     methods = list(_marked_methods(cls))
     reading = _Reading(cls, owner, services, resolvers)
-    own = {each.name: each for name, marks in methods if (each := reading.cost(name, marks))}
+    own = _by_name(each for name, marks in methods if (each := reading.cost(name, marks)))
     known = {**(costs or {}), **own}
     actions = {name: each for name, marks in methods if (each := reading.action(name, marks, known))}
     goals = tuple(read_goal(actions[name], found) for name, marks in methods if (found := _get(marks, GoalMark)))
@@ -81,6 +92,7 @@ def read_goal(action: Action, mark: GoalMark) -> Goal:
             came="clear_blackboard=True wipes out that it has run",
             fix="Clear the blackboard in an earlier action.",
         )
+    _refuse_odd(action.origin, "value", mark.value)
     return Goal(
         action.name,
         mark.description,
@@ -155,9 +167,10 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
         for name, value in vars(base).items():
             if name.startswith("__"):
                 continue
-            function = getattr(value, "__func__", value)
-            # A mark stands on the outermost of several decorators, or on the function that they wrap.
-            marks = {**marks_of(inspect.unwrap(function)), **marks_of(function), **marks_of(value)}
+            # A mark stands on the outermost of several decorators, or on a function that they wrap.
+            marks = {kind: mark for each in reversed(list(_layers(value))) for kind, mark in marks_of(each).items()}
+            if marks:
+                _refuse_property(base, value)
             if marks and not isinstance(value, type):
                 found[name] = found.get(name, {}) | marks
             elif name in found and value is None:
@@ -165,20 +178,58 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
     return iter(found.items())
 
 
+def _refuse_property(cls: type, member: object) -> None:
+    if isinstance(member, property | cached_property):
+        inner: Any = list(_layers(cast("object", member)))[1]
+        raise Origin(inner, cls).error(
+            expected="marks on methods only",
+            came="it is a property, which nobody calls",
+            fix="Drop the decorator that makes it one.",
+        )
+
+
+def _layers(value: object) -> Iterator[object]:
+    """A member of a class and what it wraps, from the outside in; only what says so plainly is looked into."""
+    seen: list[object] = []
+    layer: Any = value
+    while layer is not None and not any(layer is each for each in seen):
+        seen.append(layer)
+        yield layer
+        within = next((name for kind, name in _WITHIN if isinstance(layer, kind)), "")
+        layer = getattr(layer, within) if within else inspect.getattr_static(layer, "__wrapped__", None)
+
+
 def _get(marks: dict[type, object], kind: Any) -> Any:
     return marks.get(kind)
 
 
+def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
+    found: dict[str, Cost] = {}
+    for each in costs:
+        twin = found.setdefault(each.name, each)
+        if twin is not each:
+            raise each.origin.error(
+                expected="costs of different names",
+                came=f"it and {twin.origin} are both called {each.name!r}",
+                fix="Rename one.",
+            )
+    return found
+
+
 def _checked(origin: Origin, action: Action) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
-        if not math.isfinite(figure) or (what == "cost" and figure < 0):
-            raise origin.error(
-                expected=f"a finite {what}, from 0 up",
-                came=f"it is {figure!r}",
-                fix="By convention it lies between 0 and 1.",
-            )
+        _refuse_odd(origin, what, figure, least=0 if what == "cost" else -math.inf)
     pre, post = canonical(origin, action.settings.pre), canonical(origin, action.settings.post)
     return replace(action, settings=replace(action.settings, pre=pre, post=post))
+
+
+def _refuse_odd(origin: Origin, what: str, figure: float, least: float = -math.inf) -> None:
+    if not math.isfinite(figure) or figure < least:
+        raise origin.error(
+            expected=f"a finite {what}{', from 0 up' if least == 0 else ''}",
+            came=f"it is {figure!r}",
+            fix="By convention it lies between 0 and 1.",
+        )
 
 
 def _named_cost(origin: Origin, name: str, costs: Mapping[str, Cost]) -> Cost | None:

@@ -8,9 +8,10 @@ import inspect
 from collections.abc import Iterable, Sequence
 
 from goalport.domain.agents import Action, Agent
+from goalport.domain.annotations import class_place
 from goalport.domain.marks import AgentMark, PlannerType, mark_of
 from goalport.domain.members import Members, read_members
-from goalport.domain.signature import Resolver, class_place
+from goalport.domain.signature import Resolver
 from goalport.domain.states import reachable_states
 from goalport.errors import DeclarationError
 

@@ -5,95 +5,30 @@ they live on higher floors.
 """
 
 import inspect
-import sys
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
-from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NewType,
-    Protocol,
-    TypeGuard,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Literal, Protocol, TypeGuard, get_args, get_origin
 
-from goalport.blackboard import DEFAULT_BINDING, is_alias, matcher
+from goalport.blackboard import DEFAULT_BINDING, matcher
+from goalport.domain.annotations import Origin, hints_of, joined, members_of, type_name, unwrapped
 from goalport.domain.values import Named, Provided, SomeOf, part_names
 from goalport.domain.waiting import WaitFor, promised
-from goalport.errors import DeclarationError
 
 __all__ = [
     "Injected",
     "Input",
-    "Origin",
     "Outputs",
     "Parameter",
     "ProvidedInput",
     "Resolved",
     "Resolver",
-    "class_place",
     "read_outputs",
     "read_parameters",
-    "type_name",
 ]
 
 _UNUSABLE: tuple[object, ...] = (Any, object, inspect.Parameter.empty)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a declaration stands, for messages."""
-
-    function: Callable[..., object]
-    owner: type | None = None
-
-    @property
-    def written(self) -> Callable[..., object]:
-        """The function as it was written: beneath decorators, partials and callable objects."""
-        return _written(self.function)
-
-    @property
-    def filled(self) -> Collection[str]:
-        """The parameters that a partial fills."""
-        function: Any = self.function
-        return function.keywords if isinstance(function, partial) else ()
-
-    def __str__(self) -> str:
-        written = self.written
-        code = getattr(written, "__code__", None)
-        name = f"{self.owner.__name__}.{written.__name__}" if self.owner else written.__qualname__
-        return f"{written.__module__}: {name}" + (
-            f" ({_short(code.co_filename)}:{code.co_firstlineno})" if code else ""
-        )
-
-    def error(self, *, expected: str, came: str, fix: str) -> DeclarationError:
-        """A mistake at this place."""
-        return DeclarationError(str(self), expected=expected, came=came, fix=fix)
-
-
-def _written(function: Any) -> Callable[..., object]:
-    if isinstance(function, partial):
-        return _written(cast("partial[object]", function).func)
-    return inspect.unwrap(function if hasattr(function, "__qualname__") else type(function).__call__)
-
-
-def class_place(cls: type) -> str:
-    """Where a class is declared, for messages; without the line where its source cannot be read."""
-    name = f"{cls.__module__}: {cls.__qualname__}"
-    try:
-        file, line = inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1]
-    except (OSError, TypeError):
-        return name
-    return f"{name} ({_short(file)}:{line})" if file else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +100,7 @@ def read_parameters(
     `subject` is the class of a method that is not bound: its first parameter is an input of that type. The first of
     the `resolvers` that supports a parameter has it, before anything else is thought of.
     """
-    hints = _hints(origin)
+    hints = hints_of(origin)
     signature = inspect.signature(origin.function)
     if subject is not None and signature.parameters:
         hints[next(iter(signature.parameters))] = subject
@@ -187,7 +122,7 @@ def _claimed(
 
 def read_outputs(origin: Origin) -> Outputs:
     """What the return annotation promises."""
-    hints = _hints(origin)
+    hints = hints_of(origin)
     if "return" not in hints:
         raise origin.error(
             expected="a return annotation, which tells the planner what the method gives",
@@ -195,16 +130,17 @@ def read_outputs(origin: Origin) -> Outputs:
             fix="Add one: a type of your own, `T | None`, a union, or None.",
         )
     declared = _without_awaitable(hints["return"])
-    members = _members(declared)
+    members = members_of(declared)
     given = [member for member in members if member is not types.NoneType]
     found = list(dict.fromkeys(promised(member) or member for member in given))
     for member in found:
+        _refuse_open_question(origin, member)
         _check_type(origin, member, "as return type")
         _refuse_without_parts(origin, member)
-        _refuse_open_question(origin, member)
+    _refuse_yielding(origin, found)
     may_decline = bool(found) and len(given) < len(members)
     may_wait = any(promised(member) is not None for member in given)
-    return Outputs(tuple(_exit_of(member) for member in found), _joined(found), may_decline, may_wait)
+    return Outputs(tuple(_exit_of(origin, member) for member in found), joined(found), may_decline, may_wait)
 
 
 def _read_parameter(
@@ -225,10 +161,10 @@ def _read_parameter(
         raise origin.error(
             expected=f"a type for the parameter {name!r}", came="there is none", fix=f"Write `{name}: SomeType`."
         )
-    kind, markers = _unwrap(hints[name])
-    members = [member for member in _members(kind) if member is not types.NoneType]
+    kind, markers = unwrapped(hints[name])
+    members = [member for member in members_of(kind) if member is not types.NoneType]
     default = None if parameter.default is parameter.empty else parameter.default
-    optional = len(members) < len(_members(kind)) or parameter.default is not parameter.empty
+    optional = len(members) < len(members_of(kind)) or parameter.default is not parameter.empty
     if any(marker is Provided or isinstance(marker, Provided) for marker in markers):
         return ProvidedInput(name, _single_class(origin, name, members), required=not optional, default=default)
     if len(members) == 1 and isinstance(members[0], type) and members[0] in services:
@@ -242,6 +178,13 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
             expected=f"one type for the parameter {name!r}",
             came=f"it is a union of {len(members)}",
             fix="Give the alternatives a common base class, or write an action for each.",
+        )
+    wanted = promised(members[0])
+    if wanted is not None:
+        raise origin.error(
+            expected=f"an object for the parameter {name!r}",
+            came=f"it is a question, {type_name(members[0])}",
+            fix=f"Take what the answer comes to: `{name}: {type_name(wanted)}`.",
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
     named = [marker.name if isinstance(marker, Named) else "" for marker in markers if _is_name(marker)]
@@ -263,82 +206,19 @@ def _refuse_ambiguous(origin: Origin, parameters: tuple[Parameter, ...]) -> None
             )
 
 
-def type_name(kind: object) -> str:
-    """A type as people write it."""
-    if isinstance(kind, type) and get_origin(kind) is None:
-        return kind.__name__
-    if get_origin(kind) is not None:
-        arguments = get_args(kind)
-        if get_origin(kind) in (Union, types.UnionType):
-            return " | ".join(map(type_name, arguments))
-        return f"{type_name(get_origin(kind))}[{', '.join(map(type_name, arguments))}]"
-    return getattr(kind, "__name__", str(kind))
-
-
-def _hints(origin: Origin) -> dict[str, object]:
-    try:
-        return get_type_hints(origin.written, localns=_names_around(origin), include_extras=True)
-    except NameError as error:
-        raise origin.error(
-            expected="every annotation to name something that can be looked up in its module or enclosing classes",
-            came=f"{error.name!r} is not there",
-            fix="Define or import it at module level, not inside a function and not under TYPE_CHECKING.",
-        ) from error
-    except (AttributeError, SyntaxError, TypeError) as error:
-        raise origin.error(
-            expected="an annotation that Python can read", came=str(error), fix="Correct the annotation."
-        ) from error
-
-
-def _names_around(origin: Origin) -> dict[str, object]:
-    """The names of the classes around a method, the innermost last."""
-    found: dict[str, object] = {}
-    place: object = sys.modules.get(origin.written.__module__)
-    for part in origin.written.__qualname__.split(".")[:-1]:
-        place = getattr(place, part, None)
-        found |= dict(vars(place)) if isinstance(place, type) else {}
-    return found | (dict(vars(origin.owner)) | {origin.owner.__name__: origin.owner} if origin.owner else {})
-
-
-def _unwrap(hint: object) -> tuple[object, tuple[object, ...]]:
-    """An annotation without `Annotated` and aliases, and the markers that stood in it, also inside `… | None`.
-
-    A NewType counts as what it is made of: when an agent runs, nothing tells its values apart from others.
-    """
-    if isinstance(hint, NewType) or is_alias(hint):
-        return _unwrap(cast("Any", hint).__supertype__ if isinstance(hint, NewType) else hint.__value__)
-    if get_origin(hint) is Annotated:
-        kind, markers = _unwrap(get_args(hint)[0])
-        return kind, (*markers, *get_args(hint)[1:])
-    if get_origin(hint) in (Union, types.UnionType):
-        parts = [_unwrap(part) for part in get_args(hint)]
-        return _joined([part for part, _ in parts]), tuple(marker for _, markers in parts for marker in markers)
-    return hint, ()
-
-
-def _members(kind: object) -> tuple[object, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-
-
-def _joined(members: list[object]) -> object:
-    if not members:
-        return None
-    return members[0] if len(members) == 1 else Union[tuple(members)]  # noqa: UP007 - built at run time
-
-
 def _without_awaitable(kind: object) -> object:
-    kind, _ = _unwrap(kind)
+    kind, _ = unwrapped(kind)
     origin = get_origin(kind)
     if isinstance(origin, type) and hasattr(origin, "__await__"):
-        return _unwrap(get_args(kind)[-1])[0]
+        return unwrapped(get_args(kind)[-1])[0]
     return types.NoneType if kind is None else kind
 
 
-def _exit_of(member: object) -> tuple[object, ...]:
+def _exit_of(origin: Origin, member: object) -> tuple[object, ...]:
     if not _is_some_of(member):
         return (member,)
-    hints = get_type_hints(member)
-    parts = [part for name in part_names(member) for part in _members(hints[name])]
+    hints = hints_of(origin, member)
+    parts = [part for name in part_names(member) for part in members_of(unwrapped(hints[name])[0])]
     return (member, *(part for part in parts if part is not types.NoneType))
 
 
@@ -353,10 +233,25 @@ def _refuse_without_parts(origin: Origin, member: object) -> None:
 
 def _refuse_open_question(origin: Origin, member: object) -> None:
     if isinstance(member, type) and issubclass(member, WaitFor):
+        own = member is not WaitFor
         raise origin.error(
             expected="the type that an answer comes to",
             came=f"it is {member.__name__} alone",
-            fix="Write `WaitFor[T]`.",
+            fix=f"Declare `class {member.__name__}(WaitFor[T])`." if own else "Write `WaitFor[T]`.",
+        )
+
+
+def _refuse_yielding(origin: Origin, found: Sequence[object]) -> None:
+    if not (inspect.isgeneratorfunction(origin.function) or inspect.isasyncgenfunction(origin.function)):
+        return
+    classes = [get_origin(member) or member for member in found]
+    if not any(isinstance(each, type) and issubclass(each, (Iterable, AsyncIterable)) for each in classes):
+        declared = type_name(joined(list(found)))
+        raise origin.error(
+            expected=f"a method that returns {declared}",
+            came="it has a `yield`, so it returns a generator",
+            fix=f"Return the object; collect several in a `list[{declared}]`, and tell how far it is by"
+            " `context.progress`.",
         )
 
 
@@ -376,7 +271,7 @@ def _check_type(origin: Origin, kind: object, where: str) -> None:
     except TypeError as error:
         raise origin.error(
             expected=f"a type {where} that objects can be tested against",
-            came=str(error),
+            came=f"it is {type_name(kind)}" if str(error).startswith("Expected") else str(error).rstrip("."),
             fix="Use a class, a @runtime_checkable protocol, or a collection such as list[T].",
         ) from error
 
@@ -389,8 +284,3 @@ def _single_class(origin: Origin, name: str, members: list[object]) -> type:
         came=f"it is {' | '.join(map(type_name, members))}",
         fix="Annotate it with the class of the service: `Annotated[Service, Provided]`.",
     )
-
-
-def _short(filename: str) -> str:
-    path = Path(filename)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, dataclass_transform
 
-from goalport.domain.signature import class_place
+from goalport.domain.annotations import class_place
 from goalport.errors import DeclarationError
 
 __all__ = ["State", "is_state", "reachable_states", "state"]
@@ -22,7 +22,7 @@ class State:
     """The base of an agent's states: a plain subclass becomes a frozen dataclass.
 
     `class Stage(State): ...` and below it one class for each stage, with fields for what the stage must know and
-    `@action` methods for what can be done there. A subclass that is a dataclass or a model already is left as it is.
+    `@action` methods for what can be done there, and no `@dataclass` above it. A subclass of a model is left as it is.
     """
 
     __goalport_state__ = True
@@ -55,10 +55,15 @@ def reachable_states(kinds: Iterable[object]) -> Iterator[type]:
         kind = waiting.pop(0)
         if kind not in seen and kind is not State:
             seen[kind] = None
-            waiting.extend(kind.__subclasses__() if is_state(kind) else [])
+            waiting.extend(_subclasses(kind) if is_state(kind) else [])
     for kind in seen:
         if is_state(kind):
             yield _importable(kind)
+
+
+def _subclasses(kind: type) -> Iterable[type]:
+    # `@dataclass(slots=True)` makes a class anew, and the first one lives on for a while.
+    return {(each.__module__, each.__qualname__): each for each in kind.__subclasses__()}.values()
 
 
 def _importable(kind: type) -> type:

@@ -6,7 +6,12 @@ Data: nothing here waits. The process asks, keeps the question and binds the ans
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
+from goalport.domain.checks import amount
+
 __all__ = ["Confirmation", "FormSubmission", "WaitFor", "awaited", "promised"]
+
+_LONGEST = 3_000_000_000
+"""Seconds after which a question expires at the latest: not quite a hundred years."""
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -53,6 +58,9 @@ class FormSubmission(WaitFor[T]):
     kind: type[T]
     expires_in: float | None = None
 
+    def __post_init__(self) -> None:
+        _refuse_odd(self.expires_in)
+
     @property
     def response_type(self) -> object:
         return self.kind
@@ -67,6 +75,9 @@ class Confirmation(WaitFor[T]):
 
     payload: T
     expires_in: float | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_odd(self.expires_in)
 
     @property
     def response_type(self) -> object:
@@ -96,6 +107,11 @@ def awaited(wait: WaitFor[Any]) -> object | None:
         case _:
             kind = promised(type(wait))
             return None if isinstance(kind, TypeVar) else kind
+
+
+def _refuse_odd(expires_in: object) -> None:
+    if expires_in is not None:
+        amount("expires_in", expires_in, "None, for never, or a number of seconds", most=_LONGEST)
 
 
 def _waits(kind: object) -> bool:
