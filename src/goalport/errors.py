@@ -20,6 +20,7 @@
     │   ├── ModelUnavailable  no answer in time, after all attempts
     │   ├── InvalidModelOutput
     │   ├── TooManyTurns
+    │   ├── ToolNotFound
     │   └── GuardViolation
     ├── AlreadyAnswered       a question that was answered, declined or has expired
     └── ProcessEnded          a process that was asked for a result ended without one
@@ -62,6 +63,7 @@ __all__ = [
     "TerminateAction",
     "TooManyTurns",
     "ToolError",
+    "ToolNotFound",
     "UnknownName",
     "WorkspaceError",
 ]
@@ -198,6 +200,18 @@ class TooManyTurns(ModelError):
     def __init__(self, turns: int) -> None:
         self.turns = turns
         super().__init__(f"The model called tools for {turns} turns without an answer. Allow more, or ask for less.")
+
+
+class ToolNotFound(ModelError):
+    """A model called tools that are not there, and went on when it was told which ones are."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(sorted(known))
+        super().__init__(
+            f"The model called a tool that is not there, again and again: {name!r}. {_offer('tool', name, self.known)} "
+            "Offer it, or say in the prompt which tools to use."
+        )
 
 
 class GuardViolation(ModelError):

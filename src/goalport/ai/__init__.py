@@ -9,6 +9,8 @@ from goalport.ai.engine import Engine, Operation, Outside, Request, StreamedObje
 from goalport.ai.guarding import MaxLength, PatternGuard
 from goalport.ai.guards import Guard, Objection, Severity
 from goalport.ai.interaction import Interaction
+from goalport.ai.llm_engine import LlmEngine
+from goalport.ai.operations import LlmOperations
 from goalport.ai.streaming import Streaming
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "Engine",
     "Guard",
     "Interaction",
+    "LlmEngine",
+    "LlmOperations",
     "MaxLength",
     "Objection",
     "Operation",

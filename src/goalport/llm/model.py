@@ -4,7 +4,7 @@ A model answers one request. It calls no tools, checks no types and keeps no con
 `goalport.testing` has a scripted model that stands here too, so that everything above runs for real.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal, Protocol, runtime_checkable
@@ -20,6 +20,7 @@ __all__ = [
     "ModelReply",
     "OutputSpec",
     "Prices",
+    "Retry",
     "TextDelta",
     "ThinkingDelta",
     "TokenUsage",
@@ -48,6 +49,16 @@ class OutputSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """A request failed in a way that passes, and is about to be made again."""
+
+    attempt: int
+    """How often it has been made: 1 before the first repetition."""
+    delay_seconds: float
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCall:
     """One request."""
 
@@ -56,6 +67,8 @@ class ModelCall:
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
     """None: text."""
+    on_retry: Callable[[Retry], None] | None = None
+    """Told before each wait for another attempt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,6 +162,9 @@ class LanguageModel(Protocol):
         """Ask, and wait for the whole answer. Raises `ModelError`, by its kind."""
         ...
 
-    def stream(self, call: ModelCall, /) -> AsyncIterator[TextDelta | ThinkingDelta | ModelReply]:
-        """Ask, and get the answer piece by piece; the last item is all of it. Raises `ModelError`, by its kind."""
+    def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """Ask, and get the answer piece by piece; the last item is all of it. Raises `ModelError`, by its kind.
+
+        Closing the generator ends the request.
+        """
         ...

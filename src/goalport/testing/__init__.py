@@ -5,5 +5,6 @@ The pytest plugin with the fixtures `agent_platform` and `mcp_client` is loaded 
 
 from goalport.testing.clients import McpClient, client_of
 from goalport.testing.plans import plan_of
+from goalport.testing.scripted import ScriptedModel, calls_tool
 
-__all__ = ["McpClient", "client_of", "plan_of"]
+__all__ = ["McpClient", "ScriptedModel", "calls_tool", "client_of", "plan_of"]

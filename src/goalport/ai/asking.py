@@ -1,0 +1,183 @@
+"""One request of a model after the other, as part of an operation: budget, events, spans and costs around each.
+
+Above: `loop` says what is asked; below: the `LanguageModel`.
+"""
+
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import AbstractContextManager, aclosing, contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+
+from opentelemetry.trace import Span
+
+from goalport.ai.engine import Operation
+from goalport.errors import ModelRefused
+from goalport.events import ModelCalled, ModelReplied, ProgressUpdated
+from goalport.llm import (
+    AssistantMessage,
+    LanguageModel,
+    LlmOptions,
+    Message,
+    ModelCall,
+    ModelReply,
+    OutputSpec,
+    Retry,
+    SystemMessage,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolReply,
+    ToolSpec,
+    UserMessage,
+)
+from goalport.observe.spans import model_span, note_contents, note_reply
+
+__all__ = ["Asking", "reply_text"]
+
+
+@dataclass(slots=True)
+class Asking:
+    """The requests of a model that one request of an `Ai` takes."""
+
+    model: LanguageModel
+    operation: Operation
+    interaction: str
+    """What names the prompt."""
+    options: LlmOptions
+    tools: tuple[ToolSpec, ...] = ()
+    output: OutputSpec | None = None
+    turn: int = field(default=0, init=False)
+    """How many requests were made."""
+
+    async def reply(self, messages: Sequence[Message]) -> ModelReply:
+        """Ask, and wait for the whole answer. Raises `ModelError`, and the `Signal` of a spent budget."""
+        call = await self._prepare(messages)
+        with self._telling(call) as told, self._span(streamed=False) as span:
+            reply = await self.model.reply(call)
+            self._received(reply, told, call, span)
+        return reply
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """The same piece by piece; the last item is the whole reply."""
+        call = await self._prepare(messages)
+        with self._telling(call) as told, self._span(streamed=True) as span:
+            async with aclosing(self.model.stream(call)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, ModelReply):
+                        self._received(piece, told, call, span)
+                    yield piece
+
+    async def _prepare(self, messages: Sequence[Message]) -> ModelCall:
+        self._check_images(messages)
+        await self.operation.before_turn("")
+        self.turn += 1
+        return ModelCall(
+            messages=tuple(messages),
+            options=self.options,
+            tools=self.tools,
+            output=self.output,
+            on_retry=self._tell_retry,
+        )
+
+    def _tell_retry(self, retry: Retry) -> None:
+        """A wait of a provider's is progress to whoever watches: the process is not dead."""
+        waits = f"asked again in {retry.delay_seconds:.1f} s ({retry.error})"
+        message = f"The model {self.model.card.name} did not answer and is {waits}"
+        self.operation.emit(ProgressUpdated(process_id=self.operation.place[0], message=message))
+
+    def _check_images(self, messages: Sequence[Message]) -> None:
+        """Refuse images that a user wants shown to a model that takes none."""
+        if self.model.card.vision is False and any(isinstance(each, UserMessage) and each.images for each in messages):
+            raise ModelRefused(
+                f"The model {self.model.card.name!r} takes no images. Choose one that does, with `with_llm`."
+            )
+
+    def _span(self, *, streamed: bool) -> AbstractContextManager[Span]:
+        card = self.model.card
+        return model_span(
+            card.name,
+            provider=card.provider,
+            interaction=self.interaction,
+            output="json" if self.output else "text",
+            streamed=streamed,
+            settings=dict(self.options),
+        )
+
+    @contextmanager
+    def _telling(self, call: ModelCall) -> Generator["_Told"]:
+        process_id, action = self.operation.place
+        model = self.model.card.name
+        self.operation.emit(
+            ModelCalled(
+                process_id=process_id,
+                interaction=self.interaction,
+                model=model,
+                prompt=_prompt(call.messages),
+                turn=self.turn,
+                action=action,
+            )
+        )
+        told = _Told()
+        try:
+            yield told
+        finally:
+            usage = told.reply.usage if told.reply else TokenUsage()
+            error = None if told.reply else sys.exception()
+            self.operation.emit(
+                ModelReplied(
+                    process_id=process_id,
+                    interaction=self.interaction,
+                    model=model,
+                    reply=reply_text(told.reply) if told.reply else "",
+                    tool_calls=tuple(each.name for each in told.reply.message.calls) if told.reply else (),
+                    input_tokens=usage.input_tokens,
+                    output_tokens=usage.output_tokens,
+                    cost=usage.cost,
+                    seconds=monotonic() - told.started,
+                    action=action,
+                    error=None if told.reply else str(error) or type(error).__name__,
+                )
+            )
+
+    def _received(self, reply: ModelReply, told: "_Told", call: ModelCall, span: Span) -> None:
+        told.reply = reply
+        usage = reply.usage
+        self.operation.spend(self.model.card.name, usage, monotonic() - told.started)
+        note_reply(
+            span,
+            (usage.input_tokens, usage.output_tokens, usage.cost),
+            model=reply.model,
+            finish=reply.finish,
+            cached_tokens=usage.cache_read_tokens,
+        )
+        note_contents(span, map(_said, call.messages), reply_text(reply))
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is known of a request while it runs."""
+
+    reply: ModelReply | None = None
+    started: float = field(default_factory=monotonic)
+
+
+def reply_text(reply: ModelReply) -> str:
+    """The object's JSON text where there is one, else the text."""
+    return reply.message.content if reply.output is None else reply.output
+
+
+def _prompt(messages: Sequence[Message]) -> str:
+    return next((each.content for each in reversed(messages) if isinstance(each, UserMessage)), "")
+
+
+def _said(message: Message) -> tuple[str, str]:
+    match message:
+        case SystemMessage(content):
+            return "system", content
+        case UserMessage(content):
+            return "user", content
+        case AssistantMessage(content):
+            return "assistant", content
+        case ToolReply():
+            return "tool", message.content

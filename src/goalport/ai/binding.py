@@ -1,0 +1,81 @@
+"""From a model's replies to a value of a type: attempts at a readable one, and one repair of one that breaks rules.
+
+User guide, section 3.8.2 ("Validation"). Above: `LlmEngine`; below: the tool loop gives replies, `shapes` reads them.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import anyio
+
+from goalport.ai.loop import Ended, ToolLoop
+from goalport.ai.operations import LlmOperations
+from goalport.ai.shapes import Bound, Declined, Outcome, OutputShape, Unreadable, Violating
+from goalport.errors import InvalidModelOutput
+from goalport.llm import AssistantMessage, UserMessage
+from goalport.tools import ToolResult
+
+__all__ = ["bind", "bound_text"]
+
+_REPAIR: Final = "That does not keep to the rules:\n{}\nGive all of it again, corrected, in the same form."
+_CUT: Final = "it was cut off before its end; allow more with `with_llm(max_tokens=…)`, or ask for less"
+
+
+async def bind(loop: ToolLoop, shape: OutputShape, settings: LlmOperations) -> tuple[object, str]:
+    """A value of the type, None when the model declined, and the text that it was made of.
+
+    Raises `InvalidModelOutput` when no reply could be read, or the repaired one still breaks the rules, and what the
+    loop raises.
+    """
+    ended = await loop.run()
+    outcome = _outcome(ended, shape)
+    repaired = False
+    for _ in range(settings.data_binding_max_attempts - 1):
+        if isinstance(outcome, Bound | Declined) or ended.direct is not None:
+            break
+        if isinstance(outcome, Violating):
+            if repaired:
+                break
+            repaired = True
+            loop.messages += _described(ended.text, outcome.violations)
+        elif ended.reply.finish == "length":
+            outcome = Unreadable(_CUT)
+            break
+        else:
+            await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
+        ended = await loop.run()
+        outcome = _outcome(ended, shape)
+    return _value(outcome, shape, ended.text), ended.text
+
+
+def bound_text(text: str, shape: OutputShape) -> object:
+    """The value that a text is. Raises `InvalidModelOutput` when it is none."""
+    return _value(shape.read(text), shape, text)
+
+
+def _outcome(ended: Ended, shape: OutputShape) -> Outcome:
+    return shape.read(ended.text) if ended.direct is None else _given(ended.direct, shape)
+
+
+def _given(result: ToolResult, shape: OutputShape) -> Outcome:
+    """What a tool returned in the model's place: the object itself, or its text."""
+    made = shape.take(result.artifact)
+    return made if isinstance(made, Bound) else shape.read(result.text)
+
+
+def _described(text: str, violations: Iterable[str]) -> list[AssistantMessage | UserMessage]:
+    """The reply and what is wrong with it, in a form that every provider takes, however it was asked for the object."""
+    lines = "\n".join(f"- {violation}" for violation in violations)
+    return [AssistantMessage(text), UserMessage(_REPAIR.format(lines))]
+
+
+def _value(outcome: Outcome, shape: OutputShape, text: str) -> object:
+    match outcome:
+        case Bound(value):
+            return value
+        case Declined():
+            return None
+        case Unreadable(reason):
+            raise InvalidModelOutput(shape.name, [reason], text)
+        case Violating(violations):
+            raise InvalidModelOutput(shape.name, violations, text)

@@ -1,0 +1,158 @@
+"""Calling the tools that a model's reply wants called: in order or at once, each within its time.
+
+What goes wrong in a tool is a reply to the model; what steers the process (`Signal`) ends the calls. Above: `loop`.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final, cast
+
+import anyio
+from pydantic_core import from_json
+
+from goalport.ai.engine import Operation
+from goalport.ai.operations import LlmOperations
+from goalport.ai.toolbox import Toolbox
+from goalport.errors import GoalportError
+from goalport.events import ToolCalled, ToolReturned
+from goalport.llm import Image, ToolCall, ToolReply
+from goalport.observe.spans import note_tool, tool_span
+from goalport.tools import Tool, ToolResult
+
+__all__ = ["Called", "ToolCalls"]
+
+_SHOWN: Final = 2_000
+"""Characters of a result that its event shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One call and what it gave."""
+
+    call: ToolCall
+    tool: Tool | None
+    """None: there is no such tool."""
+    result: ToolResult
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the result ends the loop instead of going back to the model."""
+        return self.tool is not None and self.tool.return_direct and not self.result.is_error
+
+    def reply(self) -> ToolReply:
+        """The result for the model: images as images, and words for what it cannot be shown."""
+        texts = [self.result.text] if self.result.text else []
+        images: list[Image] = []
+        for block in self.result.blocks:
+            shown = _shown(block)
+            if isinstance(shown, Image):
+                images.append(shown)
+            else:
+                texts.append(shown)
+        is_error = self.result.is_error
+        return ToolReply(self.call.id, self.call.name, "\n".join(texts), tuple(images), is_error=is_error)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """Calls tools as part of an operation."""
+
+    tools: Toolbox
+    operation: Operation
+    settings: LlmOperations
+
+    async def run(self, calls: Sequence[ToolCall]) -> list[Called]:
+        """What each call gave, in the order of the calls. A `Signal` of one ends the others and is raised."""
+        if len(calls) == 1 or not self.settings.parallel_tools:
+            return [await self._call(call) for call in calls]
+        found: dict[int, Called] = {}
+        ends: dict[int, GoalportError] = {}
+
+        async def one(number: int, call: ToolCall) -> None:
+            try:
+                found[number] = await self._call(call)
+            except GoalportError as error:
+                ends[number] = error
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for number, call in enumerate(calls):
+                group.start_soon(one, number, call)
+        if ends:
+            raise ends[min(ends)]
+        return [found[number] for number in range(len(calls))]
+
+    async def _call(self, call: ToolCall) -> Called:
+        tool = self.tools.tools.get(call.name)
+        if tool is None:
+            return Called(call, None, ToolResult.of_error(self.tools.correction(call.name)))
+        await self.operation.before_turn(call.name)
+        process_id, action = self.operation.place
+        self.operation.emit(ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action))
+        started = monotonic()
+        with tool_span(call.name, call_id=call.id, description=tool.description) as span:
+            result = await self._within_time(tool, call)
+            note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)
+        self.operation.emit(
+            ToolReturned(
+                process_id=process_id,
+                tool=call.name,
+                seconds=monotonic() - started,
+                is_error=result.is_error,
+                result=result.text[:_SHOWN],
+                action=action,
+            )
+        )
+        return Called(call, tool, result)
+
+    async def _within_time(self, tool: Tool, call: ToolCall) -> ToolResult:
+        arguments = _arguments(call.arguments)
+        if isinstance(arguments, str):
+            return ToolResult.of_error(arguments)
+        seconds = self.settings.tool_timeout
+        with anyio.move_on_after(seconds):
+            return await tool.call(arguments)
+        return ToolResult.of_error(
+            f"The tool {tool.name!r} gave nothing within {seconds:g} seconds. Ask it for less, or do without it."
+        )
+
+
+def _arguments(written: str) -> dict[str, object] | str:
+    """The arguments that a model wrote, or what is wrong with them."""
+    try:
+        found: object = from_json(written) if written.strip() else {}
+    except ValueError as error:
+        return f"The arguments are no JSON ({error}). Send one JSON object, and all of it."
+    if isinstance(found, dict):
+        return cast("dict[str, object]", found)
+    return f"The arguments are to be a JSON object, with a property for each of them, but came {written[:200]!r}."
+
+
+def _shown(block: Any) -> Image | str:
+    """A content block of MCP as a model gets it."""
+    match block.type:
+        case "text":
+            return block.text
+        case "image":
+            return _image(block.mime_type, block.data) or f"[an image of type {block.mime_type}]"
+        case "resource_link":
+            return f"[{block.name}: {block.uri}]"
+        case "resource" if hasattr(block.resource, "text"):
+            return block.resource.text
+        case "resource":
+            kind = block.resource.mime_type or ""
+            return _image(kind, block.resource.blob) or f"[{block.resource.uri}, of type {kind or 'unknown'}]"
+        case kind:
+            return f"[{kind} of type {getattr(block, 'mime_type', 'unknown')}]"
+
+
+def _image(media_type: str, data: str) -> Image | None:
+    if not media_type.startswith("image/"):
+        return None
+    try:
+        return Image(media_type, base64.b64decode(data, validate=True))
+    except (binascii.Error, GoalportError):
+        return None

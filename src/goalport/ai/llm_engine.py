@@ -1,0 +1,145 @@
+"""The engine that asks models: it puts a request together, and has it guarded, asked, looped and bound.
+
+Each of these is a module of its own; this one knows their order. Above: `process` makes an engine for each action,
+`platform` one for all that runs outside of processes.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from goalport.ai.asking import Asking
+from goalport.ai.binding import bind
+from goalport.ai.calling import ToolCalls
+from goalport.ai.engine import Operation, Outside, Request, StreamedObject
+from goalport.ai.guarding import Guarding
+from goalport.ai.guards import Guard
+from goalport.ai.interaction import Interaction
+from goalport.ai.loop import Ended, ToolLoop
+from goalport.ai.object_stream import ObjectStream, form_of
+from goalport.ai.operations import LlmOperations
+from goalport.ai.shapes import OutputShape, output_shape, type_name
+from goalport.ai.system_prompt import MAYBE, all_messages
+from goalport.ai.toolbox import toolbox
+from goalport.llm import LlmOptions, Models, OutputSpec, TextDelta, ThinkingDelta
+from goalport.observe.spans import embeddings_span
+from goalport.prompts import Templates
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["LlmEngine"]
+
+
+@dataclass(frozen=True, slots=True)
+class LlmEngine:
+    """Carries out what an `Ai` is asked for, with real models, as part of an operation."""
+
+    models: Models
+    groups: Callable[[], ToolGroupResolver]
+    """The tool groups as they are now; asked at each request."""
+    settings: LlmOperations = field(default_factory=LlmOperations)
+    operation: Operation = field(default_factory=Outside)
+    guards: Sequence[Guard] = ()
+    """Of every call, before those that a call brings."""
+    templates: Templates = field(default_factory=Templates)
+
+    async def run(self, request: Request, /) -> object:
+        """The text or the object that was asked for; None: the model declined. Raises `ModelError`, by its kind.
+
+        A type that JSON cannot express and two tools of one name are `DeclarationError`s, before any call.
+        """
+        shape = _shape(request)
+        loop = self._loop(request, shape and shape.spec, self._form(request, shape))
+        guarding = self._guarding(request)
+        await guarding.check_input(request.messages)
+        if shape is None:
+            text = (await loop.run()).text
+            value: object = text
+        else:
+            value, text = await bind(loop, shape, self.settings)
+        await guarding.check_output(text)
+        return value
+
+    async def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
+        """The same piece by piece. Guards see the text when it is whole; what a stream gave cannot be taken back.
+
+        Objects are not repaired: the first one that breaks its rules ends the stream with `InvalidModelOutput`.
+        """
+        shape = _shape(request)
+        loop = self._loop(request, None, (form_of(shape),) if shape else ())
+        guarding = self._guarding(request)
+        await guarding.check_input(request.messages)
+        objects = ObjectStream(shape) if shape else None
+        async with aclosing(loop.stream()) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Ended):
+                    for value in _last(piece, objects):
+                        yield value
+                    await guarding.check_output(piece.text)
+                elif isinstance(piece, TextDelta) and objects:
+                    for value in objects.feed(piece.text):
+                        yield StreamedObject(value)
+                else:
+                    yield piece
+
+    async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
+        """A vector for each text, by the interaction's embedding service. Raises `ModelError`, by its kind."""
+        if not texts:
+            return []
+        service = self.models.embedding(interaction.embedding_service)
+        await self.operation.before_turn("")
+        with embeddings_span(service.name):
+            return await service.embed(texts)
+
+    def render(self, template: str, variables: Mapping[str, object], /) -> str:
+        """The text that a template gives. Raises `UnknownName` and `TemplateError`."""
+        return self.templates.render(template, variables)
+
+    def _loop(self, request: Request, output: OutputSpec | None, form: Sequence[str]) -> ToolLoop:
+        interaction = request.interaction
+        model = self.models.choose(interaction.llm)
+        tools = toolbox(interaction, self.groups())
+        return ToolLoop(
+            Asking(model, self.operation, self._name(request), self._options(interaction.llm), tools.specs, output),
+            ToolCalls(tools, self.operation, self.settings),
+            all_messages(request.messages, interaction, model.card, form),
+        )
+
+    def _form(self, request: Request, shape: OutputShape | None) -> list[str]:
+        """What the system prompt says of the form of the answer, beside the schema."""
+        if shape is None:
+            return []
+        template = self.settings.maybe_prompt_template
+        maybe = self.render(template, {"type": shape.name}) if template else MAYBE
+        wanted = request.interaction.generate_examples
+        shown = self.settings.generate_examples_by_default if wanted is None else wanted
+        example = shape.example() if shown else ""
+        return [
+            *([maybe] if shape.may_decline else []),
+            *([f"The form of the answer, with made-up values:\n{example}"] if example else []),
+        ]
+
+    def _options(self, options: LlmOptions) -> LlmOptions:
+        seconds = self.settings.default_timeout
+        return options if options.timeout is not None else options.model_copy(update={"timeout": seconds})
+
+    def _name(self, request: Request) -> str:
+        _, action = self.operation.place
+        wanted = "text" if request.output is None else type_name(request.output)
+        return request.interaction.id or f"{action or request.verb}-{wanted}"
+
+    def _guarding(self, request: Request) -> Guarding:
+        return Guarding((*self.guards, *request.interaction.guards), self.operation)
+
+
+def _shape(request: Request) -> OutputShape | None:
+    if request.output is None:
+        return None
+    return output_shape(request.output, may_decline=request.may_decline, properties=request.properties)
+
+
+def _last(ended: Ended, objects: ObjectStream | None) -> list[TextDelta | StreamedObject[object]]:
+    """What the end of a stream gives: the text of the tool that ended it, or the object that was not yet whole."""
+    if objects is None:
+        return [TextDelta(ended.text)] if ended.direct else []
+    given = objects.feed(ended.text) if ended.direct else ()
+    return [StreamedObject(value) for value in (*given, *objects.end())]

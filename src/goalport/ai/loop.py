@@ -1,0 +1,108 @@
+"""The tool loop: a model and tools, back and forth, until the model answers or a tool does.
+
+Provider-neutral: what goes between is a list of messages. Above: `binding` and `LlmEngine`; below: `asking` asks the
+model, `calling` calls the tools.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+from goalport.ai.asking import Asking, reply_text
+from goalport.ai.calling import ToolCalls
+from goalport.errors import ModelRefused, ToolNotFound, TooManyTurns
+from goalport.llm import AssistantMessage, Message, ModelReply, TextDelta, ThinkingDelta, UserMessage
+from goalport.tools import ToolResult
+
+__all__ = ["Ended", "ToolLoop"]
+
+_NUDGE: Final = "You answered nothing. Answer now, with what you have."
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a loop ended: by the model's answer, or by the result of a tool that is returned as it is."""
+
+    reply: ModelReply
+    direct: ToolResult | None = None
+
+    @property
+    def text(self) -> str:
+        """What was answered, as text."""
+        return reply_text(self.reply) if self.direct is None else self.direct.text
+
+
+@dataclass(slots=True)
+class ToolLoop:
+    """One request's conversation with a model; run again, it goes on where it was."""
+
+    asking: Asking
+    calls: ToolCalls
+    messages: list[Message]
+    """All that was said; the answer itself is not added."""
+    _rounds: int = field(default=0, init=False)
+    _unknown: int = field(default=0, init=False)
+    """Replies in a row that called nothing but tools which are not there."""
+    _nudged: bool = field(default=False, init=False)
+
+    async def run(self) -> Ended:
+        """Ask until there is an answer.
+
+        Raises `TooManyTurns`, `ToolNotFound`, `ModelRefused`, what a model raises, and a `Signal` of a tool or of the
+        operation as it is.
+        """
+        while True:
+            reply = await self.asking.reply(self.messages)
+            ended = await self._after(reply)
+            if ended is not None:
+                return ended
+
+    async def stream(self) -> AsyncGenerator[TextDelta | ThinkingDelta | Ended]:
+        """The same with what the model writes as it writes it; the last item is the end."""
+        while True:
+            ended: Ended | None = None
+            async with aclosing(self.asking.stream(self.messages)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, ModelReply):
+                        ended = await self._after(piece)
+                    else:
+                        yield piece
+            if ended is not None:
+                yield ended
+                return
+
+    async def _after(self, reply: ModelReply) -> Ended | None:
+        """What a reply leads to: the end, or another turn (None)."""
+        if reply.finish == "refusal":
+            said = reply_text(reply) or "it gave no reason"
+            raise ModelRefused(f"The model {self.asking.model.card.name!r} will not answer this: {said}")
+        if reply.message.calls:
+            return await self._call_tools(reply)
+        if self._is_nudged(reply):
+            self.messages.append(UserMessage(_NUDGE))
+            return None
+        return Ended(reply)
+
+    async def _call_tools(self, reply: ModelReply) -> Ended | None:
+        self._rounds += 1
+        if self._rounds >= self.calls.settings.max_turns:
+            raise TooManyTurns(self._rounds)
+        called = await self.calls.run(reply.message.calls)
+        self._count_unknown(reply.message, known=any(each.tool for each in called))
+        direct = next((each.result for each in called if each.is_direct), None)
+        if direct is not None:
+            return Ended(reply, direct)
+        self.messages += [reply.message, *(each.reply() for each in called)]
+        return None
+
+    def _count_unknown(self, message: AssistantMessage, *, known: bool) -> None:
+        self._unknown = 0 if known else self._unknown + 1
+        if self._unknown > self.calls.settings.unknown_tool_attempts:
+            raise ToolNotFound(message.calls[0].name, self.calls.tools.tools)
+
+    def _is_nudged(self, reply: ModelReply) -> bool:
+        if self.calls.settings.empty_reply == "accept" or self._nudged or reply_text(reply).strip():
+            return False
+        self._nudged = True
+        return True
