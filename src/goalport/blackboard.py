@@ -117,6 +117,10 @@ class Blackboard:
         self.conditions[name] = value
         self.stated.add(name)
 
+    def get_condition(self, name: str) -> bool | None:
+        """What was stated of a named condition; None when nothing was."""
+        return self.conditions.get(name)
+
     def hide(self, value: object) -> None:
         """Take an object out of planning and of every look-up; it stays in `history`."""
         self._hidden.add(id(value))

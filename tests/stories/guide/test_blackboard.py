@@ -60,8 +60,28 @@ def test_objects_are_found_by_type_the_newest_first_and_by_name(blackboard: Blac
 
 def test_conditions_are_stated_and_looked_up(blackboard: Blackboard) -> None:
     blackboard.set_condition("user_verified", value=True)
-    assert blackboard.conditions.get("user_verified") is True
-    assert blackboard.conditions.get("never_stated") is None
+    assert blackboard.get_condition("user_verified") is True
+    assert blackboard.get_condition("never_stated") is None
+
+
+@agent(description="Lets in whom it has verified")
+class Doorman:
+    @action(post=["user_verified"])
+    async def verify(self, person: Person, context: OperationContext) -> None:
+        context.blackboard.set_condition("user_verified", value=person.name == "Ann")
+
+    @achieves_goal(description="Let in")
+    @action(pre=["user_verified"])
+    async def let_in(self, person: Person) -> Whatever:
+        return Whatever(f"Welcome, {person.name}")
+
+
+async def test_a_condition_that_an_action_states_decides_what_can_run() -> None:
+    platform = AgentPlatform([Doorman])
+    ann, bo = await platform.run("Doorman", Person("Ann")), await platform.run("Doorman", Person("Bo"))
+    assert ann.outcome == Completed(Whatever("Welcome, Ann"))
+    assert isinstance(bo.outcome, Stuck)
+    assert bo.blackboard.get_condition("user_verified") is False
 
 
 def test_what_is_hidden_is_found_no_more_and_stays_in_the_history(blackboard: Blackboard) -> None:
