@@ -41,6 +41,12 @@ def _wire(found: _Found) -> LanguageModel:
     return language_model(found.card, found.model, found.endpoint)
 
 
+def _wire_embeddings(name: str, found: _Found) -> EmbeddingService:
+    from goalport.llm.wiring import embedding_service
+
+    return embedding_service(name, found.model, found.endpoint)
+
+
 class Models:
     """Every model that can be asked here. `models` and `embeddings` are ready-made ones, beside those of the settings.
 
@@ -65,6 +71,7 @@ class Models:
         self._embeddings = {each.name: each for each in embeddings}
         self._first_embedding = next(iter(self._embeddings), "")
         self._made: dict[str, LanguageModel] = {}
+        self._made_embeddings: dict[str, EmbeddingService] = {}
 
     @property
     def default(self) -> str:
@@ -91,12 +98,10 @@ class Models:
         if not wanted:
             raise ModelNotReady("No embedding model is chosen. Set default_embedding_model in [models].")
         wanted = self._settings.embedding_services.get(wanted, wanted)
-        if wanted not in self._embeddings:
-            from goalport.llm.wiring import embedding_service
-
-            found = self._find(wanted)
-            self._embeddings[wanted] = embedding_service(wanted, found.model, found.endpoint)
-        return self._embeddings[wanted]
+        ready = self._embeddings.get(wanted) or self._made_embeddings.get(wanted)
+        if ready is None:
+            ready = self._made_embeddings[wanted] = _wire_embeddings(wanted, self._find(wanted))
+        return ready
 
     def cards(self) -> tuple[ModelCard, ...]:
         """What is known of the models that are registered, set up, or given a role, ready or not."""
@@ -127,8 +132,9 @@ class Models:
 
     async def aclose(self) -> None:
         """Close the connections to the providers; a model that is asked again opens new ones."""
-        made, self._made = self._made, {}
-        for each in made.values():
+        made = [*self._made.values(), *self._made_embeddings.values()]
+        self._made, self._made_embeddings = {}, {}
+        for each in made:
             if isinstance(each, _Closable):
                 await each.aclose()
 

@@ -1,0 +1,165 @@
+"""What went wrong at a provider, in our terms: which error, whether it passes, and what to do about it.
+
+No text here holds a key: what a provider says of a wrong one is left out, and the key is blotted out of the rest.
+"""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from pydantic_ai.exceptions import (
+    ContentFilterError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UserError,
+)
+
+from goalport.errors import ModelError, ModelRefused, ModelUnavailable
+from goalport.llm.providers import PROVIDERS, Endpoint
+from goalport.llm.retrying import PassingFailure
+
+__all__ = ["SchemaRefused", "translated"]
+
+_PASSING_STATUS = frozenset({408, 425})
+_EXCERPT = 300
+"""Characters of what a provider says that an error shows."""
+
+
+class SchemaRefused(ModelRefused):
+    """The provider will not write by that schema."""
+
+
+@contextmanager
+def translated(endpoint: Endpoint, model: str) -> Generator[None]:
+    """Turn whatever a provider's library raises into a `ModelError`."""
+    try:
+        yield
+    except (ModelError, Warning):
+        raise
+    except Exception as error:
+        raise _translate(error, _Asked(endpoint, model)) from error
+
+
+class _Asked:
+    """Whom we asked, for the words of an error."""
+
+    def __init__(self, endpoint: Endpoint, model: str) -> None:
+        self.endpoint = endpoint
+        self.model = model
+        self.name = f"{endpoint.provider}:{model}"
+
+    @property
+    def key(self) -> str:
+        """Where its key is set."""
+        known = PROVIDERS.get(self.endpoint.provider)
+        variable = f"{known.key}, or " if known and known.key else ""
+        return f"{variable}api_key in [models.providers.{(known and known.settings) or self.endpoint.provider}]"
+
+    def said(self, error: Exception) -> str:
+        """What the provider's answer says, cut, and without the key."""
+        text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
+        secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
+        text = text.replace(secret, "***") if secret else text
+        return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} …"
+
+
+def _message(body: object) -> str:
+    """The sentence in the body of an error, wherever the provider keeps it."""
+    match body:
+        case {"error": dict()}:
+            return _message(cast("dict[str, Any]", body)["error"])
+        case {"message": str() as message} | {"error": str() as message} | {"detail": str() as message}:
+            return message
+        case str():
+            return body
+        case None:
+            return ""
+        case _:
+            return json.dumps(body, default=str)
+
+
+def _translate(error: Exception, asked: _Asked) -> ModelError:
+    match error:
+        case ModelAPIError():
+            return _of_the_provider(error, asked)
+        case TimeoutError():
+            return PassingFailure(f"{asked.name} gave no answer in time.")
+        case ContentFilterError():
+            return ModelRefused(f"{asked.name} refused: {asked.said(error)}")
+        case UserError():
+            return ModelRefused(f"{asked.name} cannot be asked that: {asked.said(error)}")
+        case _:
+            return ModelUnavailable(
+                f"{asked.name} answered in a form that cannot be read ({type(error).__name__}: {asked.said(error)}). "
+                f"Check that {asked.endpoint.base_url or 'its address'} is the API of {asked.endpoint.provider}."
+            )
+
+
+def _of_the_provider(error: ModelAPIError, asked: _Asked) -> ModelError:
+    status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    match error:
+        case ModelAuthenticationError():
+            return ModelRefused(f"{asked.endpoint.provider} does not accept the key{status}. Check {asked.key}.")
+        case ModelQuotaExceededError():
+            return ModelRefused(f"The account at {asked.endpoint.provider} has no credit left{status}: top it up.")
+        case ModelNotFoundError():
+            return ModelRefused(_not_found(error, asked, status))
+        case ModelContextWindowExceededError():
+            return ModelRefused(f"The prompt is too long for {asked.name}{status}. Say less, or choose a larger model.")
+        case ModelRateLimitError():
+            return PassingFailure(f"{asked.name} has reached a rate limit{status}.", error.retry_after)
+        case ModelServerError() | ModelUnavailableError():
+            return PassingFailure(f"{asked.name} failed{status}: {asked.said(error)}", error.retry_after)
+        case ModelTimeoutError() | ModelRequestTimeout():
+            return PassingFailure(f"{asked.name} gave no answer in time.", error.retry_after)
+        case ModelConnectionError():
+            where = asked.endpoint.base_url or asked.endpoint.provider
+            broke = "broke off in its answer at" if error.phase == "read" else "cannot be reached at"
+            return PassingFailure(f"{asked.name} {broke} {where}: {asked.said(error)}", error.retry_after)
+        case ModelHTTPError():
+            return _rejected(error, asked, status)
+        case _:
+            return _unreadable(error, asked)
+
+
+def _not_found(error: ModelAPIError, asked: _Asked, status: str) -> str:
+    near = getattr(error, "suggested_model_id", None)
+    guess = f" Did you mean {near}?" if near else ""
+    return (
+        f"{asked.endpoint.provider} knows no model {asked.model!r}{status}: {asked.said(error)}.{guess} "
+        f"Check the name, and the address {asked.endpoint.base_url or 'of the provider'}."
+    )
+
+
+def _rejected(error: ModelHTTPError, asked: _Asked, status: str) -> ModelError:
+    said = asked.said(error)
+    if error.status_code in _PASSING_STATUS:
+        return PassingFailure(f"{asked.name} failed{status}: {said}", error.retry_after)
+    if any(word in said.lower() for word in ("schema", "response_format", "output_format", "output_config")):
+        return SchemaRefused(
+            f"{asked.name} does not take the schema of the type{status}: {said} "
+            "Use a simpler type (no unions, no recursion, no free-form dict), or another model."
+        )
+    return ModelRefused(f"{asked.name} refused the request{status}: {said}")
+
+
+def _unreadable(error: ModelAPIError, asked: _Asked) -> ModelError:
+    """No JSON came. A page of HTML means that this is no API; anything else may be a bad moment."""
+    said = asked.said(error)
+    if "<html" in said.lower() or "<!doctype" in said.lower():
+        return ModelRefused(
+            f"{asked.name} answered with a web page, not JSON: {asked.endpoint.base_url} is not the API of "
+            f"{asked.endpoint.provider}. Set base_url in [models.providers.{asked.endpoint.provider}]."
+        )
+    return ModelUnavailable(f"{asked.name} answered in a form that cannot be read: {said}")

@@ -1,0 +1,50 @@
+"""An embedding model of pydantic-ai as ours."""
+
+from collections.abc import Sequence
+
+import anyio
+from pydantic_ai.embeddings.base import EmbeddingModel
+
+from goalport.llm.connection import Connection
+from goalport.llm.failures import translated
+from goalport.llm.providers import Endpoint
+
+__all__ = ["AdaptedEmbeddings"]
+
+_AT_ONCE = 1_000
+"""Texts in one request; providers take about twice as many."""
+
+
+class AdaptedEmbeddings:
+    """An embedding service of a provider, asked once for each thousand texts."""
+
+    def __init__(self, name: str, connection: Connection[EmbeddingModel], endpoint: Endpoint, model: str) -> None:
+        self._name = name
+        self._connection = connection
+        self._endpoint = endpoint
+        self._model = model
+        self._dimensions: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), _AT_ONCE):
+            vectors += await self._embed(texts[start : start + _AT_ONCE])
+        if vectors:
+            self._dimensions = len(vectors[0])
+        return vectors
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        with translated(self._endpoint, self._model), anyio.fail_after(self._endpoint.settings.timeout):
+            result = await self._connection.user().embed(list(texts), input_type="document")
+        return [list(vector) for vector in result.embeddings]

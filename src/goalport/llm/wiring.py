@@ -1,0 +1,211 @@
+"""Makes the clients of providers: from an endpoint to a model or an embedding service that can be asked.
+
+This is where a provider's library is imported. `catalogue` imports this module when a model is first asked for.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import httpx2
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+from pydantic_ai.embeddings.base import EmbeddingModel
+from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
+from pydantic_ai.models import Model, create_async_httpx2_client
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers import Provider
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+from goalport.errors import ModelNotReady
+from goalport.llm.adapter import AdaptedModel
+from goalport.llm.connection import Connection
+from goalport.llm.embedding import EmbeddingService
+from goalport.llm.model import LanguageModel, ModelCard
+from goalport.llm.providers import Dialect, Endpoint
+from goalport.llm.retrying import RetryingEmbeddings, RetryingModel
+from goalport.llm.vectors import AdaptedEmbeddings
+
+__all__ = ["embedding_service", "language_model"]
+
+_NO_KEY = "none"
+"""What is sent where a key is expected and none is needed."""
+
+
+def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> LanguageModel:
+    """A model that is asked there, again when it must be; `model` is what the provider calls it."""
+    connection = Connection(partial(_client, endpoint), partial(_MODELS[endpoint.dialect], endpoint, model))
+    return RetryingModel(AdaptedModel(card, connection, endpoint, model), endpoint.settings)
+
+
+def embedding_service(name: str, model: str, endpoint: Endpoint) -> EmbeddingService:
+    """An embedding service that is asked there. Raises `ModelNotReady` for a provider that has none."""
+    make = _EMBEDDINGS.get(endpoint.dialect)
+    if make is None:
+        raise ModelNotReady(f"{endpoint.provider} has no embedding models. Choose one of another provider.")
+    connection = Connection(partial(_client, endpoint), partial(make, endpoint, model))
+    return RetryingEmbeddings(AdaptedEmbeddings(name, connection, endpoint, model), endpoint.settings)
+
+
+def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
+    client = create_async_httpx2_client()
+    paths = {
+        "/chat/completions": endpoint.settings.completions_path,
+        "/embeddings": endpoint.settings.embeddings_path,
+    }
+
+    async def to_its_own_path(request: httpx2.Request) -> None:
+        for usual, own in paths.items():
+            if own and request.url.path.endswith(usual):
+                request.url = request.url.copy_with(path=f"/{own.lstrip('/')}")
+
+    if any(paths.values()):
+        client.event_hooks = {"request": [to_its_own_path], "response": []}
+    return client
+
+
+def _key(endpoint: Endpoint) -> str:
+    return endpoint.api_key.get_secret_value() if endpoint.api_key else _NO_KEY
+
+
+def _openai_client(endpoint: Endpoint, client: httpx2.AsyncClient) -> AsyncOpenAI:
+    return AsyncOpenAI(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
+
+
+def _openai_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[AsyncOpenAI]:
+    sdk = _openai_client(endpoint, client)
+    if endpoint.provider in {"openai", "openai-responses"}:
+        return OpenAIProvider(openai_client=sdk)
+    return OpenAICompatibleProvider(endpoint.provider, openai_client=sdk)
+
+
+def _azure_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[AsyncOpenAI]:
+    from pydantic_ai.providers.azure import AzureProvider
+
+    return AzureProvider(
+        azure_endpoint=endpoint.base_url,
+        api_version=endpoint.settings.api_version or None,
+        api_key=_key(endpoint),
+        http_client=client,
+    )
+
+
+def _openai(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    return OpenAIChatModel(model, provider=_openai_provider(endpoint, client))
+
+
+def _openai_responses(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    return OpenAIResponsesModel(model, provider=_openai_provider(endpoint, client))
+
+
+def _azure(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    return OpenAIChatModel(model, provider=_azure_provider(endpoint, client))
+
+
+def _deepseek(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.providers.deepseek import DeepSeekProvider
+
+    return OpenAIChatModel(model, provider=DeepSeekProvider(openai_client=_openai_client(endpoint, client)))
+
+
+def _ollama(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.ollama import OllamaModel
+    from pydantic_ai.providers.ollama import OllamaProvider
+
+    return OllamaModel(model, provider=OllamaProvider(openai_client=_openai_client(endpoint, client)))
+
+
+def _anthropic(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    sdk = AsyncAnthropic(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
+    return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
+
+
+def _google_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Any:
+    settings = endpoint.settings
+    if settings.project:
+        from pydantic_ai.providers.google_cloud import GoogleCloudProvider
+
+        return GoogleCloudProvider(
+            project=settings.project,
+            location=settings.location,
+            http_client=client,
+            base_url=endpoint.base_url or None,
+        )
+    from pydantic_ai.providers.google import GoogleProvider
+
+    return GoogleProvider(api_key=_key(endpoint), http_client=client, base_url=endpoint.base_url or None)
+
+
+def _google(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.google import GoogleModel
+
+    return GoogleModel(model, provider=_google_provider(endpoint, client))
+
+
+def _mistral(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.mistral import MistralModel
+    from pydantic_ai.providers.mistral import MistralProvider
+
+    provider = MistralProvider(api_key=_key(endpoint), base_url=endpoint.base_url or None, http_client=client)
+    return MistralModel(model, provider=provider)
+
+
+def _bedrock_provider(endpoint: Endpoint) -> Any:
+    from pydantic_ai.providers.bedrock import BedrockProvider
+
+    settings = endpoint.settings
+    places: dict[str, Any] = {"region_name": settings.location or None, "base_url": endpoint.base_url or None}
+    if endpoint.api_key:
+        places["api_key"] = _key(endpoint)
+    return BedrockProvider(**places)
+
+
+def _bedrock(endpoint: Endpoint, model: str, _: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.bedrock import BedrockConverseModel
+
+    return BedrockConverseModel(model, provider=_bedrock_provider(endpoint))
+
+
+def _openai_vectors(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
+    return OpenAIEmbeddingModel(model, provider=_openai_provider(endpoint, client))
+
+
+def _azure_vectors(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
+    return OpenAIEmbeddingModel(model, provider=_azure_provider(endpoint, client))
+
+
+def _google_vectors(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
+    from pydantic_ai.embeddings.google import GoogleEmbeddingModel
+
+    return GoogleEmbeddingModel(model, provider=_google_provider(endpoint, client))
+
+
+def _bedrock_vectors(endpoint: Endpoint, model: str, _: httpx2.AsyncClient) -> EmbeddingModel:
+    from pydantic_ai.embeddings.bedrock import BedrockEmbeddingModel
+
+    return BedrockEmbeddingModel(model, provider=_bedrock_provider(endpoint))
+
+
+_MODELS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], Model]] = {
+    "openai": _openai,
+    "openai-responses": _openai_responses,
+    "azure": _azure,
+    "anthropic": _anthropic,
+    "deepseek": _deepseek,
+    "google": _google,
+    "mistral": _mistral,
+    "bedrock": _bedrock,
+    "ollama": _ollama,
+}
+_EMBEDDINGS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], EmbeddingModel]] = {
+    "openai": _openai_vectors,
+    "openai-responses": _openai_vectors,
+    "azure": _azure_vectors,
+    "ollama": _openai_vectors,
+    "google": _google_vectors,
+    "bedrock": _bedrock_vectors,
+}
