@@ -8,12 +8,14 @@ import json
 import logging
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
+from dotenv import dotenv_values
 from pydantic import (
+    BaseModel,
     BeforeValidator,
     ByteSize,
     Field,
@@ -32,14 +34,18 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
+from goalport.llm import ModelsSettings
 
-__all__ = ["SETTINGS_FILE", "Settings", "load_settings"]
+__all__ = ["SETTINGS_FILE", "Settings", "environment_of", "load_settings"]
 
 SETTINGS_FILE = Path("server", "settings.toml")
 """Where the settings stand in a workspace; there need not be one."""
 _ENV_FILE = ".env"
 _PREFIX = "GOALPORT_"
+_WITHIN = "__"
+"""What stands in a variable between a table and a setting in it."""
 _SHORTEST_KEY = 32
 _NEARLY = 0.8
 _log = logging.getLogger(__name__)
@@ -55,6 +61,14 @@ def _listed(value: object) -> object:
         except json.JSONDecodeError as error:
             raise ValueError(f"should be a JSON list or separated by commas ({error.msg})") from None
     return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _table(value: object) -> object:
+    """A table as one can write it in an environment variable: JSON."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError as error:
+        raise ValueError(f"should be a JSON object ({error.msg})") from None
 
 
 def _lower(value: object) -> object:
@@ -78,6 +92,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX,
+        env_nested_delimiter=_WITHIN,
         env_ignore_empty=True,
         enable_decoding=False,
         dotenv_filtering="only_existing",
@@ -119,6 +134,10 @@ class Settings(BaseSettings):
     max_threads: Count = 40
     max_processes: Count = 1_000
     """How many processes are remembered."""
+    models: Annotated[ModelsSettings, BeforeValidator(_table)] = ModelsSettings()
+    """Which language models there are, what each is for, and how their providers are reached."""
+    llm_operations: Annotated[LlmOperations, BeforeValidator(_table)] = LlmOperations()
+    """How they are worked with, whoever provides them."""
 
     @field_validator("workspace")
     @classmethod
@@ -181,6 +200,16 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
     return settings
 
 
+def environment_of(workspace: Path) -> Mapping[str, str]:
+    """The variables of the environment and, for those that are not there, of the workspace's `.env`.
+
+    Providers' keys stand there. Nothing is put into the environment of this process, so no program that it starts
+    inherits a key from the file.
+    """
+    found = dotenv_values(workspace / _ENV_FILE, encoding="utf-8") | os.environ
+    return {name: value for name, value in found.items() if value}
+
+
 def _dotenv(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
     return DotEnvSettingsSource(settings, env_file=workspace / _ENV_FILE, env_file_encoding="utf-8")
 
@@ -206,39 +235,78 @@ def _known() -> tuple[str, ...]:
     return tuple(name for name in Settings.model_fields if name != "workspace")
 
 
-def _offer(name: str) -> str:
-    near = get_close_matches(name.lower().replace("-", "_"), _known(), n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"The settings are {', '.join(sorted(_known()))}."
+def _offer(name: str, known: Iterable[str] = ()) -> str:
+    known = tuple(known) or _known()
+    near = get_close_matches(name.lower().replace("-", "_"), known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"The settings are {', '.join(sorted(known))}."
 
 
 def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables that look like one of ours. What stands in a table is judged with the table."""
     names = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
     for name in sorted(environment):
-        if name.startswith(_PREFIX) and name not in names and (near := get_close_matches(name, names, 1, _NEARLY)):
-            yield name, near[0]
+        head, delimiter, rest = name.partition(_WITHIN)
+        if name.startswith(_PREFIX) and head not in names and (near := get_close_matches(head, names, 1, _NEARLY)):
+            yield name, f"{near[0]}{delimiter}{rest}"
 
 
 def _told(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
-    """A line per setting. What came is shown, unless it is a secret."""
+    """A line per setting. What came is shown, unless it is a secret or may hold one."""
     lines: list[str] = []
     for each in error.errors(include_url=False, include_context=False):
-        name = str(each["loc"][0])
+        path = tuple(map(str, each["loc"])) if each["loc"][0] in _TABLES else (str(each["loc"][0]),)
         reason = each["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
-        came = "" if name == "state_keys" else f"; came {each['input']!r}"
-        lines.append(f"{_origin(name, workspace, options)}: {name} {reason}{came}")
+        came = "" if _is_secret(path) else f"; came {each['input']!r}"
+        told = f"{'.'.join(path)} {reason}{came}"
+        if each["type"] == "extra_forbidden":
+            told = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {_offer(path[-1], _names_at(path))}"
+        lines.append(f"{_origin(path, workspace, options)}: {told}")
     return "\n".join(dict.fromkeys(lines))
 
 
-def _origin(name: str, workspace: Path, options: Mapping[str, object]) -> str:
+_TABLES = ("models", "llm_operations")
+_KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
+_LEAF = len(("models", "providers", "openai", "api_key"))
+"""How deep single settings of providers and models are; what is above holds keys too."""
+
+
+def _is_secret(path: tuple[str, ...]) -> bool:
+    if path[0] != "models" or path[1:2] in _KEYLESS:
+        return path[0] == "state_keys"
+    return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
+
+
+def _names_at(path: Iterable[str]) -> tuple[str, ...]:
+    """The settings beside the last one of a path: tables are models, and what is between them is a name or a number."""
+    table: type[BaseModel] = Settings
+    for each in path:
+        field = table.model_fields.get(each)
+        inner = [] if field is None else [field.annotation, *get_args(field.annotation)]
+        table = next((kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), table)
+    return tuple(table.model_fields)
+
+
+def _origin(path: tuple[str, ...], workspace: Path, options: Mapping[str, object]) -> str:
     """Where the value of a setting came from, as the user would look for it."""
-    variable = f"{_PREFIX}{name.upper()}"
-    if name in options:
+    variable = f"{_PREFIX}{_WITHIN.join(path).upper()}"
+    if path[0] in options:
         return "option"
-    if name in EnvSettingsSource(Settings)():
+    if _is_in(EnvSettingsSource(Settings)(), path):
         return f"environment variable {variable}"
-    if name in _dotenv(Settings, workspace)():
+    if _is_in(_dotenv(Settings, workspace)(), path):
         return f"{workspace / _ENV_FILE}, {variable}"
     return str(workspace / SETTINGS_FILE)
+
+
+def _is_in(values: object, path: tuple[str, ...]) -> bool:
+    """Whether a source says something at a place, or of all that is around it."""
+    for each in path:
+        if not isinstance(values, Mapping):
+            return True
+        if each not in values:
+            return False
+        values = cast("Mapping[str, object]", values)[each]
+    return True
 
 
 def _workspace_in(values: Mapping[str, Any]) -> Path:

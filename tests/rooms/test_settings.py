@@ -2,14 +2,17 @@
 
 import json
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
-from goalport.settings import Settings, load_settings
+from goalport.llm import ModelsSettings
+from goalport.settings import Settings, environment_of, load_settings
 
 KEY = "k" * 32
 BOOLEAN = "should be a valid boolean, unable to interpret input"
@@ -19,8 +22,8 @@ INTEGER = "should be a valid integer, unable to parse string as an integer"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """No variable of the machine comes in."""
-    for name in Settings.model_fields:
-        monkeypatch.delenv(f"GOALPORT_{name.upper()}", raising=False)
+    for name in [each for each in os.environ if each.startswith("GOALPORT_")]:
+        monkeypatch.delenv(name)
     return monkeypatch
 
 
@@ -261,8 +264,10 @@ def test_keys_that_cannot_be_used_are_not_shown_either(
 def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
 
-    documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert sorted([*documented, "workspace"]) == sorted(Settings.model_fields)
+    documented = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    tables = {"models": ModelsSettings, "llm_operations": LlmOperations}
+    inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
+    assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])
 
 
 def test_settings_do_not_change(workspace: Path) -> None:
@@ -270,3 +275,106 @@ def test_settings_do_not_change(workspace: Path) -> None:
 
     with pytest.raises(ValueError, match="frozen"):
         settings.port = 1
+
+
+def test_a_table_is_put_together_from_the_file_and_from_variables_with_two_underscores(
+    workspace: Path, environment: pytest.MonkeyPatch
+) -> None:
+    write(
+        workspace,
+        toml="[models]\ndefault_llm = 'gpt-5'\n[models.llms]\nbest = 'gpt-4.1'\n[llm_operations]\nmax_turns = 7",
+        env="GOALPORT_MODELS__PROVIDERS__OPENAI__BASE_URL=https://models.example",
+    )
+    environment.setenv("GOALPORT_MODELS__LLMS__CHEAPEST", "gpt-4.1-nano")
+    environment.setenv("GOALPORT_LLM_OPERATIONS__MAX_TURNS", "8")
+
+    settings = load_settings(workspace)
+
+    assert settings.models.default_llm == "gpt-5"
+    assert settings.models.llms == {"best": "gpt-4.1", "cheapest": "gpt-4.1-nano"}
+    assert settings.models.providers["openai"].base_url == "https://models.example"
+    assert settings.llm_operations.max_turns == 8
+
+
+def test_a_table_in_one_variable_is_json(workspace: Path, environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("GOALPORT_MODELS", '{"default_llm": "gpt-5"}')
+    assert load_settings(workspace).models.default_llm == "gpt-5"
+
+    environment.setenv("GOALPORT_MODELS", "gpt-5")
+    assert complaint(workspace).startswith("environment variable GOALPORT_MODELS: models should be a JSON object")
+
+
+def test_an_unknown_setting_of_a_table_names_the_nearest_of_that_table(
+    workspace: Path, environment: pytest.MonkeyPatch
+) -> None:
+    write(workspace, toml="[models]\ndefault_lm = 'x'\n[[models.custom]]\nname = 'x'\nbase-url = 'y'")
+    environment.setenv("GOALPORT_LLM_OPERATIONS__MAX_TURN", "3")
+    environment.setenv("GOALPORT_MODELS__PROVIDERS__OPENAI__API_KEYS", "sk-hush")
+
+    lines = complaint(workspace).splitlines()
+
+    path, variable = workspace / "server" / "settings.toml", "environment variable GOALPORT"
+    assert [each.partition(": ")[::2] for each in sorted(lines)] == [
+        (str(path), "there is no setting 'base-url' in [models.custom.0]. Did you mean 'base_url'?"),
+        (str(path), "there is no setting 'default_lm' in [models]. Did you mean 'default_llm'?"),
+        (
+            f"{variable}_LLM_OPERATIONS__MAX_TURN",
+            "there is no setting 'max_turn' in [llm_operations]. Did you mean 'max_turns'?",
+        ),
+        (
+            f"{variable}_MODELS__PROVIDERS__OPENAI__API_KEYS",
+            "there is no setting 'api_keys' in [models.providers.openai]. Did you mean 'api_key'?",
+        ),
+    ]
+
+
+def test_a_misspelt_table_in_a_variable_is_warned_about(
+    workspace: Path, environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    environment.setenv("GOALPORT_MODEL__DEFAULT_LLM", "gpt-5")
+
+    with caplog.at_level(logging.WARNING):
+        load_settings(workspace)
+
+    (warned,) = caplog.records
+    assert warned.getMessage().startswith("The environment variable GOALPORT_MODEL__DEFAULT_LLM is not a setting.")
+    assert warned.getMessage().endswith("Did you mean GOALPORT_MODELS__DEFAULT_LLM?")
+
+
+@pytest.mark.parametrize(
+    "toml",
+    [
+        "[models.providers]\nopenai = 'sk-hush'",
+        "[models]\ncustom = 'sk-hush'",
+        "models = 'sk-hush'",
+        "[[models.custom]]\nname = ''\napi_key = 'sk-hush'",
+        "[models.providers.openai]\nmax_attempts = 0\napi_key = 'sk-hush'",
+    ],
+)
+def test_keys_of_providers_are_never_shown(workspace: Path, toml: str) -> None:
+    write(workspace, toml=toml)
+    assert "sk-hush" not in complaint(workspace)
+
+    write(workspace, toml="[models.providers.openai]\napi_key = 'sk-hush'")
+    settings = load_settings(workspace)
+    assert "sk-hush" not in f"{settings!r} {settings} {settings.model_dump_json()}"
+
+
+def test_what_is_wrong_with_a_single_setting_of_a_provider_is_shown(workspace: Path) -> None:
+    write(workspace, toml="[models.providers.openai]\nmax_attempts = 0")
+
+    assert complaint(workspace).endswith(
+        "models.providers.openai.max_attempts should be greater than or equal to 1; came 0"
+    )
+
+
+def test_keys_in_the_env_file_are_read_and_not_exported(workspace: Path, environment: pytest.MonkeyPatch) -> None:
+    write(workspace, env="OPENAI_API_KEY=from-file\nMISTRAL_API_KEY=from-file\nDEEPSEEK_API_KEY=")
+    environment.delenv("MISTRAL_API_KEY", raising=False)
+    environment.setenv("OPENAI_API_KEY", "from-environment")
+
+    found = environment_of(workspace)
+
+    assert (found["OPENAI_API_KEY"], found["MISTRAL_API_KEY"]) == ("from-environment", "from-file")
+    assert "MISTRAL_API_KEY" not in os.environ
+    assert "DEEPSEEK_API_KEY" not in found

@@ -1,5 +1,6 @@
 """The files of `server/` deploy this workspace as they stand."""
 
+import tomllib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
@@ -8,6 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from goalport.ai import LlmOperations
+from goalport.llm import ModelsSettings
 from goalport.settings import Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
@@ -26,13 +29,16 @@ async def test_the_asgi_app_serves_the_shipped_workspace(monkeypatch: pytest.Mon
 
 def test_the_settings_file_shows_each_setting_with_the_value_that_it_has(tmp_path: Path) -> None:
     text = (ROOT / "server/settings.toml").read_text()
-    shown = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ") and " = " in line]
+    lines = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
+    shown = [line for line in lines if " = " in line or line.startswith("[")]
     usual = load_settings(tmp_path)
     (tmp_path / "server").mkdir()
     (tmp_path / "server/settings.toml").write_text("\n".join(shown))
     assert load_settings(tmp_path) == usual
-    unshown = set(Settings.model_fields) - {line.partition(" ")[0] for line in shown}
-    assert unshown == {"workspace", "state_keys", "state_ttl_seconds"}
+    found = tomllib.loads("\n".join(shown))
+    assert set(Settings.model_fields) - set(found) == {"workspace", "state_keys", "state_ttl_seconds"}
+    assert set(ModelsSettings.model_fields) == set(found["models"])
+    assert set(LlmOperations.model_fields) == set(found["llm_operations"])
 
 
 def test_the_image_runs_as_nobody_special_and_is_watched() -> None:

@@ -7,15 +7,20 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Self
+from typing import Self, TypedDict
 
+from typing_extensions import Unpack
+
+from goalport.ai import Guard, LlmOperations
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import Agent, Goal
 from goalport.errors import GoalportError
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
+from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, starting_types
+from goalport.platform.models import Intelligence, models_of
 from goalport.platform.processes import Inputs, Processes
 from goalport.process import (
     AgentProcess,
@@ -26,20 +31,37 @@ from goalport.process import (
     InMemoryProcessRepository,
     ProcessOptions,
 )
-from goalport.settings import Settings
+from goalport.prompts import Templates
+from goalport.settings import Settings, environment_of
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.workspace import Workspace
 
-__all__ = ["AgentPlatform"]
+__all__ = ["AgentPlatform", "PlatformSetup"]
+
+
+class PlatformSetup(TypedDict, total=False):
+    """What a platform may be given besides."""
+
+    guards: Iterable[Guard]
+    """Look at every text that goes to a model or comes from one."""
+    llm: LlmOperations
+    """Limits and habits of every request of a model."""
+    templates: Templates
+    """Where the templates of prompts are; nowhere by default."""
+    repository: AgentProcessRepository
+    """Where processes are kept; in memory by default."""
+    max_threads: int
+    """How many `def` functions run at once; 40 by default."""
 
 
 class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them.
 
-    `agents`: instances, classes or `Agent` objects. `tool_groups`: what roles are played by. `services`: what
-    `Provided` parameters are filled with; an `ArgumentResolver` and a `ContextRepository` among them are used as such.
-    `listeners`: told of every event. `options`: for processes started without their own. `repository`: where processes
-    are kept, in memory by default. `max_threads`: how many `def` functions run at once.
+    `agents`: instances, classes or `Agent` objects; a class is made an instance of, with services for the parameters of
+    its constructor. `tool_groups`: what roles are played by. `services`: what `Provided` parameters are filled with; an
+    `ArgumentResolver` and a `ContextRepository` among them are used as such. `models`: which may be asked, or their
+    catalogue; by default those that the environment has keys for. `listeners`: told of every event. `options`: for
+    processes started without their own. `PlatformSetup` says what else.
     """
 
     def __init__(
@@ -48,10 +70,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         *,
         tool_groups: Iterable[ToolGroup] = (),
         services: Iterable[object] = (),
+        models: Models | LanguageModel | Iterable[LanguageModel] | None = None,
         listeners: Iterable[EventListener] = (),
         options: ProcessOptions | None = None,
-        repository: AgentProcessRepository | None = None,
-        max_threads: int = 40,
+        **setup: Unpack[PlatformSetup],
     ) -> None:
         services = tuple(services)
         stores = [each for each in services if isinstance(each, ContextRepository)]
@@ -61,14 +83,21 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.problems: tuple[str, ...] = ()
         """What could not be deployed of a workspace, a sentence each."""
         self._options = options or ProcessOptions()
-        self._services = (*services, self)
+        self.models = models_of(models)
+        """Which models may be asked."""
+        llm = setup.get("llm") or LlmOperations()
+        asking = Intelligence(self.models, llm, setup.get("guards", ()), setup.get("templates"))
+        self.ai = asking.ai(lambda: self.groups)
+        """The way to a model for code outside of actions; an action has its own."""
+        self._services = (*services, self, self.ai, self.models)
         self._resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
         self.processes = Processes(
-            repository or InMemoryProcessRepository(),
+            setup.get("repository") or InMemoryProcessRepository(),
             self.contexts,
-            max_threads,
+            setup.get("max_threads", 40),
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
+            asking.engine,
         )
         """What runs, waits, or ended not long ago; oldest first."""
         for listener in listeners:
@@ -85,7 +114,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """A platform that serves what a workspace holds; what cannot be deployed is in `problems`."""
         repository = InMemoryProcessRepository(settings.max_processes)
         platform = cls(
-            services=[settings], listeners=listeners, repository=repository, max_threads=settings.max_threads
+            services=[settings],
+            models=Models(settings.models, environment=environment_of(settings.workspace)),
+            listeners=listeners,
+            llm=settings.llm_operations,
+            templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
+            repository=repository,
+            max_threads=settings.max_threads,
         )
         platform.load(workspace)
         return platform
@@ -185,8 +220,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return self.processes.audience.join(listener)
 
     async def aclose(self) -> None:
-        """Kill what runs and wait until it has ended."""
+        """Kill what runs, wait until it has ended, and close the connections to models."""
         await self.processes.close()
+        await self.models.aclose()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()

@@ -8,6 +8,7 @@ from itertools import chain
 
 from goalport.domain import Agent, Goal, ProvidedInput, class_place, read_agent
 from goalport.errors import DeploymentError, UnknownName
+from goalport.platform.constructing import constructed
 from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
@@ -38,7 +39,7 @@ class Deployments:
 
     def add(self, declared: object) -> Agent:
         """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then keeps nothing."""
-        agent = read_agent(declared, self._injected, self._resolvers)
+        agent = self._read(declared)
         twin = self._agents.get(agent.name)
         if twin is not None:
             raise DeploymentError(
@@ -94,15 +95,16 @@ class Deployments:
 
         Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
         """
-        agent = (
-            self.named(declared) if isinstance(declared, str) else read_agent(declared, self._injected, self._resolvers)
-        )
+        agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
         known = self._scopes.get(agent.name)
         if known is None or self._agents.get(agent.name) is not agent:
             known = Scope(agent, () if agent.opaque else self.components)
             if self._agents.get(agent.name) is agent:
                 self._scopes[agent.name] = known
         return known
+
+    def _read(self, declared: object) -> Agent:
+        return read_agent(constructed(declared, self._service), self._injected, self._resolvers)
 
     def _refuse_clashes(self, agent: Agent) -> None:
         """Raise `DeclarationError` where what is lent cannot be told apart from what is there."""

@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
 
+from goalport.ai import Engine, Operation
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import objects_of
 from goalport.errors import BadInput, UnknownName
 from goalport.events import ProcessCreated
-from goalport.observe import PlanListener
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -78,12 +78,14 @@ class Processes:
         max_threads: int,
         service: Callable[[type], object | None],
         scope_of: Callable[[object], Scope],
+        engine: Callable[[Operation, ToolGroupResolver], Engine],
     ) -> None:
         self._repository = repository
         self._contexts = contexts
         self._limiters = Limiters(max_threads)
         self._service = service
         self._scope_of = scope_of
+        self._engine = engine
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self.audience = Audience()
         """Those who hear every event of the platform and of what it runs."""
@@ -91,7 +93,7 @@ class Processes:
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
         limiter = self._limiters.here()
-        surroundings = Surroundings(limiter, groups, self._service, self._start_child, self._wake_parent)
+        surroundings = Surroundings(limiter, groups, self._service, self._start_child, self._engine, self._wake_parent)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
         if inputs.parent is not None:
             process.parent = inputs.parent
@@ -100,8 +102,9 @@ class Processes:
         process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
         if process.audience.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
-        if options.verbosity.show_planning and inputs.parent is None:
-            process.subscribe(PlanListener())
+        if inputs.parent is None:
+            for listener in options.verbosity.listeners:
+                process.subscribe(listener)
         _remember(process, self._contexts)
         _put(process, inputs)
         if options.prune:

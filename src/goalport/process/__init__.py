@@ -1,6 +1,7 @@
 """Running an agent: the tick, one action at a time, budgets and ends. Floor 5."""
 
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure, Surroundings
+from goalport.process.ambient import Ambient
 from goalport.process.answering import answer, asking, decline
 from goalport.process.arguments import SERVICE_TYPES, ArgumentResolver
 from goalport.process.audience import Audience
@@ -33,6 +34,7 @@ __all__ = [
     "ActionInvocation",
     "AgentProcess",
     "AgentProcessRepository",
+    "Ambient",
     "ArgumentResolver",
     "Audience",
     "Budget",

@@ -17,6 +17,7 @@ from typing import TypeVar
 import anyio
 from anyio import CapacityLimiter
 
+from goalport.ai import Engine, Operation
 from goalport.blackboard import Blackboard, matcher
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, type_name
@@ -75,6 +76,8 @@ class Surroundings:
     """The platform's service of a type, or None."""
     start_child: "Callable[[AgentProcess, object, type, Sequence[object]], AgentProcess]"
     """Starts a process for an action: of which process, of which agent, for a result of which type, from what."""
+    engine: Callable[[Operation, ToolGroupResolver], Engine]
+    """What carries out what an action asks of models: as part of what, with which groups' tools."""
     ended_at_rest: "Callable[[AgentProcess], None]"
     """Told of a process that was ended while nothing ran in it."""
 

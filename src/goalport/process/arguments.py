@@ -1,9 +1,10 @@
 """Filling the parameters of a function: domain objects from the blackboard, services from the process and platform."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast, runtime_checkable
 
+from goalport.ai import Ai
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, type_name
 from goalport.errors import DeploymentError
@@ -12,8 +13,15 @@ from goalport.process.context import ActionContext, OperationContext
 
 __all__ = ["SERVICE_TYPES", "ArgumentResolver", "fill", "missing"]
 
-SERVICE_TYPES: frozenset[type] = frozenset({ActionContext, OperationContext, Blackboard, AgentProcess})
-"""The types of this room that are injected instead of looked for on the blackboard."""
+_OWN: Mapping[type, Callable[[ActionContext], object]] = {
+    ActionContext: lambda context: context,
+    OperationContext: lambda context: context,
+    Blackboard: lambda context: context.blackboard,
+    AgentProcess: lambda context: context.process,
+    Ai: lambda context: context.ai,
+}
+SERVICE_TYPES: frozenset[type] = frozenset(_OWN)
+"""The types that are injected by this room instead of looked for on the blackboard."""
 
 
 @runtime_checkable
@@ -61,19 +69,14 @@ def _find(each: Input, blackboard: Blackboard) -> object | None:
 
 
 def _service(kind: type, context: ActionContext) -> object:
-    own: dict[type, object] = {
-        ActionContext: context,
-        OperationContext: context,
-        Blackboard: context.blackboard,
-        AgentProcess: context.process,
-    }
-    return own[kind] if kind in own else context.process.surroundings.service(kind)
+    own = _OWN.get(kind)
+    return context.process.surroundings.service(kind) if own is None else own(context)
 
 
 def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -> object:
     if isinstance(owner, parameter.type):
         return owner
-    found = context.process.surroundings.service(parameter.type)
+    found = _service(parameter.type, context)
     if found is None and parameter.required:
         raise DeploymentError(
             f"Expected the platform to have a service of type {parameter.type.__name__} for {parameter.name!r}, but it"

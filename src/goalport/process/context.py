@@ -14,12 +14,14 @@ from typing import Self, TypeVar, cast
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class, to_thread
 
+from goalport.ai import Ai, Interaction
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.errors import GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
+from goalport.process.operation import ActionOperation
 from goalport.process.outcome import Completed, Waiting
 from goalport.tools import Tool
 
@@ -55,6 +57,7 @@ class OperationContext:
         """The name of the action, condition or cost that it was made for."""
         self.tools = tuple(tools)
         """The tools of the groups that the action names."""
+        self._ai: Ai | None = None
         self._abandoned = False
 
     @property
@@ -66,6 +69,20 @@ class OperationContext:
     def caller(self) -> Caller:
         """On whose behalf the process runs."""
         return self.process.caller
+
+    @property
+    def ai(self) -> Ai:
+        """The way to a model, which may call the tools of the groups that the action names.
+
+        What it costs counts towards the process, and its budget is checked before each request.
+        """
+        if self._ai is None:
+            lent = self.process.surroundings
+            declared = self.process.scope.actions.get(self.action)
+            roles = () if declared is None else declared.roles
+            there = tuple(role for role in roles if lent.groups.find(role) is not None)
+            self._ai = Ai(lent.engine(ActionOperation(self), lent.groups), Interaction(tool_groups=there))
+        return self._ai
 
     @property
     def cancelled(self) -> bool:

@@ -176,9 +176,8 @@ async def _once(process: AgentProcess, action: Action) -> object:
 
 
 def _tools(process: AgentProcess, action: Action) -> list[Tool]:
-    roles = dict.fromkeys([*action.settings.tool_groups, *(each.role for each in action.requirements)])
     found: list[Tool] = []
-    for role in roles:
+    for role in action.roles:
         group = process.surroundings.groups.find(role)
         if group is None:
             _log.warning(
