@@ -14,6 +14,10 @@ EDGES = {
     ),
     "src/goalport/ai/": (1, "a user's guard may raise anything, and the text must not pass then"),
     "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
+    "src/goalport/llm/": (
+        1,
+        "a provider's library raises anything when a server answers strangely, and a typed error must come of it",
+    ),
     "src/goalport/serve/": (
         2,
         "a bug in one request must become an answer, and a type of a user that breaks when it is read, a problem",
