@@ -100,16 +100,20 @@ def random_deeds(count: int, seed: int) -> Iterator[Operator]:
         yield Operator(f"random_{number}", f"random_{number}", conditions(needed), conditions(given), cost)
 
 
-def random_dag(actions: int = 1000, window: int = 300, inputs: int = 2, seed: int = 11) -> Problem:
-    """Typed actions, each with a type of its own made from those of some earlier ones: two conditions per action."""
+def random_dag(actions: int = 1000, window: int = 300, inputs: int = 2, spares: int = 0, seed: int = 11) -> Problem:
+    """Typed actions that each make a type from those of some earlier ones: about two conditions per action.
+
+    Each type is made by one of them, except that as many as there are spares are second ways to some of the types.
+    """
     random = Random(seed)  # noqa: S311
+    kinds = actions - spares
     operators: list[Operator] = []
-    for number in range(actions):
-        earlier = range(max(0, number - window), number)
+    for number, kind in enumerate((*range(kinds), *random.sample(range(kinds - 1), spares))):
+        earlier = range(max(0, kind - window), kind)
         taken = random.sample(earlier, min(len(earlier), random.randint(1, inputs)))
         takes = tuple(f"T{each}" for each in taken) or ("Input",)
-        operators.append(typed_action(f"act_{number}", takes, f"T{number}", round(random.uniform(0, 1), 2)))
-    goal = typed_goal(f"act_{actions - 1}", f"T{actions - 1}")
+        operators.append(typed_action(f"act_{number}", takes, f"T{kind}", round(random.uniform(0, 1), 2)))
+    goal = typed_goal(f"act_{kinds - 1}", f"T{kinds - 1}")
     return Problem(PlanningSystem(operators), started_with("Input"), (goal,))
 
 
@@ -130,22 +134,65 @@ def layers(depth: int = 10, width: int = 50, ways: int = 2, inputs: int = 2, see
 
 def after_a_step(problem: Problem) -> Problem:
     """The problem when the first step of its plan has gone as foreseen."""
+    return carried_out(problem, 1)
+
+
+def halfway(problem: Problem) -> Problem:
+    """The problem when half of the steps of its plan have gone as foreseen."""
+    return carried_out(problem, len(planned(problem).steps) // 2)
+
+
+def carried_out(problem: Problem, count: int) -> Problem:
+    true = set(problem.start.true)
+    for step in planned(problem).steps[:count]:
+        for fact, value in step.effects.items():
+            (true.add if value else true.discard)(fact)
+    return replace(problem, start=replace(problem.start, true=frozenset(true)))
+
+
+def planned(problem: Problem) -> Plan:
     found = plan(problem)
     assert isinstance(found, Plan)
-    true = set(problem.start.true)
-    for fact, value in found.steps[0].effects.items():
-        (true.add if value else true.discard)(fact)
-    return replace(problem, start=replace(problem.start, true=frozenset(true)))
+    return found
 
 
 def after_a_surprise(problem: Problem) -> Problem:
     """The problem when its first step has also brought about what the step in the middle of its plan is there for."""
-    found = plan(problem)
-    assert isinstance(found, Plan)
+    steps = planned(problem).steps
+    brought = {fact for fact in steps[len(steps) // 2].effects if not isinstance(fact, HasRun)}
     stepped = after_a_step(problem)
-    brought = found.steps[len(found.steps) // 2].effects
-    known = {fact for fact, value in brought.items() if value and not isinstance(fact, HasRun)}
-    return replace(stepped, start=replace(stepped.start, true=stepped.start.true | known))
+    return replace(stepped, start=replace(stepped.start, true=stepped.start.true | brought))
+
+
+def after_a_loss(problem: Problem) -> Problem:
+    """The problem when a step that can be done in another way has run and given nothing."""
+    step = replaceable(problem)
+    return replace(problem, start=replace(problem.start, true=problem.start.true | {HasRun(step.action)}))
+
+
+def after_a_failure(problem: Problem) -> Problem:
+    """The problem when a step that can be done in another way is left out."""
+    return replace(problem, excluded=problem.excluded | {replaceable(problem).action})
+
+
+def after_a_rise(problem: Problem) -> Problem:
+    """The problem when every third step of its plan costs twice as much, and one more besides."""
+    return replace(problem, costs={step.action: 2 * step.cost + 1 for step in planned(problem).steps[::3]})
+
+
+def replaceable(problem: Problem) -> Operator:
+    """The first step of the plan that the goal can be reached without, or else the first."""
+    steps = planned(problem).steps
+    without = (replace(problem, excluded=problem.excluded | {step.action}) for step in steps)
+    return next((step for step, other in zip(steps, without, strict=True) if isinstance(plan(other), Plan)), steps[0])
+
+
+SURPRISES: dict[str, Callable[[Problem], Problem]] = {
+    "a step gave more": after_a_surprise,
+    "a step gave nothing": after_a_loss,
+    "an action is left out": after_a_failure,
+    "costs have risen": after_a_rise,
+}
 
 
 FAMILIES: dict[str, Callable[[], Problem]] = {
@@ -159,6 +206,7 @@ FAMILIES: dict[str, Callable[[], Problem]] = {
     "random DAG, 100 actions": lambda: random_dag(100),
     "1,000 actions x 2,000 conditions": lambda: random_dag(window=1000),
     "the same, latest 300 types": random_dag,
+    "the same, 100 of them spares": lambda: random_dag(spares=100),
     "the same, latest 60 types, 1 input": lambda: random_dag(window=60, inputs=1),
     "layers 10 x 50, 2 ways each": layers,
     "layers 5 x 100, 2 ways each": lambda: layers(5, 100),

@@ -1,17 +1,20 @@
 """The planner rows: over problem families of `planner`, how long planning takes and how far it has to look."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from statistics import median
 
 from benchmarks.planner import (
+    SURPRISES,
+    after_a_rise,
     after_a_step,
     after_a_surprise,
     anew,
     chain_with_irrelevant,
     crime,
+    halfway,
     platform_of_agents,
     random_dag,
 )
@@ -42,15 +45,26 @@ def planning(*, quick: bool = False) -> Table:
     times = 1 if quick else 7
     rows = [_first(family, times) for family in _FAMILIES]
     large = random_dag()
-    stepped, surprised, lost = after_a_step(large), after_a_surprise(large), replace(large, start=WorldState())
+    stepped, lost = after_a_step(large), replace(large, start=WorldState())
     rows.append(_timed("…, again after a step that went as foreseen", lambda: plan(stepped), times, "≤ 3 ms"))
-    rows.append(_timed("…, again after a surprise", _always_new(surprised), times, ""))
+    rows.append(_timed("…, again after a step that gave more", _always_new(after_a_surprise(large)), times, "≤ 3 ms"))
+    rows.append(_timed("…, again with new costs", _always_new(after_a_rise(large)), times, "≤ 3 ms"))
     rows.append(_timed("…, why there is no plan without input", lambda: explain(lost), times, "≤ 20 ms"))
+    rows += _with_choices(times)
     note = (
         f"Medians of {times} runs. *reading*: making a planning system of the operators, once per deployment."
         " A first plan has nothing to build on; later ones begin with what is known from it."
     )
     return Table("planner", "Planner", ("problem", "reading", "planning", "steps", "expansions", "aim"), rows, [note])
+
+
+def _with_choices(times: int) -> Iterator[list[str]]:
+    """Where an action can be done without."""
+    family = _Family("1,000 actions, 300 of them second ways", lambda: random_dag(spares=300), "≤ 50 ms")
+    yield _first(family, times)
+    half = halfway(family.make())
+    for what, surprise in SURPRISES.items():
+        yield _timed(f"…, halfway: {what}", _always_new(surprise(half)), times, "≤ 3 ms")
 
 
 def _first(family: _Family, times: int) -> list[str]:

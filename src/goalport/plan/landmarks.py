@@ -62,10 +62,13 @@ class Landmarks:
         cuts = tuple(Cut(frozenset((step,)), self._weights[step]) for step in steps)
         return Bound(cuts, left, sum(cut.weight for cut in cuts))
 
-    def completed(self, state: int, known: Bound) -> Bound | None:
-        """A bound with every cut that the known ones leave room for; None where the goal cannot be reached."""
+    def completed(self, state: int, known: Bound, goals: tuple[int, ...] = ()) -> Bound | None:
+        """A bound with every cut that the known ones leave room for; None where the goal cannot be reached.
+
+        Other goals than the task's may be given.
+        """
         left = list(known.left)
-        relaxation = Relaxation(self.graph, state, left)
+        relaxation = Relaxation(self.graph, state, left, goals or self.graph.goals)
         if not relaxation.reaches_goal:
             return None
         found = list(known.cuts)

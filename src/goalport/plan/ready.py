@@ -5,15 +5,15 @@ than any plan must, it is a cheapest one, and it tells which first steps are rig
 the task. Above: narrowing and the search.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from goalport.plan.landmarks import Bound
 from goalport.plan.relaxation import Graph, numbers
-from goalport.plan.task import Task
+from goalport.plan.task import Task, fruitful
 
-__all__ = ["Ready", "ready_plan", "settled_steps"]
+__all__ = ["Ready", "guided_plan", "ready_plan", "settled_steps"]
 
 
 class Ready(NamedTuple):
@@ -26,37 +26,41 @@ class Ready(NamedTuple):
 
 def ready_plan(task: Task, graph: Graph, state: int, bound: Bound) -> Ready | None:
     """The cheapest plan at hand from a state; the bound is the state's."""
-    best: Ready | None = None
-    for costs in _views(task, bound):
-        path = _greedy(task, graph, state, costs)
-        if _reaches_goal(task, state, path):
-            ready = _lean(task, state, path, bound.total)
-            best = ready if best is None else min(best, ready)
-            if best.weight == bound.total:
-                break
-    return best
+    cheap = _ready(task, graph, state, task.weights, bound.total)
+    if cheap is not None and cheap.weight == bound.total:
+        return cheap
+    return min(filter(None, (cheap, guided_plan(task, graph, state, bound))), default=None)
 
 
-def settled_steps(task: Task, state: int, ready: Ready) -> list[int]:
-    """How the answer begins, where the ready plan is known to be a cheapest one.
+def guided_plan(task: Task, graph: Graph, state: int, bound: Bound) -> Ready | None:
+    """The plan that is cheapest by what the cuts left of the costs: it points out the steps that are worth taking."""
+    # A trace of the costs breaks ties.
+    costs = [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
+    return _ready(task, graph, state, costs, bound.total)
+
+
+def settled_steps(task: Task, state: int, bound: Bound, ready: Ready) -> list[int]:
+    """How the answer begins, where the ready plan weighs no more than the bound.
 
     Of all plans as cheap the answer begins with the first step in the order of ties. If that is a step of the ready
-    plan that disturbs none of the others, it may as well be taken now. Any other step has to be looked into.
+    plan that disturbs none of the others, it may as well be taken now. Any other step has to be looked into, unless
+    the cuts left something of its cost: then every plan that takes it is dearer.
     """
+    steps = [(index, step) for index, step in enumerate(task.steps) if not bound.left[index]]
     others, settled = _others(task, ready.path), list[int]()
     while state & task.goal != task.goal:
-        first = next(task.steps_from(state))
-        step, (needed, taken) = task.steps[first], others.pop(first, (-1, -1))
+        index, step = next(fruitful(steps, state))
+        needed, taken = others.pop(index, (-1, -1))
         if state & ~step.kept & needed or step.given & taken:
             break
-        settled.append(first)
+        settled.append(index)
         state = step.after(state)
     return settled
 
 
 def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
     """For each step of a plan what all the others need, and what they take away."""
-    others = dict.fromkeys(path, (0, 0))
+    others: dict[int, tuple[int, int]] = dict.fromkeys(path, (0, 0))
     for way in (path, path[::-1]):
         needed = taken = 0
         for index in way:
@@ -66,15 +70,14 @@ def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
     return others
 
 
-def _views(task: Task, bound: Bound) -> Iterator[Sequence[int]]:
-    """The costs to go by."""
-    yield task.weights
-    # What the cuts left of the costs points out the steps that are worth taking; a trace of the costs breaks ties.
-    yield [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
+def _ready(task: Task, graph: Graph, state: int, costs: Sequence[int], least: int) -> Ready | None:
+    """The plan that is cheapest by these costs, if it is one.
 
-
-def _lean(task: Task, state: int, path: list[int], least: int) -> Ready:
-    """The plan, if it weighs more than it must then without the steps that it can do without, the dearest first."""
+    If it weighs more than the least then without the steps that it can do without, the dearest first.
+    """
+    path = _greedy(task, graph, state, costs)
+    if not _reaches_goal(task, state, path):
+        return None
     weight = sum(task.weights[index] for index in path)
     for index in sorted(path, key=task.weights.__getitem__, reverse=True) if weight > least else ():
         shorter = [each for each in path if each != index]

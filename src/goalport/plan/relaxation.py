@@ -44,8 +44,9 @@ class Graph:
 class Relaxation:
     """The least costs of all literals in a state, kept up to date while cuts pay with the costs of steps."""
 
-    def __init__(self, graph: Graph, state: int, costs: list[int]) -> None:
+    def __init__(self, graph: Graph, state: int, costs: list[int], goals: tuple[int, ...]) -> None:
         self._graph = graph
+        self._goals = goals
         self._costs = costs
         self._values: list[float] = [inf] * (graph.nothing + 1)
         self._supporters = [-1] * len(graph.needs)
@@ -54,11 +55,11 @@ class Relaxation:
 
     @property
     def reaches_goal(self) -> bool:
-        return all(self._values[literal] < inf for literal in self._graph.goals)
+        return all(self._values[literal] < inf for literal in self._goals)
 
     def hardest_goal(self) -> int | None:
         """The dearest literal of the goal; None where all of it costs nothing."""
-        hardest = max(self._graph.goals, key=self._values.__getitem__)
+        hardest = max(self._goals, key=self._values.__getitem__)
         return hardest if self._values[hardest] else None
 
     def cut_before(self, literal: int) -> tuple[list[int], int]:

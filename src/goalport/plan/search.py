@@ -20,7 +20,7 @@ from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
 from goalport.plan.ready import ready_plan, settled_steps
 from goalport.plan.reasons import Reliance
-from goalport.plan.task import Task, task_for, wanted_literals
+from goalport.plan.task import Task, fruitful, task_for, wanted_literals
 
 __all__ = ["NoPlan", "Plan", "Undecided", "plan"]
 
@@ -129,7 +129,7 @@ def _searched(problem: Problem, goal: Goal, until: float | None) -> Found:
     if rest is not None:
         return Found(rest)
     task = task_for(problem, wanted, holding)
-    narrow = narrowed(task, lambda without: task_for(problem, wanted, holding, without))
+    narrow = narrowed(task, lambda without: task_for(problem, wanted, holding, without), until)
     search = Search(narrow, until)
     path = search.run()
     if path is None:
@@ -221,7 +221,7 @@ class Search:
         if ready is None or ready.weight > node.bound.total:
             return False
         self._limit = node.estimate
-        settled = settled_steps(self._task, node.state, ready)
+        settled = settled_steps(self._task, node.state, node.bound, ready)
         if not settled:
             return False
         self.expansions += len(settled)
@@ -234,11 +234,11 @@ class Search:
 
     def _expand(self, node: Node) -> None:
         task = self._task
-        for index in task.steps_from(node.state):
+        for index, step in fruitful(enumerate(task.steps), node.state):
             # The cuts that hold the step have paid for it, and are no cuts of what comes after it.
             estimate = node.estimate + node.bound.left[index]
             cost, path = node.cost + task.weights[index], (*node.path, index)
-            after = task.steps[index].after(node.state)
+            after = step.after(node.state)
             known = self._best.get(after)
             if estimate <= self._limit and (known is None or (cost, path) < known):
                 self._best[after] = cost, path

@@ -12,7 +12,7 @@ from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
 from goalport.plan.system import Move
 
-__all__ = ["Step", "Task", "task_for", "wanted_literals"]
+__all__ = ["Step", "Task", "fruitful", "task_for", "wanted_literals"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,14 @@ class Task:
     """In the order in which ties are decided."""
     weights: tuple[int, ...]
 
-    def steps_from(self, state: int) -> Iterator[int]:
-        """The steps, by index, that can be taken in a state and bring anything new."""
-        absent = ~state
-        for index, step in enumerate(self.steps):
-            if not step.required & absent and step.given & absent:
-                yield index
+
+def fruitful(steps: Iterable[tuple[int, Step]], state: int) -> Iterator[tuple[int, Step]]:
+    """The numbered steps that can be taken in a state and bring anything new."""
+    absent = ~state
+    for numbered in steps:
+        step = numbered[1]
+        if not step.required & absent and step.given & absent:
+            yield numbered
 
 
 def task_for(

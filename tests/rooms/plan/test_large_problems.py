@@ -3,7 +3,17 @@ from random import Random
 
 import pytest
 
-from benchmarks.planner import after_a_step, anew, chain_with_irrelevant, crime, layers, platform_of_agents, random_dag
+from benchmarks.planner import (
+    SURPRISES,
+    after_a_step,
+    anew,
+    chain_with_irrelevant,
+    crime,
+    halfway,
+    layers,
+    platform_of_agents,
+    random_dag,
+)
 from goalport.plan import Goal, Holds, NoPlan, Operator, Plan, PlanningSystem, Problem, WorldState, explain, plan
 from tests.rooms.plan.toys import cheapest
 
@@ -28,11 +38,32 @@ def crowded(seed: int) -> Problem:
     return Problem(PlanningSystem(operators), start, (goal,), costs={"o3": random.uniform(0, 3)})
 
 
-@pytest.mark.parametrize("seed", range(40))
+CHOOSY = (129, 184, 335, 446, 528)
+"""Seeds of crowded problems whose cuts add up to less than their cheapest plans."""
+
+
+@pytest.mark.parametrize("seed", [*range(40), *CHOOSY])
 def test_leaving_out_what_cannot_pay_leaves_the_answer_as_it_is(seed: int) -> None:
     asked = crowded(seed)
     found, expected = plan(asked), cheapest(asked, asked.goals[0])
     assert (list(found.steps) if isinstance(found, Plan) else None) == expected
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_many_ways_to_many_things_are_told_apart_without_trying_every_order(seed: int) -> None:
+    found = plan(random_dag(spares=100, seed=seed))
+    assert isinstance(found, Plan)
+    assert found.proven
+    assert found.expansions == len(found.steps)
+
+
+@pytest.mark.parametrize("surprise", SURPRISES)
+@pytest.mark.parametrize("seed", [3, 11, 12])
+def test_planning_again_after_a_surprise_is_planning_anew(surprise: str, seed: int) -> None:
+    asked = random_dag(300, 100, spares=60, seed=seed)
+    for late in (False, True):
+        surprised = SURPRISES[surprise](halfway(asked) if late else asked)
+        assert plan(surprised) == plan(anew(surprised))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,0 +1,83 @@
+"""Choices: which steps cheapest plans are made of, found by deciding which step of a cut to take.
+
+The order of the steps is left aside, so that what a search over states would look at once for every order of the same
+steps is looked at once. Where the least that this comes to is what a ready plan weighs, that plan is a cheapest one,
+and only steps that fit into it without a loss can be in another. Below: landmarks and ready plans. Above: narrowing.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from time import monotonic
+from typing import NamedTuple
+
+from goalport.plan.landmarks import Bound, Landmarks
+from goalport.plan.ready import Ready, guided_plan
+from goalport.plan.task import Task
+
+__all__ = ["Choices"]
+
+ENOUGH = 500
+"""How many branches are looked into before the choices are left to the search."""
+
+
+class Branch(NamedTuple):
+    """Some choices made; branches compare by what a plan that agrees with them weighs at least, then the latest."""
+
+    total: int
+    order: int
+    bound: Bound
+    goals: tuple[int, ...]
+    """What such a plan has to bring about: the goal, and what the chosen steps need."""
+
+
+class Choices:
+    """The branches of one task, from its start."""
+
+    def __init__(self, task: Task, landmarks: Landmarks, bound: Bound) -> None:
+        self._task = task
+        self._landmarks = landmarks
+        self._most = sum(task.weights)
+        """What no plan without a step too many weighs more than."""
+        self._open = [Branch(bound.total, 0, bound, landmarks.graph.goals)]
+        self._looked = 0
+
+    def decided(self, ready: Ready, until: float | None) -> tuple[Ready, frozenset[int] | None]:
+        """The cheapest plan that came to hand, with the steps, by index, that are in any plan as cheap.
+
+        Nothing is said of the steps where another plan may be cheaper.
+        """
+        while self._open and self._open[0].total < ready.weight:
+            branch = heappop(self._open)
+            cut = self._choice(branch.bound)
+            if not cut or self._looked > ENOUGH or (until is not None and monotonic() > until):
+                # Without a choice left, the steps are too few: they clash, and order has to be looked at too.
+                return ready, None
+            for bound, goals in self._branches(branch, cut):
+                ready = min(ready, guided_plan(self._task, self._landmarks.graph, self._task.start, bound) or ready)
+                if bound.total <= ready.weight:
+                    heappush(self._open, Branch(bound.total, -self._looked, bound, goals))
+        fitting = [branch.bound.left for branch in self._open if branch.total == ready.weight]
+        return ready, frozenset(index for left in fitting for index, cost in enumerate(left) if not cost)
+
+    def _choice(self, bound: Bound) -> list[int]:
+        """The smallest cut that leaves a choice, without steps that are barred."""
+        cuts = ([index for index in cut.steps if bound.left[index] <= self._most] for cut in bound.cuts)
+        return min((cut for cut in cuts if len(cut) > 1), key=len, default=list[int]())
+
+    def _branches(self, branch: Branch, cut: list[int]) -> Iterator[tuple[Bound, tuple[int, ...]]]:
+        """For each step of a cut what is known where it is taken, and none of those before it."""
+        for number, index in enumerate(cut):
+            self._looked += 1
+            goals = tuple({*branch.goals, *self._landmarks.graph.needs[index]})
+            known = self._with(branch.bound, index, cut[:number])
+            bound = self._landmarks.completed(self._task.start, known, goals)
+            if bound is not None:
+                yield bound, goals
+
+    def _with(self, bound: Bound, taken: int, barred: Iterable[int]) -> Bound:
+        known = bound.after((taken,))
+        left = list(known.left)
+        left[taken] = 0
+        for index in barred:
+            left[index] += 2 * self._most
+        return Bound(known.cuts, left, known.total + self._task.weights[taken])
