@@ -31,7 +31,7 @@ _USAGE: Final = TokenUsage(input_tokens=100, output_tokens=10, cost=0.001)
 _WORD = re.compile(r"\S*\s*")
 
 
-def calls_tool(name: str, **arguments: object) -> ToolCall:
+def calls_tool(name: str, /, **arguments: object) -> ToolCall:
     """The wish of a model that a tool be called; its id is made of the tool's name."""
     return ToolCall(f"call_{name}", name, to_json(arguments).decode())
 
