@@ -157,6 +157,8 @@ class ReplanRequested(Signal):
         super().__init__(reason)
         self.objects = objects
         self.update: Mapping[str, object] = update or {}
+        if any(each is None for each in (*objects, *self.update.values())):
+            raise ValueError("Expected objects to put on the blackboard, but got None. Leave out what is not there.")
 
 
 class TerminateAction(Signal):

@@ -48,6 +48,13 @@ class Inputs:
     caller: Caller = ANONYMOUS
     parent: AgentProcess | None = None
 
+    def __post_init__(self) -> None:
+        if any(each is None for each in self.objects):
+            raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
+        for name, value in self.bindings.items():
+            if value is None:
+                raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
+
 
 class Limiters:
     """How many worker threads may be busy at once, for each event loop.
@@ -94,11 +101,12 @@ class Processes:
         """A process that runs from now on in a task of the running event loop."""
         limiter = self._limiters.here()
         surroundings = Surroundings(limiter, groups, self._service, self._start_child, self._engine, self._wake_parent)
+        goals = _chosen(scope, inputs.goals)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
         if inputs.parent is not None:
             process.parent = inputs.parent
             inputs.parent.children.append(process)
-        process.goals = _chosen(scope, inputs.goals)
+        process.goals = goals
         process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
         if process.audience.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))

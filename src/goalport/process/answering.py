@@ -1,5 +1,6 @@
 """Answers of people: read as the type that was asked for, settled once, and turned into what the action gives."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,17 +18,24 @@ __all__ = ["answer", "asking", "decline"]
 def asking(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
     """A question with the process that asked it, which may be one that an action of `process` started.
 
-    Without an id, the only one that is open is meant. Raises `UnknownName`.
+    Without an id, the only one that is open is meant. Raises `UnknownName`, and `BadInput` where none is, or several.
     """
-    everywhere = list(_questions(process))
+    everywhere = _questions(process)
     if question_id is None:
-        open_ones = [pair for pair in everywhere if pair[1].status == "open"]
-        if len(open_ones) == 1:
-            return open_ones[0]
+        return _only([pair for pair in everywhere if pair[1].status == "open"])
     found = next((pair for pair in everywhere if pair[1].id == question_id), None)
     if found is None:
-        raise UnknownName("question", question_id or "", [question.id for _, question in everywhere])
+        raise UnknownName("question", question_id, [question.id for _, question in everywhere])
     return found
+
+
+def _only(open_: Sequence[tuple[AgentProcess, Question]]) -> tuple[AgentProcess, Question]:
+    if not open_:
+        raise BadInput("No question is open, so nothing can be answered.")
+    if len(open_) > 1:
+        listed = ", ".join(f"{question.id} ({question.message})" for _, question in open_)
+        raise BadInput(f"{len(open_)} questions are open. Say which is answered: {listed}.")
+    return open_[0]
 
 
 def answer(process: AgentProcess, question: Question, response: object) -> None:

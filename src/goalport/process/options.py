@@ -3,6 +3,7 @@
 Records; the process obeys them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -114,6 +115,16 @@ class ProcessOptions:
     agent_name_in_id: bool = False
     version_in_id: bool = False
 
+    def __post_init__(self) -> None:
+        if self.planner is not None and not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"Expected planner to be a PlannerType, but got {self.planner!r}. Write PlannerType.UTILITY."
+            )
+        for what in ("deadline", "delay", "tool_delay"):
+            seconds = getattr(self, what)
+            if seconds is not None and not (isinstance(seconds, (int, float)) and 0 <= seconds < math.inf):
+                raise TypeError(f"Expected {what} to be a number of seconds from 0 up, but got {seconds!r}.")
+
     @property
     def unhurried(self) -> bool:
         """Whether there may be pauses between actions."""
@@ -168,6 +179,10 @@ class ProcessOptions:
         """A copy that prunes, or does not."""
         return replace(self, prune=prune)
 
+    def with_concurrent(self, concurrent: bool = True) -> "ProcessOptions":  # noqa: FBT001, FBT002 - as above
+        """A copy that runs independent steps at once, or does not."""
+        return replace(self, concurrent=concurrent)
+
     def with_id(self, *, agent_name: bool = False, version: bool = False) -> "ProcessOptions":
         """A copy whose process ids begin with the agent's name, or tell its version."""
         return replace(self, agent_name_in_id=agent_name, version_in_id=version)
@@ -183,3 +198,26 @@ class ProcessOptions:
     def _policy(self, process: Underway) -> str | None:
         policy = self.early_termination
         return None if policy is None else policy.reason_to_end(process, stuck=False)
+
+    def room(self, process: Underway, wanted: Sequence[str]) -> int:
+        """How many of the wanted actions may run at once; the first always may."""
+        return next((n for n in range(1, len(wanted)) if self.overrun(_Ahead(process, wanted[:n]))), len(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class _Coming:
+    """An action that is to run, as an entry of the history."""
+
+    action: str
+    seconds: float = 0.0
+    status: str = "planned"
+    error: str | None = None
+
+
+class _Ahead:
+    """A process as it will be when some more actions have run."""
+
+    def __init__(self, process: Underway, actions: Sequence[str]) -> None:
+        self.history = (*process.history, *map(_Coming, actions))
+        self.usage = process.usage
+        self.blackboard = process.blackboard

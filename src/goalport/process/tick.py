@@ -4,8 +4,11 @@ Observing and planning are pure; the only things awaited are the user's function
 """
 
 import math
+import sys
 from collections.abc import Mapping
+from decimal import Decimal
 from logging import getLogger
+from typing import TypeGuard
 
 from goalport.domain import Action, Condition, Cost, PlannerType
 from goalport.events import GoalAchieved, PlanFormulated
@@ -34,6 +37,7 @@ __all__ = ["drive"]
 _log = getLogger(__name__)
 
 _NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
+_LARGEST = sys.float_info.max
 PLANNING_SECONDS = 1.0
 """How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
 
@@ -81,6 +85,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
     if overrun := process.options.overrun(process):
         return Terminated(overrun)
+    steps = steps[: process.options.room(process, [step.action for step in steps])]
     if await paused(process, steps[0].action):
         return None
     if process.audience.attentive:
@@ -127,11 +132,18 @@ async def _ask(process: AgentProcess, condition: Condition) -> bool | None:
         return False
     context = ActionContext(process, action=condition.name)
     try:
-        return bool(await context.call(condition.function, **fill(condition.parameters, condition.owner, context)))
+        answer = await context.call(condition.function, **fill(condition.parameters, condition.owner, context))
+        return _yes_or_no(condition, answer)
     except Exception as error:
         counts_as = "unknown" if condition.when_failing is None else str(condition.when_failing).lower()
         _log.warning("Condition %s failed and counts as %s: %s", condition.name, counts_as, in_words(error))
         return condition.when_failing
+
+
+def _yes_or_no(condition: Condition, answer: object) -> bool:
+    if answer not in (True, False):
+        raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")
+    return bool(answer)
 
 
 async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
@@ -140,13 +152,15 @@ async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, f
     values: dict[str, float] = {}
     for action in process.scope.figured:
         if action.cost is not None:
-            costs[action.name] = max(await _figure(process, action, action.cost, action.settings.cost), 0.0)
+            costs[action.name] = await _figure(process, action, action.cost, action.settings.cost, least=0.0)
         if action.value is not None:
             values[action.name] = await _figure(process, action, action.value, action.settings.value)
     return costs, values
 
 
-async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: float) -> float:
+async def _figure(
+    process: AgentProcess, action: Action, cost: Cost, otherwise: float, least: float = -math.inf
+) -> float:
     if missing(cost.parameters, process.blackboard):
         return otherwise
     context = ActionContext(process, action=cost.name)
@@ -155,10 +169,19 @@ async def _figure(process: AgentProcess, action: Action, cost: Cost, otherwise: 
     except Exception as error:
         _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
         return otherwise
-    if isinstance(figure, (int, float)) and math.isfinite(figure):
+    if _is_finite(figure) and figure >= least:
         return float(figure)
-    _log.warning("Cost %s of %s gave %r, not a finite number.", cost.name, action.name, figure)
+    wanted = "a finite number from 0 up" if least == 0 else "a finite number"
+    _log.warning(
+        "Cost %s of %s gave %.100r, not %s: it counts as %g.", cost.name, action.name, figure, wanted, otherwise
+    )
     return otherwise
+
+
+def _is_finite(figure: object) -> TypeGuard[float]:
+    if isinstance(figure, Decimal):  # one that is no number cannot be compared
+        return figure.is_finite() and abs(figure) <= _LARGEST
+    return isinstance(figure, (int, float)) and abs(figure) <= _LARGEST
 
 
 def _reached(process: AgentProcess) -> Outcome:

@@ -1,0 +1,253 @@
+"""What conditions, costs, options and requests give that they should not: a defined outcome, and a word about it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from anyio import fail_after
+
+from goalport.domain import WaitFor, achieves_goal, action, agent, condition, cost
+from goalport.errors import BadInput, ReplanRequested, UnknownName
+from goalport.events import Event
+from goalport.platform import AgentPlatform
+from goalport.process import ActionContext, Budget, Completed, Failed, MaxActions, ProcessOptions, Stuck, Terminated
+
+
+@dataclass(frozen=True)
+class Seed:
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Leaf:
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Root:
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Tree:
+    size: int = 0
+
+
+async def outcome_of(declared: type, *inputs: object, **how: Any) -> object:
+    with fail_after(5):
+        async with AgentPlatform([declared]) as platform:
+            return (await platform.run(declared.__name__, *(inputs or (Seed(),)), **how)).outcome
+
+
+@pytest.mark.parametrize("answer", ["no", None, [], 2])
+async def test_a_condition_that_answers_something_else_counts_as_false(
+    answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    @agent(description="d")
+    class Doubtful:
+        @condition
+        def ready(self) -> bool:
+            return answer  # type: ignore[return-value]
+
+        @achieves_goal(description="g")
+        @action(pre=["ready"])
+        def grow(self, seed: Seed) -> Tree:
+            return Tree(seed.size)
+
+    assert isinstance(await outcome_of(Doubtful), Stuck)
+    assert f"gave {answer!r}, neither True nor False" in caplog.text
+
+
+@pytest.mark.parametrize("figure", ["dear", float("nan"), float("inf"), -1, 10**400, None, 1j, Decimal("nan")])
+async def test_a_cost_that_is_none_is_told_and_the_declared_one_counts(
+    figure: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    @agent(description="d")
+    class Dear:
+        @cost
+        def price(self) -> float:
+            return figure  # type: ignore[return-value]
+
+        @action(cost=0.4, cost_method="price")
+        def dear(self, seed: Seed) -> Leaf:
+            return Leaf(1)
+
+        @action(cost=0.5)
+        def cheap(self, seed: Seed) -> Leaf:
+            return Leaf(2)
+
+        @achieves_goal(description="g")
+        def grow(self, leaf: Leaf) -> Tree:
+            return Tree(leaf.size)
+
+    assert await outcome_of(Dear) == Completed(Tree(1))
+    assert "Cost price of Dear.dear gave" in caplog.text
+
+
+async def test_a_figure_of_another_number_type_is_a_figure() -> None:
+    @agent(description="d")
+    class Exact:
+        @cost
+        def price(self) -> float:
+            return Decimal("0.6")  # type: ignore[return-value]
+
+        @action(cost=0.4, cost_method="price")
+        def dear(self, seed: Seed) -> Leaf:
+            return Leaf(1)
+
+        @action(cost=0.5)
+        def cheap(self, seed: Seed) -> Leaf:
+            return Leaf(2)
+
+        @achieves_goal(description="g")
+        def grow(self, leaf: Leaf) -> Tree:
+            return Tree(leaf.size)
+
+    assert await outcome_of(Exact) == Completed(Tree(2))
+
+
+@pytest.mark.parametrize(
+    "request_of", [lambda: ReplanRequested("no", None), lambda: ReplanRequested("no", update={"x": None})]
+)
+async def test_a_request_for_another_plan_with_nothing_to_add_fails_its_action_only(
+    request_of: Callable[[], Exception],
+) -> None:
+    @agent(description="d")
+    class Wishful:
+        @action(cost=0.1)
+        def wish(self, seed: Seed) -> Leaf:
+            raise request_of()
+
+        @action(cost=0.9)
+        def work(self, seed: Seed) -> Leaf:
+            return Leaf(3)
+
+        @achieves_goal(description="g")
+        def grow(self, leaf: Leaf) -> Tree:
+            return Tree(leaf.size)
+
+    assert await outcome_of(Wishful) == Completed(Tree(3))
+
+
+async def test_working_through_items_none_at_a_time_is_refused() -> None:
+    @agent(description="d")
+    class Idle:
+        @achieves_goal(description="g")
+        async def grow(self, seed: Seed, context: ActionContext) -> list[int]:
+            return await context.parallel_map([1, 2], lambda each: each, max_concurrency=0)
+
+    outcome = await outcome_of(Idle)
+    assert isinstance(outcome, Failed)
+    assert "max_concurrency to be 1 or more, but got 0" in outcome.reason
+
+
+@agent(description="d")
+class Gardener:
+    @action
+    async def leaf(self, seed: Seed) -> Leaf:
+        return Leaf(seed.size)
+
+    @action
+    async def root(self, seed: Seed) -> Root:
+        return Root(seed.size)
+
+    @achieves_goal(description="g")
+    async def grow(self, leaf: Leaf, root: Root) -> Tree:
+        return Tree(leaf.size + root.size)
+
+
+@pytest.mark.parametrize(
+    "limits", [ProcessOptions(budget=Budget(actions=1)), ProcessOptions(early_termination=MaxActions(1))]
+)
+async def test_steps_that_run_at_once_keep_within_the_budget(limits: ProcessOptions) -> None:
+    options = limits.with_concurrent()
+    async with AgentPlatform([Gardener]) as platform:
+        process = await platform.run("Gardener", Seed(), options=options)
+        assert isinstance(process.outcome, Terminated)
+        assert len(process.history) == 1
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (lambda: ProcessOptions(planner="utility"), "planner to be a PlannerType"),  # type: ignore[arg-type]
+        (lambda: ProcessOptions(deadline=float("nan")), "deadline"),
+        (lambda: ProcessOptions(deadline=-1), "deadline"),
+        (lambda: ProcessOptions(delay=float("inf")), "delay"),
+        (lambda: ProcessOptions(tool_delay=-1), "tool_delay"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(declare: Callable[[], object], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        declare()
+
+
+async def test_nothing_begins_from_nothing() -> None:
+    told: list[Event] = []
+
+    class Ear:
+        def on_event(self, event: Event, /) -> None:
+            told.append(event)
+
+    async with AgentPlatform([Gardener], listeners=[Ear()]) as platform:
+        told.clear()
+        with pytest.raises(TypeError, match="an object to begin with, but got None"):
+            platform.start("Gardener", None)
+        with pytest.raises(TypeError, match="an object to bind as 'seed', but got None"):
+            platform.start("Gardener", bindings={"seed": None})
+        with pytest.raises(UnknownName, match="goal"):
+            platform.start("Gardener", Seed(), goals=["nowhere"])
+        assert told == []
+        assert len(platform.processes) == 0
+
+
+@agent(description="d")
+class Asker:
+    @action
+    def leaf(self, seed: Seed) -> WaitFor[Leaf]:
+        return WaitFor.form_submission("How many leaves?", Leaf)
+
+    @action
+    def root(self, seed: Seed) -> WaitFor[Root]:
+        return WaitFor.form_submission("How many roots?", Root)
+
+    @achieves_goal(description="g")
+    def grow(self, leaf: Leaf, root: Root) -> Tree:
+        return Tree(leaf.size + root.size)
+
+
+async def test_an_answer_to_no_question_in_particular_says_which_there_are() -> None:
+    async with AgentPlatform([Asker]) as platform:
+        process = await platform.run("Asker", Seed())
+        one, two = process.open_questions
+        with pytest.raises(BadInput, match=rf"Say which[^.]*{one.id}[^.]*{two.id}"):
+            platform.answer(process.id, response={"size": 1})
+        for each in (one, two):
+            platform.answer(process.id, each.id, {"size": 1})
+        with fail_after(5):
+            await process.wait()
+        with pytest.raises(BadInput, match="No question is open"):
+            platform.answer(process.id, response={"size": 1})
+
+
+async def test_of_many_who_answer_at_once_one_counts() -> None:
+    async with AgentPlatform([Asker]) as platform:
+        process = await platform.run("Asker", Seed())
+        one, two = process.open_questions
+
+        def answer(size: int) -> bool:
+            try:
+                platform.answer(process.id, one.id, {"size": size})
+            except Exception:
+                return False
+            return True
+
+        taken = await asyncio.gather(*(asyncio.to_thread(answer, size) for size in range(8)))
+        assert taken.count(True) == 1
+        platform.answer(process.id, two.id, {"size": 100})
+        with fail_after(5):
+            outcome = await process.wait()
+        assert outcome == Completed(Tree(100 + taken.index(True)))
