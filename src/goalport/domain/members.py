@@ -175,7 +175,12 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
                 found[name] = found.get(name, {}) | marks
             elif name in found and value is None:
                 del found[name]
-    return iter(found.items())
+    # What is abstract here is what its subclasses do.
+    return ((name, marks) for name, marks in found.items() if not _is_abstract(getattr(cls, name)))
+
+
+def _is_abstract(method: object) -> bool:
+    return getattr(method, "__isabstractmethod__", False)
 
 
 def _refuse_property(cls: type, member: object) -> None:

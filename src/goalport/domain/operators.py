@@ -60,10 +60,12 @@ def _kin(given: type, wanted: type) -> bool:
 
 
 def _is_kind_of(kind: type, wanted: type) -> bool:
-    """Whether a class is the other's subclass, or has what a protocol asks for."""
+    """Whether a class is the other's subclass, or has what a protocol asks for; a state says itself that it is one."""
     try:
         return issubclass(kind, wanted)
     except TypeError:  # a protocol with data, of which Python judges objects only
+        if is_state(wanted):
+            return wanted in kind.__mro__
         asked = (base for base in wanted.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol)
         return _members(asked) <= _members(kind.__mro__)
 
@@ -140,7 +142,7 @@ def _transforms(action: Action, output: object) -> bool:
 
 
 def _subtype(kind: object, of: object) -> bool:
-    return isinstance(kind, type) and isinstance(of, type) and get_origin(kind) is None and issubclass(kind, of)
+    return isinstance(kind, type) and isinstance(of, type) and get_origin(kind) is None and _is_kind_of(kind, of)
 
 
 def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> dict[Fact, bool]:

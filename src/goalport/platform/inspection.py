@@ -5,6 +5,7 @@ What one declaration alone gets wrong is refused when it is read. Below: deploym
 """
 
 from collections.abc import Iterator, Sequence
+from inspect import isabstract
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -146,13 +147,19 @@ def _unstorable(actions: Sequence[Action]) -> Iterator[DeclarationError]:
     kinds = [each.type for action in actions for each in action.inputs]
     kinds += [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
     for kind in dict.fromkeys(kinds):
-        if isinstance(kind, type) and is_state(kind) and (reason := _not_storable(kind)):
+        if isinstance(kind, type) and is_state(kind) and not _is_base(kind) and (reason := _not_storable(kind)):
             yield DeclarationError(
                 class_place(kind),
                 expected="a state whose fields can be stored, so that a process can be resumed in it",
                 came=reason,
                 fix="Keep data in a state; take services as parameters of its methods: `Annotated[Service, Provided]`.",
             )
+
+
+def _is_base(kind: type) -> bool:
+    """Whether it only stands for its subclasses, and has no fields itself: an interface of states."""
+    empty = isabstract(kind) or getattr(kind, "_is_protocol", False) or kind.__init__ is object.__init__
+    return empty and bool(kind.__subclasses__())
 
 
 def _not_storable(kind: type) -> str:
