@@ -85,8 +85,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._options = options or ProcessOptions()
         self.models = models_of(models)
         """Which models may be asked."""
-        llm = setup.get("llm") or LlmOperations()
-        asking = Intelligence(self.models, llm, setup.get("guards", ()), setup.get("templates"))
+        asking = _asking(self.models, setup)
         self.ai = asking.ai(lambda: self.groups)
         """The way to a model for code outside of actions; an action has its own."""
         self._services = (*services, self, self.ai, self.models)
@@ -226,6 +225,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _asking(models: Models, setup: PlatformSetup) -> Intelligence:
+    llm = setup.get("llm") or LlmOperations()
+    return Intelligence(models, llm, setup.get("guards", ()), setup.get("templates"))
 
 
 def _place_of(declared: object) -> str:

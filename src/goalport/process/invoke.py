@@ -11,7 +11,7 @@ import anyio
 
 from goalport.blackboard import matcher
 from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, related, type_name
-from goalport.errors import BadInput, NonRetryable, ProcessEnded, ReplanRequested, Signal
+from goalport.errors import BadInput, ModelError, NonRetryable, ProcessEnded, ReplanRequested, Signal
 from goalport.events import (
     ActionFinished,
     ActionRetried,
@@ -151,7 +151,8 @@ def in_words(error: BaseException) -> str:
         return "; ".join(map(in_words, cast("BaseExceptionGroup[BaseException]", error).exceptions))[: 2 * _HALF]
     text = " ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split())
     name = type(error).__name__
-    words = f"{name}: {text}" if text else name
+    # What models fail at is told in sentences made for people.
+    words = text if text and isinstance(error, ModelError) else f"{name}: {text}" if text else name
     return words if len(words) <= 2 * _HALF else f"{words[:_HALF]} … {words[-_HALF:]}"
 
 
