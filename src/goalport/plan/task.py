@@ -94,6 +94,8 @@ class Relevance:
         self._taken = bytearray(len(holding))
         self._moves: set[int] = set()
         self._produced: list[int] = []
+        self._order: list[int] = []
+        """What is needed, in the order in which it was found."""
 
     def trace(self, wanted: Sequence[int]) -> None:
         self._need(wanted)
@@ -114,6 +116,7 @@ class Relevance:
         for literal in literals:
             if not self._needed[literal]:
                 self._needed[literal] = 1
+                self._order.append(literal)
                 if self._taken[literal] or not self._holding[literal]:
                     self._produced.append(literal)
 
@@ -130,11 +133,11 @@ class Relevance:
         moves = [self._system.moves[index] for index in indexes]
         goal = tuple(numbers[literal] for literal in wanted if literal in numbers)
         return Task(
-            start=_bits(number for literal, number in numbers.items() if self._holding[literal]),
+            start=_bits([number for literal, number in numbers.items() if self._holding[literal]]),
             goal=_bits(goal),
             goal_literals=goal,
             literals=tuple(self._produced),
-            held=tuple(literal for literal, needed in enumerate(self._needed) if needed and literal not in numbers),
+            held=tuple(literal for literal in self._order if literal not in numbers),
             steps=tuple(_step(index, move, numbers) for index, move in zip(indexes, moves, strict=True)),
             weights=self._weights(moves),
         )
