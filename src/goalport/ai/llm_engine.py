@@ -15,10 +15,10 @@ from goalport.ai.engine import Operation, Outside, Request, StreamedObject
 from goalport.ai.guarding import Guarding
 from goalport.ai.guards import Guard
 from goalport.ai.interaction import Interaction
-from goalport.ai.loop import Ended, ToolLoop
-from goalport.ai.object_stream import ObjectStream, form_of
+from goalport.ai.loop import ToolLoop
 from goalport.ai.operations import LlmOperations
 from goalport.ai.shapes import OutputShape, output_shape, type_name
+from goalport.ai.streams import form_of, stream_objects, stream_text
 from goalport.ai.system_prompt import MAYBE, all_messages
 from goalport.ai.toolbox import toolbox
 from goalport.llm import LlmOptions, Models, OutputSpec, TextDelta, ThinkingDelta
@@ -60,26 +60,15 @@ class LlmEngine:
         return value
 
     async def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
-        """The same piece by piece. Guards see the text when it is whole; what a stream gave cannot be taken back.
-
-        Objects are not repaired: the first one that breaks its rules ends the stream with `InvalidModelOutput`.
-        """
+        """The same piece by piece; see `streams` for repairs and guards."""
         shape = _shape(request)
         loop = self._loop(request, None, (form_of(shape),) if shape else ())
         guarding = self._guarding(request)
         await guarding.check_input(request.messages)
-        objects = ObjectStream(shape) if shape else None
-        async with aclosing(loop.stream()) as pieces:
+        given = stream_objects(loop, shape, self.settings, guarding) if shape else stream_text(loop, guarding)
+        async with aclosing(given) as pieces:
             async for piece in pieces:
-                if isinstance(piece, Ended):
-                    for value in _last(piece, objects):
-                        yield value
-                    await guarding.check_output(piece.text)
-                elif isinstance(piece, TextDelta) and objects:
-                    for value in objects.feed(piece.text):
-                        yield StreamedObject(value)
-                else:
-                    yield piece
+                yield piece
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
         """A vector for each text, by the interaction's embedding service. Raises `ModelError`, by its kind."""
@@ -108,15 +97,17 @@ class LlmEngine:
         """What the system prompt says of the form of the answer, beside the schema."""
         if shape is None:
             return []
-        template = self.settings.maybe_prompt_template
-        maybe = self.render(template, {"type": shape.name}) if template else MAYBE
         wanted = request.interaction.generate_examples
         shown = self.settings.generate_examples_by_default if wanted is None else wanted
         example = shape.example() if shown else ""
         return [
-            *([maybe] if shape.may_decline else []),
+            *([self._maybe(shape)] if shape.may_decline else []),
             *([f"The form of the answer, with made-up values:\n{example}"] if example else []),
         ]
+
+    def _maybe(self, shape: OutputShape) -> str:
+        template = self.settings.maybe_prompt_template
+        return self.render(template, {"type": shape.name}) if template else MAYBE
 
     def _options(self, options: LlmOptions) -> LlmOptions:
         seconds = self.settings.default_timeout
@@ -135,11 +126,3 @@ def _shape(request: Request) -> OutputShape | None:
     if request.output is None:
         return None
     return output_shape(request.output, may_decline=request.may_decline, properties=request.properties)
-
-
-def _last(ended: Ended, objects: ObjectStream | None) -> list[TextDelta | StreamedObject[object]]:
-    """What the end of a stream gives: the text of the tool that ended it, or the object that was not yet whole."""
-    if objects is None:
-        return [TextDelta(ended.text)] if ended.direct else []
-    given = objects.feed(ended.text) if ended.direct else ()
-    return [StreamedObject(value) for value in (*given, *objects.end())]

@@ -60,17 +60,17 @@ class ToolLoop:
 
     async def stream(self) -> AsyncGenerator[TextDelta | ThinkingDelta | Ended]:
         """The same with what the model writes as it writes it; the last item is the end."""
-        while True:
-            ended: Ended | None = None
+        ended: Ended | None = None
+        while ended is None:
+            replies: list[ModelReply] = []
             async with aclosing(self.asking.stream(self.messages)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, ModelReply):
-                        ended = await self._after(piece)
+                        replies.append(piece)
                     else:
                         yield piece
-            if ended is not None:
-                yield ended
-                return
+            ended = await self._after(replies[-1])  # the stream has ended: calling tools is no part of the request
+        yield ended
 
     async def _after(self, reply: ModelReply) -> Ended | None:
         """What a reply leads to: the end, or another turn (None)."""
