@@ -9,6 +9,7 @@ answer. Above: reading actions, which refuses what cannot be compiled. (User gui
 import re
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
 
@@ -27,6 +28,8 @@ __all__ = ["Expression", "canonical", "expressions_of"]
 
 _PREFIX = "expr:"
 _FOREIGN_PREFIX = "spel:"
+_NUMBERS = (int, float, Decimal)
+_MOST_BITS = 10_000
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -160,8 +163,21 @@ def _instance_of(value: object, name: str) -> bool:
     return any(each.__name__ == name for each in type(value).__mro__)
 
 
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """A sandbox in which no expression can take all time or memory by one operator."""
+
+    intercepted_binops = frozenset({"**", "*", "%"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
+            raise TypeError(f"Expected numbers on both sides of {operator}, but got {left!r:.40} and {right!r:.40}.")
+        if operator == "**" and isinstance(left, int) and left.bit_length() * right > _MOST_BITS:
+            raise ValueError(f"Expected a number of {_MOST_BITS} bits at most, but got {left!r:.40} ** {right!r:.40}.")
+        return super().call_binop(context, operator, left, right)
+
+
 def _make_sandbox() -> ImmutableSandboxedEnvironment:
-    sandbox = ImmutableSandboxedEnvironment(undefined=_Unset)
+    sandbox = _Sandbox(undefined=_Unset)
     sandbox.globals.clear()
     filters, tests = cast("dict[str, object]", sandbox.filters), cast("dict[str, object]", sandbox.tests)
     filters.update({"size": _size, "length": _size, "count": _size, "any": _any, "all": _all})

@@ -37,7 +37,7 @@ class WaitFor(Generic[T]):
         raise TypeError(f"{type(self).__name__} does not say what it waits for. Override response_type and accept.")
 
     def accept(self, response: Any) -> T | None:
-        """What an answer comes to; None: the person said no."""
+        """What an answer comes to; None: the person said no. Raises `ValueError` for one that needs correcting."""
         raise TypeError(f"{type(self).__name__} does not say what an answer comes to. Override accept.")
 
     @staticmethod

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
 
 from goalport.blackboard import matcher
+from goalport.domain import type_name
 from goalport.errors import BadInput, NonRetryable, UnknownName
 from goalport.events import QuestionSettled
 from goalport.process.agent_process import AgentProcess
@@ -43,7 +45,7 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
 
     Raises `BadInput` for an answer of another type, which leaves the question open, and `AlreadyAnswered`.
     """
-    accepted = question.wait.accept(_read(question, response))
+    accepted = _accepted(question, _read(question, response))
     if accepted is None:
         decline(process, question, "The answer was no.")
         return
@@ -74,6 +76,16 @@ def _read(question: Question, response: object) -> Any:
     except ValidationError as error:
         lines = [f"- {'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors()]
         raise BadInput("\n".join(["The answer needs correcting:", *lines])) from None
+    except PydanticUserError:
+        wanted = type_name(question.response_type)
+        raise BadInput(f"A {wanted} cannot be read from JSON: a program must give the object.") from None
+
+
+def _accepted(question: Question, response: Any) -> object:
+    try:
+        return question.wait.accept(response)
+    except ValueError as error:
+        raise BadInput(f"The answer needs correcting:\n- answer: {error}") from error
 
 
 def _questions(process: AgentProcess) -> list[tuple[AgentProcess, Question]]:

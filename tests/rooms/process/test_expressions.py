@@ -114,6 +114,11 @@ async def test_a_name_that_nothing_bears_makes_the_answer_no(expression: str) ->
         "purchase_order.items | any('colour')",
         "purchase_order['_secret'] == 'hidden'",
         "purchase_order.tags.append('y') is none",
+        "9 ** 100 ** 100 ** 100 ** 100 > 1",
+        "9 ** (9 ** 9) > 1",
+        "'x' * 10000000000 == 'y'",
+        "10000000000 * [1] == []",
+        "'%09999999999d' % 1 == ''",
     ],
 )
 async def test_an_expression_that_fails_is_no_answer_at_all(expression: str) -> None:
