@@ -6,8 +6,9 @@ elsewhere. (User guide, sections 3.2 and 3.6; the rules for sub- and supertypes 
 
 import types
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, product
+from itertools import product
 from typing import Annotated, Protocol, Union, get_args, get_origin
 
 from goalport.blackboard import DEFAULT_BINDING
@@ -29,7 +30,20 @@ def plan_goal(goal: Goal) -> PlanGoal:
 def operators_of(agent: Agent) -> tuple[Operator, ...]:
     """The planner's operators for all actions of an agent: one for each exit of each action."""
     facts = tuple(_mentioned(agent))
-    return tuple(chain.from_iterable(_operators(action, facts) for action in agent.actions))
+    return tuple(
+        replace(each, requires={**each.requires, **dict.fromkeys(_taken_over(action, agent), False)})
+        for action in agent.actions
+        for each in _operators(action, facts)
+    )
+
+
+def _taken_over(action: Action, agent: Agent) -> Iterator[Available]:
+    """The states below the one whose action this is, where they have it themselves: there it is theirs to do."""
+    base, method = action.origin.owner, action.name.rpartition(".")[2]
+    namesakes = [each for each in agent.actions if each.name.rpartition(".")[2] == method] if is_state(base) else []
+    for kind in (each.origin.owner for each in namesakes):
+        if base is not None and kind is not None and kind is not base and issubclass(kind, base):
+            yield Available(kind, DEFAULT_BINDING)
 
 
 @lru_cache(maxsize=65536)

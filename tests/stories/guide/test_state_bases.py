@@ -6,7 +6,18 @@ from typing import Protocol, runtime_checkable
 
 import pytest
 
-from goalport import AgentPlatform, UserInput, achieves_goal, action, agent, state
+from goalport import (
+    AgentPlatform,
+    Blackboard,
+    PlannerType,
+    ProcessOptions,
+    State,
+    UserInput,
+    achieves_goal,
+    action,
+    agent,
+    state,
+)
 from goalport.platform import mistakes_in
 from goalport.process import Completed
 
@@ -117,3 +128,47 @@ def test_an_abstract_method_is_no_action_until_a_subclass_fills_it_in() -> None:
         "LastPhase.step",
         "LastPhase.end",
     }
+
+
+class Concrete(State):
+    """A state that is entered itself, and has a subclass."""
+
+    @action
+    def log(self, board: Blackboard) -> None:
+        board.add(f"logged by {type(self).__name__}")
+
+    @action
+    def speak(self, board: Blackboard) -> None:
+        board.add("spoken by the base")
+
+    @achieves_goal(description="Be there")
+    @action(value=-1)
+    def end(self) -> Output:
+        return Output("concrete class")
+
+
+class Below(Concrete):
+    def speak(self, board: Blackboard) -> None:
+        board.add("spoken below")
+
+
+@agent(description="Enters one or the other", planner=PlannerType.UTILITY)
+class ByConcrete:
+    @action
+    def begin(self, user_input: UserInput) -> Concrete:
+        return Below() if user_input.content == "below" else Concrete()
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [("below", {"logged by Below", "spoken below"}), ("base", {"logged by Concrete", "spoken by the base"})],
+)
+async def test_what_a_state_inherits_is_done_once_and_as_the_subclass_does_it(where: str, said: set[str]) -> None:
+    for planner in PlannerType:
+        process = await AgentPlatform([ByConcrete]).run(
+            "ByConcrete", UserInput(where), options=ProcessOptions(planner=planner)
+        )
+        assert process.outcome == Completed(Output("concrete class"))
+        if planner is PlannerType.UTILITY:
+            assert len(process.blackboard.all(str)) == 2
+            assert set(process.blackboard.all(str)) == said
