@@ -1,0 +1,102 @@
+"""What holds of every type and text: values survive the way to the wire and back, and nothing breaks the reader."""
+
+import json
+from dataclasses import make_dataclass
+from datetime import date
+from enum import Enum
+from typing import Any, Literal, cast
+
+from hypothesis import given, settings, strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter
+
+from goalport.ai.json_text import json_of
+from goalport.ai.shapes import Bound, OutputShape, output_shape
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def _record(fields: list[Any]) -> Any:
+    return make_dataclass("Record", [(f"field_{number}", kind) for number, kind in enumerate(fields)])
+
+
+SIMPLE: list[Any] = [int, str, bool, date, Colour, Literal["a", "b"]]
+KINDS: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from(SIMPLE),
+    lambda inner: st.one_of(
+        inner.map(lambda kind: list[kind]),
+        inner.map(lambda kind: dict[str, kind]),
+        inner.map(lambda kind: kind | None),
+        st.lists(inner, min_size=1, max_size=3).map(_record),
+    ),
+    max_leaves=4,
+)
+PROSE = st.text(st.characters(exclude_characters="{[]}`<>"))
+
+
+@st.composite
+def shapes_and_values(draw: st.DrawFn) -> tuple[OutputShape, object, object]:
+    """A shape, a value of its type, and the value as JSON data."""
+    kind = draw(KINDS)
+    shape = output_shape(kind, may_decline=draw(st.booleans()))
+    value = draw(st.from_type(kind))
+    return shape, value, TypeAdapter(kind).dump_python(value, mode="json")
+
+
+@settings(deadline=None, max_examples=150)
+@given(shapes_and_values())
+def test_a_value_survives_the_way_to_the_wire_and_back(case: tuple[OutputShape, object, object]) -> None:
+    shape, value, plain = case
+    written = {"result": plain} if shape.wrapped else plain
+
+    validator: Any = Draft202012Validator(cast("Any", shape.spec.schema))
+    assert validator.is_valid(written)
+    if not (shape.may_decline and plain is None):
+        assert shape.read(json.dumps(written)) == Bound(value)
+
+
+@settings(deadline=None, max_examples=150)
+@given(shapes_and_values())
+def test_a_value_is_taken_without_the_object_around_it(case: tuple[OutputShape, object, object]) -> None:
+    shape, value, plain = case
+    if plain is not None and not (isinstance(plain, dict) and {"result", "failure"} & plain.keys()):
+        assert shape.read(json.dumps(plain)) == Bound(value)
+
+
+@settings(deadline=None, max_examples=100)
+@given(KINDS, st.booleans())
+def test_a_schema_is_a_valid_one_of_an_object(kind: Any, may_decline: bool) -> None:  # noqa: FBT001
+    schema = output_shape(kind, may_decline=may_decline).spec.schema
+
+    Draft202012Validator.check_schema(cast("Any", schema))
+    assert schema["type"] == "object"
+
+
+@settings(deadline=None, max_examples=100)
+@given(KINDS, st.booleans())
+def test_an_example_is_one_that_would_be_taken(kind: Any, may_decline: bool) -> None:  # noqa: FBT001
+    shape = output_shape(kind, may_decline=may_decline)
+
+    assert isinstance(shape.read(shape.example()), Bound)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(SIMPLE), st.booleans(), st.text() | st.text('{}[]":,0123 \\\n`nul'))
+def test_whatever_a_model_writes_is_read_without_breaking(kind: Any, may_decline: bool, text: str) -> None:  # noqa: FBT001
+    output_shape(kind, may_decline=may_decline).read(text)
+    output_shape(list[kind], may_decline=may_decline).read(text)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), st.integers() | st.text()), PROSE, PROSE, st.booleans())
+def test_an_object_is_found_among_words(value: dict[str, object], before: str, after: str, fenced: bool) -> None:  # noqa: FBT001
+    written = json.dumps(value)
+    text = f"{before}\n```json\n{written}\n```{after}" if fenced else f"{before}{written}{after}"
+
+    found = json_of(text)
+
+    assert found is not None
+    assert json.loads(found) == value
