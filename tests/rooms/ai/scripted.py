@@ -1,6 +1,6 @@
 """An `Ai` whose model says what a test wrote down, and an operation that remembers what it was told."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -47,18 +47,17 @@ class Watched:
 def ai_with(
     model: LanguageModel,
     *,
-    groups: Iterable[ToolGroup] = (),
+    groups: Sequence[ToolGroup] = (),
     operation: Operation | None = None,
     settings: LlmOperations | None = None,
     templates: Path | None = None,
     embeddings: Iterable[EmbeddingService] = (),
 ) -> Ai:
     """An `Ai` over one model."""
-    given = tuple(groups)
     return Ai(
         LlmEngine(
             Models(models=[model], embeddings=embeddings, environment={}),
-            lambda: ToolGroupResolver(given),
+            lambda: ToolGroupResolver(groups),
             settings or LlmOperations(data_binding_fixed_backoff_millis=0, generate_examples_by_default=False),
             operation or Outside(),
             templates=Templates(*([templates] if templates else [])),
