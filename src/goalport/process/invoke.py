@@ -139,10 +139,12 @@ def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> N
 
 
 def _forget(process: AgentProcess, action: Action) -> None:
-    """An action that is over starts its processes anew when it runs again."""
+    """An action that is over starts its processes anew when it runs again; those that still wait, wait in vain."""
     process.progress.sequence.pop(action.name, None)
     for entry in [each for each in process.progress.journal if each.rpartition(":")[0] == action.name]:
-        del process.progress.journal[entry]
+        child = process.progress.journal.pop(entry)
+        if not child.status.ended:
+            child.kill(f"{action.name} is over, which had started it.")
 
 
 def in_words(error: BaseException) -> str:

@@ -52,7 +52,17 @@ async def drive(process: AgentProcess) -> None:
         _log.exception("Process %s could not go on.", process.id)
         outcome = Failed(f"The process could not go on: {in_words(bug)}")
     finally:
-        process.settle(_ending(process, outcome))
+        outcome = _ending(process, outcome)
+        if outcome.status.ended and not isinstance(outcome, Stuck):
+            _dismiss_children(process)
+        process.settle(outcome)
+
+
+def _dismiss_children(process: AgentProcess) -> None:
+    """End what an action had started that nobody waits for any more."""
+    for child in process.children:
+        if not child.status.ended:
+            child.kill("The process that had started it has ended.")
 
 
 def _ending(process: AgentProcess, outcome: Outcome | None) -> Outcome:
