@@ -8,7 +8,7 @@ from typing import Final
 
 from goalport.ai.interaction import Interaction
 from goalport.llm import Image, Message, ModelCard, SystemMessage, UserMessage
-from goalport.prompts import KnowledgeCutoffDate
+from goalport.prompts import KnowledgeCutoffDate, contribution_of
 from goalport.references import LlmReference
 from goalport.tools import reference_prefix
 
@@ -37,8 +37,7 @@ def all_messages(
 def _parts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
     yield interaction.system_prompt
     yield from card.contributors
-    for contributor in interaction.contributors:
-        yield contributor.contribution()
+    yield from map(contribution_of, interaction.contributors)
     for reference in interaction.references:
         yield _told_of(reference)
     if card.knowledge_cutoff:

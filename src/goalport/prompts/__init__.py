@@ -11,6 +11,7 @@ from goalport.prompts.contributors import (
     PromptContributor,
     RoleGoalBackstory,
     Text,
+    contribution_of,
 )
 from goalport.prompts.examples import Example, made_up
 from goalport.prompts.templates import Templates
@@ -25,5 +26,6 @@ __all__ = [
     "RoleGoalBackstory",
     "Templates",
     "Text",
+    "contribution_of",
     "made_up",
 ]

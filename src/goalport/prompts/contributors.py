@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from inspect import iscoroutine
 from typing import Protocol, runtime_checkable
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "PromptContributor",
     "RoleGoalBackstory",
     "Text",
+    "contribution_of",
 ]
 
 
@@ -23,6 +25,20 @@ class PromptContributor(Protocol):
     def contribution(self) -> str:
         """The text for the call that is about to be made; an empty one adds nothing."""
         ...
+
+
+def contribution_of(contributor: PromptContributor) -> str:
+    """What a contributor adds now; a property is as good as a method. Raises `TypeError` for what is no text."""
+    said: object = contributor.contribution
+    text: object = said() if callable(said) else said
+    if isinstance(text, str):
+        return text
+    if iscoroutine(text):
+        text.close()
+    raise TypeError(
+        f"Expected the contribution of {type(contributor).__name__} to be a text, but it gave {type(text).__name__}. "
+        "Write a plain method that returns a str; what has to be awaited, await before the prompt."
+    )
 
 
 @dataclass(frozen=True, slots=True)
