@@ -14,8 +14,10 @@ _decoder = JSONDecoder()
 
 def json_of(text: str) -> str | None:
     """The JSON text inside thoughts, a fence and words around it; None: there is none that can be read."""
+    if _readable(text):
+        return text.strip()
     said = _THOUGHTS.sub("", text).strip()
-    candidates = [text, said, *(found.group(1) for found in _FENCE.finditer(said)), *_embedded(said)]
+    candidates = [said, *(found.group(1) for found in _FENCE.finditer(said)), *_embedded(said)]
     return next((each.strip() for each in candidates if _readable(each)), None)
 
 

@@ -99,7 +99,7 @@ class LlmEngine:
             return []
         wanted = request.interaction.generate_examples
         shown = self.settings.generate_examples_by_default if wanted is None else wanted
-        example = shape.example() if shown else ""
+        example = shape.example if shown else ""
         return [
             *([self._maybe(shape)] if shape.may_decline else []),
             *([f"The form of the answer, with made-up values:\n{example}"] if example else []),

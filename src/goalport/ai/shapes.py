@@ -6,7 +6,7 @@ describes and validates; nothing here asks a model. Above: `binding`.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, cast, get_args
 
@@ -76,6 +76,8 @@ class OutputShape:
     may_decline: bool
     properties: Callable[[str], bool] | None = None
     """Which fields are asked for; what comes for others does not count."""
+    example: str = ""
+    """A made-up reply that would be taken, as JSON; empty when none can be made up."""
 
     @property
     def name(self) -> str:
@@ -109,14 +111,6 @@ class OutputShape:
             return Bound(self.plain.validate_python(value))
         except ValidationError as error:
             return Violating(argument_problems(error, value, ()))
-
-    def example(self) -> str:
-        """A made-up reply that would be taken, as JSON; empty when none can be made up."""
-        made = made_up(self.spec.schema)
-        if self.may_decline and isinstance(made, dict):
-            made = {**cast("dict[str, object]", made), _FAILURE: None}
-        written = to_json(made, indent=2).decode()
-        return written if isinstance(self.read(written), Bound) else ""
 
     def _bare(self, text: str) -> Outcome:
         """A word, where one would do: models forget to write JSON for an enum's member or a text."""
@@ -160,12 +154,21 @@ def _shape(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] | 
         raise _no_json(kind, error) from error
     description = schema.get("description")
     spec = OutputSpec(_spec_name(kind), schema, description if isinstance(description, str) else "")
-    return OutputShape(kind, spec, plain, wire, wrapped, may_decline, properties)
+    shape = OutputShape(kind, spec, plain, wire, wrapped, may_decline, properties)
+    return replace(shape, example=_example(shape))
 
 
 @lru_cache(maxsize=256, typed=True)
 def _known_shape(kind: object, may_decline: bool) -> OutputShape:  # noqa: FBT001 - a key of the cache
     return _shape(kind, may_decline=may_decline)
+
+
+def _example(shape: OutputShape) -> str:
+    made = made_up(shape.spec.schema)
+    if shape.may_decline and isinstance(made, dict):
+        made = {**cast("dict[str, object]", made), _FAILURE: None}
+    written = to_json(made, indent=2).decode()
+    return written if isinstance(shape.read(written), Bound) else ""
 
 
 def _wrapper(kind: Any, *, may_decline: bool) -> type[BaseModel]:

@@ -80,7 +80,7 @@ def test_a_schema_is_a_valid_one_of_an_object(kind: Any, may_decline: bool) -> N
 def test_an_example_is_one_that_would_be_taken(kind: Any, may_decline: bool) -> None:  # noqa: FBT001
     shape = output_shape(kind, may_decline=may_decline)
 
-    assert isinstance(shape.read(shape.example()), Bound)
+    assert isinstance(shape.read(shape.example), Bound)
 
 
 @settings(deadline=None)
