@@ -17,12 +17,15 @@ __all__ = [
     "AgentInvocation",
     "AgentPlatform",
     "AgentProcess",
+    "Ai",
     "Blackboard",
     "Budget",
     "Export",
+    "LlmOptions",
     "McpToolExport",
     "Named",
     "OperationContext",
+    "Persona",
     "PlannerType",
     "ProcessOptions",
     "ProcessStatus",
@@ -46,6 +49,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "ai": ["Ai"],
     "blackboard": ["Blackboard"],
     "domain": [
         "Export",
@@ -64,6 +68,7 @@ _ROOMS = {
         "cost",
         "state",
     ],
+    "llm": ["LlmOptions"],
     "platform": ["AgentInvocation", "AgentPlatform"],
     "process": [
         "ActionContext",
@@ -74,6 +79,7 @@ _ROOMS = {
         "ProcessStatus",
         "run_subagent",
     ],
+    "prompts": ["Persona"],
     "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
 }
 

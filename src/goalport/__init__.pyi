@@ -1,3 +1,4 @@
+from goalport.ai import Ai as Ai
 from goalport.blackboard import Blackboard as Blackboard
 from goalport.domain import (
     Export as Export,
@@ -16,6 +17,7 @@ from goalport.domain import (
     cost as cost,
     state as state,
 )
+from goalport.llm import LlmOptions as LlmOptions
 from goalport.platform import AgentInvocation as AgentInvocation, AgentPlatform as AgentPlatform
 from goalport.process import (
     ActionContext as ActionContext,
@@ -26,6 +28,7 @@ from goalport.process import (
     ProcessStatus as ProcessStatus,
     run_subagent as run_subagent,
 )
+from goalport.prompts import Persona as Persona
 from goalport.tools import (
     McpToolExport as McpToolExport,
     Tool as Tool,

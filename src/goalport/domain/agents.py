@@ -73,7 +73,8 @@ class Action:
     @property
     def roles(self) -> tuple[str, ...]:
         """The tool groups that the step names, each once."""
-        return tuple(dict.fromkeys([*self.settings.tool_groups, *(each.role for each in self.requirements)]))
+        named, required = self.settings.tool_groups, self.settings.tool_group_requirements
+        return tuple(dict.fromkeys([*named, *(each.role for each in required)])) if named or required else ()
 
     @property
     def origin(self) -> Origin:

@@ -87,6 +87,11 @@ class TokenUsage:
         """All tokens, in and out."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def spent(self) -> tuple[int, int, float]:
+        """Input tokens, output tokens and cost."""
+        return self.input_tokens, self.output_tokens, self.cost
+
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
         return TokenUsage(
             input_tokens=self.input_tokens + other.input_tokens,

@@ -66,6 +66,8 @@ _off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 def process_span(agent: str, *, process_id: str, description: str = "") -> AbstractContextManager[Span]:
     """Around one stretch of a process's work: it begins anew when a process that waited goes on."""
+    if _nobody_looks():
+        return _off
     attributes: dict[str, Attribute] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": agent,
@@ -77,6 +79,8 @@ def process_span(agent: str, *, process_id: str, description: str = "") -> Abstr
 
 def action_span(action: str, *, agent: str, process_id: str) -> AbstractContextManager[Span]:
     """Around one action with all its attempts."""
+    if _nobody_looks():
+        return _off
     attributes: dict[str, Attribute] = {
         "goalport.action.name": action,
         "gen_ai.agent.name": agent,
@@ -204,10 +208,15 @@ class _Recording:
         self._span.end()
 
 
+def _nobody_looks() -> bool:
+    # Asked before anything is put together: actions without models are counted in microseconds.
+    return isinstance(get_tracer_provider(), (ProxyTracerProvider, NoOpTracerProvider))
+
+
 def _span(
     name: str, attributes: Mapping[str, Attribute], *, kind: SpanKind = SpanKind.INTERNAL, current: bool = True
 ) -> AbstractContextManager[Span]:
-    if isinstance(get_tracer_provider(), (ProxyTracerProvider, NoOpTracerProvider)):
+    if _nobody_looks():
         return _off
     return _Recording(_tracer.start_span(name, kind=kind, attributes=_present(attributes)), current=current)
 

@@ -8,6 +8,7 @@ from logging import getLogger
 from typing import cast
 
 import anyio
+from opentelemetry.trace import Span
 
 from goalport.blackboard import matcher
 from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, related, type_name
@@ -21,6 +22,8 @@ from goalport.events import (
     QuestionAsked,
     StateEntered,
 )
+from goalport.llm import TokenUsage
+from goalport.observe.spans import action_span, note_failure, note_spent
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure
 from goalport.process.arguments import fill
 from goalport.process.context import ActionContext, Parked
@@ -62,7 +65,10 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
     try:
-        end = await _end(process, action)
+        with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
+            end = await _end(process, action)
+            if span.is_recording():
+                _describe(span, end, process.ledger.unsettled(action.name))
     except Parked as parked:
         process.progress.parked[action.name] = parked.child
         return None
@@ -92,6 +98,13 @@ class _End:
         if self.error is None:
             return None
         return self.error.reason if isinstance(self.error, Signal) else in_words(self.error)
+
+
+def _describe(span: Span, end: _End, spent: TokenUsage) -> None:
+    span.set_attribute("goalport.action.status", end.status)
+    note_spent(span, spent.spent)
+    if end.error is not None and not isinstance(end.error, Signal):
+        note_failure(span, end.error)
 
 
 async def _end(process: AgentProcess, action: Action) -> _End:

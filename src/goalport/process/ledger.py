@@ -69,6 +69,10 @@ class Ledger:
         for sums in (self._by_action, self._open):
             sums[action] = sums.get(action, NOTHING) + entry.usage
 
+    def unsettled(self, action: str) -> TokenUsage:
+        """What an action that runs has spent since it began."""
+        return self._open.get(action, NOTHING)
+
     def settle(self, action: str) -> TokenUsage:
         """What an action that is over has spent since it began."""
         return self._open.pop(action, NOTHING)

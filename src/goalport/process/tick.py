@@ -12,6 +12,7 @@ from typing import TypeGuard
 
 from goalport.domain import Action, Condition, Cost, PlannerType
 from goalport.events import GoalAchieved, PlanFormulated
+from goalport.observe.spans import note_spent, process_span
 from goalport.plan import (
     Fact,
     Holds,
@@ -44,6 +45,14 @@ PLANNING_SECONDS = 1.0
 
 async def drive(process: AgentProcess) -> None:
     """Run a process to its end, whatever that is; the outcome is on the process."""
+    with process_span(process.agent.name, process_id=process.id, description=process.agent.description) as span:
+        await _drive(process)
+        if span.is_recording():
+            span.set_attribute("goalport.process.status", str(process.status))
+            note_spent(span, process.usage.spent)
+
+
+async def _drive(process: AgentProcess) -> None:
     outcome: Outcome | None = None
     try:
         with process.running():
