@@ -16,7 +16,7 @@ from goalport.plan.task import Task
 
 __all__ = ["Choices"]
 
-ENOUGH = 500
+ENOUGH = 3000
 """How many branches are looked into before the choices are left to the search."""
 
 
@@ -52,27 +52,30 @@ class Choices:
             if not cut or self._looked > ENOUGH or (until is not None and monotonic() > until):
                 # Without a choice left, the steps are too few: they clash, and order has to be looked at too.
                 return ready, None
-            for bound, goals in self._branches(branch, cut):
-                ready = min(ready, guided_plan(self._task, self._landmarks.graph, self._task.start, bound) or ready)
-                if bound.total <= ready.weight:
-                    heappush(self._open, Branch(bound.total, -self._looked, bound, goals))
+            for made in self._branches(branch, cut, ready.weight):
+                if made.total < ready.weight:
+                    found = guided_plan(self._task, self._landmarks.graph, self._task.start, made.bound)
+                    ready = min(ready, found or ready)
+                if made.total <= ready.weight:
+                    heappush(self._open, made)
         fitting = [branch.bound.left for branch in self._open if branch.total == ready.weight]
         return ready, frozenset(index for left in fitting for index, cost in enumerate(left) if not cost)
 
     def _choice(self, bound: Bound) -> list[int]:
-        """The smallest cut that leaves a choice, without steps that are barred."""
-        cuts = ([index for index in cut.steps if bound.left[index] <= self._most] for cut in bound.cuts)
-        return min((cut for cut in cuts if len(cut) > 1), key=len, default=list[int]())
+        """The cut that promises most for the branches it makes, without steps that are barred; none without choice."""
+        cuts = [(cut.weight, [index for index in cut.steps if bound.left[index] <= self._most]) for cut in bound.cuts]
+        promises = [(weight / (len(steps) - 1), steps) for weight, steps in cuts if len(steps) > 1]
+        return max(promises, default=(0.0, list[int]()))[1]
 
-    def _branches(self, branch: Branch, cut: list[int]) -> Iterator[tuple[Bound, tuple[int, ...]]]:
+    def _branches(self, branch: Branch, cut: list[int], most: int) -> Iterator[Branch]:
         """For each step of a cut what is known where it is taken, and none of those before it."""
         for number, index in enumerate(cut):
             self._looked += 1
             goals = tuple({*branch.goals, *self._landmarks.graph.needs[index]})
             known = self._with(branch.bound, index, cut[:number])
-            bound = self._landmarks.completed(self._task.start, known, goals)
+            bound = self._landmarks.completed(self._task.start, known, goals, most)
             if bound is not None:
-                yield bound, goals
+                yield Branch(bound.total, -self._looked, bound, goals)
 
     def _with(self, bound: Bound, taken: int, barred: Iterable[int]) -> Bound:
         known = bound.after((taken,))

@@ -7,6 +7,7 @@ the next state too, so that hardly any is found twice. Below: the relaxation and
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import inf
 
 from goalport.plan.relaxation import Graph, Relaxation, numbers, unavoidable
 from goalport.plan.task import Task
@@ -62,10 +63,10 @@ class Landmarks:
         cuts = tuple(Cut(frozenset((step,)), self._weights[step]) for step in steps)
         return Bound(cuts, left, sum(cut.weight for cut in cuts))
 
-    def completed(self, state: int, known: Bound, goals: tuple[int, ...] = ()) -> Bound | None:
+    def completed(self, state: int, known: Bound, goals: tuple[int, ...] = (), most: float = inf) -> Bound | None:
         """A bound with every cut that the known ones leave room for; None where the goal cannot be reached.
 
-        Other goals than the task's may be given.
+        Other goals than the task's may be given, and what a plan to them may weigh at most.
         """
         left = list(known.left)
         relaxation = Relaxation(self.graph, state, left, goals or self.graph.goals)
@@ -77,4 +78,6 @@ class Landmarks:
             steps, weight = relaxation.cut_before(hardest)
             found.append(Cut(frozenset(steps), weight))
             total += weight
+            if total > most:
+                return None
         return Bound(tuple(found), left, total)
