@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from inspect import iscoroutine
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 __all__ = [
     "Conditional",
@@ -29,7 +29,7 @@ class PromptContributor(Protocol):
 
 def contribution_of(contributor: PromptContributor) -> str:
     """What a contributor adds now; a property is as good as a method. Raises `TypeError` for what is no text."""
-    said: object = contributor.contribution
+    said = cast("Callable[[], object] | object", contributor.contribution)
     text: object = said() if callable(said) else said
     if isinstance(text, str):
         return text

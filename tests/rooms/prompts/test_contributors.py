@@ -23,8 +23,10 @@ from goalport.prompts import (
         (Text("Be brief."), "Be brief."),
         (
             Persona("Alex", "A careful analyst", "Clear and friendly", "to make numbers plain"),
-            "You are Alex.\nYour persona: A careful analyst.\n"
-            "Your objective is to make numbers plain.\nYour voice: Clear and friendly.",
+            (
+                "You are Alex.\nYour persona: A careful analyst.\n"
+                "Your objective is to make numbers plain.\nYour voice: Clear and friendly."
+            ),
         ),
         (
             RoleGoalBackstory("Engineer", "Code that lasts", "Ten years of it"),
