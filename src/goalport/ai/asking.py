@@ -123,7 +123,6 @@ class Asking:
             yield told
         finally:
             usage = told.reply.usage if told.reply else TokenUsage()
-            error = None if told.reply else sys.exception()
             self.operation.emit(
                 ModelReplied(
                     process_id=process_id,
@@ -136,7 +135,7 @@ class Asking:
                     cost=usage.cost,
                     seconds=monotonic() - told.started,
                     action=action,
-                    error=None if told.reply else str(error) or type(error).__name__,
+                    error=None if told.reply else _why(sys.exception()),
                 )
             )
 
@@ -165,6 +164,11 @@ class _Told:
 def reply_text(reply: ModelReply) -> str:
     """The object's JSON text where there is one, else the text."""
     return reply.message.content if reply.output is None else reply.output
+
+
+def _why(error: BaseException | None) -> str:
+    """What ended a request; what is no `Exception` comes from whoever does not want it any more."""
+    return str(error) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
 
 
 def _prompt(messages: Sequence[Message]) -> str:

@@ -42,16 +42,18 @@ class Called:
         """Whether the result ends the loop instead of going back to the model."""
         return self.tool is not None and self.tool.return_direct and not self.result.is_error
 
-    def reply(self) -> ToolReply:
-        """The result for the model: images as images, and words for what it cannot be shown."""
+    def reply(self, *, sees: bool) -> ToolReply:
+        """The result for the model: images as images where it `sees`, and words for what it cannot be shown."""
         texts = [self.result.text] if self.result.text else []
         images: list[Image] = []
         for block in self.result.blocks:
             shown = _shown(block)
-            if isinstance(shown, Image):
+            if not isinstance(shown, Image):
+                texts.append(shown)
+            elif sees:
                 images.append(shown)
             else:
-                texts.append(shown)
+                texts.append(f"[an image of type {shown.media_type}, which you cannot see]")
         is_error = self.result.is_error
         return ToolReply(self.call.id, self.call.name, "\n".join(texts), tuple(images), is_error=is_error)
 
@@ -87,15 +89,12 @@ class ToolCalls:
 
     async def _call(self, call: ToolCall) -> Called:
         tool = self.tools.tools.get(call.name)
-        if tool is None:
-            return Called(call, None, ToolResult.of_error(self.tools.correction(call.name)))
-        await self.operation.before_turn(call.name)
+        if tool is not None:
+            await self.operation.before_turn(call.name)
         process_id, action = self.operation.place
         self.operation.emit(ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action))
         started = monotonic()
-        with tool_span(call.name, call_id=call.id, description=tool.description) as span:
-            result = await self._within_time(tool, call)
-            note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)
+        result = ToolResult.of_error(self.tools.correction(call.name)) if tool is None else await self._ask(tool, call)
         self.operation.emit(
             ToolReturned(
                 process_id=process_id,
@@ -107,6 +106,12 @@ class ToolCalls:
             )
         )
         return Called(call, tool, result)
+
+    async def _ask(self, tool: Tool, call: ToolCall) -> ToolResult:
+        with tool_span(call.name, call_id=call.id, description=tool.description) as span:
+            result = await self._within_time(tool, call)
+            note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)
+        return result
 
     async def _within_time(self, tool: Tool, call: ToolCall) -> ToolResult:
         arguments = _arguments(call.arguments)

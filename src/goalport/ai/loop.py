@@ -93,7 +93,8 @@ class ToolLoop:
         direct = next((each.result for each in called if each.is_direct), None)
         if direct is not None:
             return Ended(reply, direct)
-        self.messages += [reply.message, *(each.reply() for each in called)]
+        sees = self.asking.model.card.vision is not False
+        self.messages += [reply.message, *(each.reply(sees=sees) for each in called)]
         return None
 
     def _count_unknown(self, message: AssistantMessage, *, known: bool) -> None:

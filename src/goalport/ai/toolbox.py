@@ -20,6 +20,8 @@ __all__ = ["Toolbox", "toolbox"]
 
 _log = logging.getLogger(__name__)
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
+_NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST: Final = 64
 _ALIKE: Final = 0.25
 """The share of words that two names must have in common to be taken for alike."""
 _MOST_OFFERED: Final = 3
@@ -28,14 +30,14 @@ _MOST_NAMED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """The tools of one request, by the names that the model sees."""
+    """The tools of one request, by the names that the model sees: those that every provider takes."""
 
     tools: Mapping[str, Tool]
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as a model sees them."""
-        return tuple(ToolSpec(each.name, each.description, each.input_schema) for each in self.tools.values())
+        return tuple(ToolSpec(name, each.description, each.input_schema) for name, each in self.tools.items())
 
     def correction(self, name: str) -> str:
         """What a model is told that called a tool which is not there."""
@@ -51,9 +53,10 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
     """The tools that an interaction names, found now. Raises `DeclarationError` for two of one name."""
     found: dict[str, tuple[str, Tool]] = {}
     for origin, tool in _offered(interaction, groups):
-        _, before = found.setdefault(tool.name, (origin, tool))
-        if before is not tool and not _same(before, tool):
-            raise _clash(tool.name, found[tool.name][0], origin)
+        name = _NOT_PORTABLE.sub("_", tool.name)[:_LONGEST]
+        first, before = found.setdefault(name, (origin, tool))
+        if not _same(before, tool):
+            raise _clash(name, first, origin)
     return Toolbox({name: tool for name, (_, tool) in found.items()})
 
 

@@ -10,7 +10,7 @@ from mcp_types import EmbeddedResource, ImageContent, ResourceLink, TextContent,
 from goalport.ai import LlmOperations
 from goalport.errors import ModelRefused, ReplanRequested, TerminateAction, ToolError, ToolNotFound, TooManyTurns
 from goalport.events import ModelCalled, ModelReplied, ToolCalled, ToolReturned
-from goalport.llm import AssistantMessage, ModelCall, ModelCard, ModelReply, TokenUsage, ToolCall, ToolReply
+from goalport.llm import AssistantMessage, Image, ModelCall, ModelCard, ModelReply, TokenUsage, ToolCall, ToolReply
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import ToolResult, tool
 from tests.rooms.ai.scripted import Watched, ai_with, scripted
@@ -174,6 +174,18 @@ async def test_images_and_other_blocks_of_a_result_reach_the_model() -> None:
     assert reply.content == "A picture:\nand words\n[map: file:///map]\ninside"
 
 
+async def test_a_model_without_eyes_is_told_of_the_images_of_a_tool() -> None:
+    def look() -> ImageContent:
+        return ImageContent(type="image", data=base64.b64encode(b"pixels").decode(), mime_type="image/png")
+
+    model = ScriptedModel([calls_tool("look"), "x"], card=ModelCard(name="blind", provider="test", vision=False))
+
+    await ai_with(model).with_tools(look).generate_text("Look")
+
+    (reply,) = replies_to(model.calls[1])
+    assert (reply.content, reply.images) == ("[an image of type image/png, which you cannot see]", ())
+
+
 async def test_a_tool_that_returns_directly_ends_the_loop_with_its_text() -> None:
     @tool(return_direct=True)
     def final() -> str:
@@ -308,6 +320,35 @@ async def test_every_turn_and_call_is_told_and_counted() -> None:
     assert sum(usage.cost for _, usage in operation.spent) == 1.0
 
 
+async def test_a_call_of_a_tool_that_is_not_there_is_told_too() -> None:
+    operation = Watched()
+    model = ScriptedModel([calls_tool("nonsense"), "done"])
+
+    await ai_with(model, operation=operation).with_tools(add).generate_text("Go")
+
+    assert [(each.tool, each.is_error) for each in operation.told(ToolReturned)] == [("nonsense", True)]
+    assert operation.turns == ["", ""]
+
+
+async def test_a_request_that_is_cancelled_is_told_as_such() -> None:
+    asked = anyio.Event()
+
+    class Slow(ScriptedModel):
+        async def reply(self, call: ModelCall, /) -> ModelReply:
+            asked.set()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    operation = Watched()
+    async with anyio.create_task_group() as group:
+        group.start_soon(ai_with(Slow(), operation=operation).generate_text, "Go")
+        with anyio.fail_after(5):
+            await asked.wait()
+        group.cancel_scope.cancel()
+
+    assert [each.error for each in operation.told(ModelReplied)] == ["cancelled"]
+
+
 async def test_a_request_that_fails_is_told_with_its_error() -> None:
     operation = Watched()
     ai = ai_with(ScriptedModel([ModelRefused("wrong key")]), operation=operation)
@@ -350,8 +391,6 @@ async def test_thoughts_and_native_parts_go_back_to_the_model_with_the_results()
 
 
 async def test_a_model_without_eyes_is_not_shown_a_users_images() -> None:
-    from goalport.llm import Image
-
     model = ScriptedModel(["never"], card=ModelCard(name="blind", provider="test", vision=False))
 
     with pytest.raises(ModelRefused, match="'blind' takes no images"):

@@ -5,8 +5,9 @@ import logging
 import pytest
 
 from goalport.errors import DeclarationError
+from goalport.llm import ToolReply
 from goalport.references import Reference
-from goalport.testing import ScriptedModel
+from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup, ToolObject, tool
 from tests.rooms.ai.scripted import ai_with
 
@@ -112,3 +113,23 @@ async def test_the_tools_of_a_reference_stand_under_its_name() -> None:
     )
 
     assert names(model) == ["guide_find", "my_api_v2_find"]
+
+
+async def test_a_name_that_providers_refuse_is_made_one_that_they_take() -> None:
+    model = ScriptedModel([calls_tool("files_read_v2", query="x"), "done"])
+    read = Tool.of(search, name="files/read.v2")
+    long = Tool.of(search, name="x" * 80)
+
+    assert await ai_with(model).with_tools(read, long).generate_text("Go") == "done"
+
+    assert names(model) == ["files_read_v2", "x" * 64]
+    assert [each.content for each in model.calls[1].messages if isinstance(each, ToolReply)] == ["x"]
+
+
+async def test_names_that_become_one_name_are_an_error() -> None:
+    ai = ai_with(ScriptedModel())
+
+    with pytest.raises(DeclarationError, match="'files_read'"):
+        await ai.with_tools(Tool.of(lambda: 1, name="files.read"), Tool.of(lambda: 2, name="files/read")).generate_text(
+            "Go"
+        )
