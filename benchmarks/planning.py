@@ -55,7 +55,8 @@ def planning(*, quick: bool = False) -> Table:
     note = (
         f"Medians of {times} runs. *reading*: making a planning system of the operators, once per deployment."
         " Only a step that went as foreseen is looked up; after a surprise the whole search is made. What it takes"
-        " depends on how much can be chosen, hence the last row: its median and its slowest. All of these plans are proven."
+        " depends on how much can be chosen, hence the last row: its median and its slowest."
+        " All of these plans are proven."
     )
     return Table("planner", "Planner", ("problem", "reading", "planning", "steps", "expansions", "aim"), rows, [note])
 
