@@ -2,11 +2,15 @@
 
 import json
 import logging
+from dataclasses import dataclass
 
 import pytest
 
+from goalport import AgentPlatform, Ai, ProcessOptions, UserInput, achieves_goal, agent
 from goalport.events import Event, GuardTripped, ModelCalled, ModelReplied, ToolCalled, ToolReturned
 from goalport.observe import PERSONALITIES, LogListener, PromptListener, as_json, in_words
+from goalport.process import Verbosity
+from goalport.testing import ScriptedModel
 
 CALLED = ModelCalled("draft-Story", "gpt-5", "my secret", 1, "draft", process_id="p1")
 REPLIED = ModelReplied("draft-Story", "gpt-5", "its secret", (), 1200, 34, 0.0125, 1.5, "draft", process_id="p1")
@@ -67,3 +71,38 @@ def test_prompts_and_replies_are_logged_word_for_word_for_who_wants_them(caplog:
 def test_a_trace_holds_every_field_of_what_models_did() -> None:
     told = json.loads(json.dumps(as_json(WANTS)))
     assert (told["event"], told["tool_calls"], told["interaction"]) == ("ModelReplied", ["add", "sub"], "draft-Story")
+
+
+@dataclass(frozen=True)
+class Story:
+    text: str
+
+
+@agent(description="Writes")
+class Writer:
+    @achieves_goal(description="A story")
+    async def write(self, user_input: UserInput, ai: Ai) -> Story:
+        return await ai.with_id("a story").create_object(f"Tell of {user_input.content}", Story)
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "lines"),
+    [
+        (Verbosity(show_prompts=True), ["asks scripted for a story:\nTell of foxes"]),
+        (Verbosity(show_llm_responses=True), ['0.0010 USD):\n{"text":"Once"}']),
+        (
+            Verbosity(show_prompts=True, show_llm_responses=True),
+            ["asks scripted for a story:\nTell of foxes", '0.0010 USD):\n{"text":"Once"}'],
+        ),
+        (Verbosity(), []),
+    ],
+)
+async def test_a_run_shows_prompts_and_replies_as_its_verbosity_says(
+    verbosity: Verbosity, lines: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "goalport.process")
+    platform = AgentPlatform([Writer], models=ScriptedModel([Story("Once")]))
+    await platform.run("Writer", UserInput("foxes"), options=ProcessOptions(verbosity=verbosity))
+    logged = [each.message for each in caplog.records]
+    assert len(logged) == len(lines)
+    assert all(message.endswith(line) for message, line in zip(logged, lines, strict=True))
