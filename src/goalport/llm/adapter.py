@@ -60,6 +60,8 @@ _FINISHES: Mapping[str | None, FinishReason] = {
     "content_filter": "refusal",
     "error": "error",
 }
+_SAYING_WHY = frozenset({"openai", "azure", "deepseek", "gemini"})
+"""They end each answer with its reason; pydantic-ai takes a missing one for a good end."""
 _Mode = Literal["text", "native", "tool", "prompted"]
 
 
@@ -171,9 +173,15 @@ class AdaptedModel:
                     if (piece := pieces.of(event)) is not None:
                         yield piece
                 response = streamed.get()
-        if response.finish_reason is None:
+        if self._is_cut(response):
             raise PassingFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
         yield self._reply(response, mode)
+
+    def _is_cut(self, response: ModelResponse) -> bool:
+        """Whether a stream stopped without saying that it is at its end; some servers never say so."""
+        if response.finish_reason == "stop" and self._endpoint.provider in _SAYING_WHY:
+            return "finish_reason" not in (response.provider_details or {})
+        return response.finish_reason is None
 
     def _seconds(self, options: LlmOptions) -> float:
         return options.timeout or self._endpoint.settings.timeout
@@ -184,6 +192,8 @@ class AdaptedModel:
         output = None if mode == "text" or message.calls or finish == "refusal" else _output(message, response)
         if output is not None and finish == "tool_call":
             finish = "stop"
+        elif message.calls and finish == "stop":
+            finish = "tool_call"
         usage = TokenUsage(
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,

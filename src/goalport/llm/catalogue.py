@@ -112,7 +112,7 @@ class Models:
     def unready(self, name: str) -> str:
         """Why a model cannot be asked, in a sentence that says what to do; empty: it can."""
         try:
-            if name not in self._registered:
+            if name not in self._registered and name not in self._made:
                 self._find(name)
         except ModelNotReady as error:
             return str(error)

@@ -67,11 +67,12 @@ class _Asked:
         return f"{variable}api_key in [models.providers.{(known and known.settings) or self.endpoint.provider}]"
 
     def said(self, error: Exception) -> str:
-        """What the provider's answer says, cut, and without the key."""
+        """What the provider's answer says, as a sentence, cut, and without the key."""
         text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
         secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
         text = text.replace(secret, "***") if secret else text
-        return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} …"
+        text = text.strip() if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} …"
+        return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _message(body: object) -> str:
@@ -100,10 +101,7 @@ def _translate(error: Exception, asked: _Asked) -> ModelError:
         case UserError():
             return ModelRefused(f"{asked.name} cannot be asked that: {asked.said(error)}")
         case _:
-            return ModelUnavailable(
-                f"{asked.name} answered in a form that cannot be read ({type(error).__name__}: {asked.said(error)}). "
-                f"Check that {asked.endpoint.base_url or 'its address'} is the API of {asked.endpoint.provider}."
-            )
+            return _unreadable(error, asked)
 
 
 def _of_the_provider(error: ModelAPIError, asked: _Asked) -> ModelError:
@@ -137,7 +135,7 @@ def _not_found(error: ModelAPIError, asked: _Asked, status: str) -> str:
     near = getattr(error, "suggested_model_id", None)
     guess = f" Did you mean {near}?" if near else ""
     return (
-        f"{asked.endpoint.provider} knows no model {asked.model!r}{status}: {asked.said(error)}.{guess} "
+        f"{asked.endpoint.provider} knows no model {asked.model!r}{status}: {asked.said(error)}{guess} "
         f"Check the name, and the address {asked.endpoint.base_url or 'of the provider'}."
     )
 
@@ -154,12 +152,9 @@ def _rejected(error: ModelHTTPError, asked: _Asked, status: str) -> ModelError:
     return ModelRefused(f"{asked.name} refused the request{status}: {said}")
 
 
-def _unreadable(error: ModelAPIError, asked: _Asked) -> ModelError:
-    """No JSON came. A page of HTML means that this is no API; anything else may be a bad moment."""
-    said = asked.said(error)
-    if "<html" in said.lower() or "<!doctype" in said.lower():
-        return ModelRefused(
-            f"{asked.name} answered with a web page, not JSON: {asked.endpoint.base_url} is not the API of "
-            f"{asked.endpoint.provider}. Set base_url in [models.providers.{asked.endpoint.provider}]."
-        )
-    return ModelUnavailable(f"{asked.name} answered in a form that cannot be read: {said}")
+def _unreadable(error: Exception, asked: _Asked) -> ModelError:
+    """Not what the provider's API says: half a reply, or a web page, as a proxy or a wrong address gives."""
+    return ModelUnavailable(
+        f"{asked.name} answered in a form that cannot be read ({type(error).__name__}): {asked.said(error)} "
+        f"Check that {asked.endpoint.base_url or 'its address'} is the API of {asked.endpoint.provider}."
+    )

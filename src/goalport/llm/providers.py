@@ -193,14 +193,7 @@ def endpoint(
     settings = _with_environment(known, settings, environment)
     key = api_key or settings.api_key or _secret(environment.get(known.key))
     _require_key(known, settings, key, own_url=bool(base_url or settings.base_url))
-    if known.dialect == "azure" and not settings.api_version and not url.rstrip("/").endswith("/v1"):
-        raise ModelNotReady(
-            "Azure wants a version of its API. Set OPENAI_API_VERSION in the environment or in .env, "
-            "or api_version in [models.providers.azure]; or let base_url end with /openai/v1."
-        )
-    if not url and known.dialect not in {"google", "bedrock"}:
-        where = f" or {known.address} in the environment" if known.address else ""
-        raise ModelNotReady(f"Where is {provider}? Set base_url in [models.providers.{provider}]{where}.")
+    _require_address(known, settings, url)
     return Endpoint(
         provider=provider, dialect=known.dialect, base_url=_complete(url, known), api_key=key, settings=settings
     )
@@ -260,6 +253,17 @@ def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretSt
         f"{known.name} has no key. Set {known.key} in the environment or in .env{besides}, "
         f"or api_key in [models.providers.{where}]."
     )
+
+
+def _require_address(known: KnownProvider, settings: ProviderSettings, url: str) -> None:
+    if not url and known.dialect not in {"google", "bedrock"}:
+        where = f" or {known.address} in the environment" if known.address else ""
+        raise ModelNotReady(f"Where is {known.name}? Set base_url in [models.providers.{known.name}]{where}.")
+    if known.dialect == "azure" and not settings.api_version and not url.rstrip("/").endswith("/v1"):
+        raise ModelNotReady(
+            "Azure wants a version of its API. Set OPENAI_API_VERSION in the environment or in .env, "
+            "or api_version in [models.providers.azure]; or let base_url end with /openai/v1."
+        )
 
 
 def _complete(url: str, known: KnownProvider) -> str:

@@ -1,0 +1,181 @@
+"""Servers that answer what aimock cannot: pages, half answers, refusals, nothing at all. No test is in here."""
+
+import json
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from goalport.llm import LanguageModel, LlmOptions, Models, ModelsSettings, ProviderSettings
+
+KEY = "sk-very-secret"
+Answer = Callable[[dict[str, Any]], Awaitable[Response]]
+
+
+@dataclass
+class StrangeServer:
+    """A server whose every answer is the same, whatever the path; it keeps what came."""
+
+    address: str
+    bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    paths: list[str] = field(default_factory=list[str])
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    """Set when a client went away before it was answered."""
+    catalogues: list[Models] = field(default_factory=list[Models])
+
+    def models(self, **settings: object) -> Models:
+        """A catalogue whose OpenAI and Anthropic are this server; it waits a millisecond between attempts.
+
+        It is closed with the server. `settings` are the providers'.
+        """
+        patience = {"max_attempts": 3, "backoff_millis": 1, "backoff_max_interval": 1_000} | settings
+        reached = {"openai": f"{self.address}/v1", "anthropic": self.address}
+        providers = {
+            name: ProviderSettings.model_validate({"base_url": url, "api_key": KEY} | patience)
+            for name, url in reached.items()
+        }
+        self.catalogues.append(Models(ModelsSettings(providers=providers), environment={}))
+        return self.catalogues[-1]
+
+    def model(self, name: str = "gpt-4.1-mini", **settings: object) -> LanguageModel:
+        return self.models(**settings).choose(LlmOptions(model=name))
+
+    def blind_model(self) -> LanguageModel:
+        """One whose settings say that it sees no images."""
+        custom = {"name": "blind", "provider": "mine", "base_url": f"{self.address}/v1", "vision": False}
+        self.catalogues.append(Models(ModelsSettings.model_validate({"custom": [custom]}), environment={}))
+        return self.catalogues[-1].choose(LlmOptions(model="blind"))
+
+
+@asynccontextmanager
+async def serving(*answers: Answer) -> AsyncGenerator[StrangeServer]:
+    """A server that gives these answers one after another, and the last one from then on."""
+    server = StrangeServer("")
+
+    async def respond(request: Request) -> Response:
+        server.bodies.append(await request.json())
+        server.paths.append(request.url.path)
+        answer = answers[min(len(server.bodies), len(answers)) - 1]
+        try:
+            return await answer(server.bodies[-1])
+        except anyio.get_cancelled_exc_class():
+            server.gone.set()
+            raise
+
+    async def respond_while_heard(request: Request) -> Response:
+        """Give up when the client does: an ASGI server leaves that to the application."""
+        responses: list[Response] = []
+        await request.body()
+        async with anyio.create_task_group() as tasks:
+
+            async def work() -> None:
+                responses.append(await respond(request))
+                tasks.cancel_scope.cancel()
+
+            async def listen() -> None:
+                while (await request.receive())["type"] != "http.disconnect":
+                    pass
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(work)
+            tasks.start_soon(listen)
+        return responses[0] if responses else Response(status_code=499)
+
+    app = Starlette(routes=[Route("/{path:path}", respond_while_heard, methods=["POST"])])
+    web = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with anyio.create_task_group() as tasks:
+            server.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            tasks.start_soon(web.serve, [listener])
+            try:
+                yield server
+            finally:
+                for each in server.catalogues:
+                    await each.aclose()
+                web.should_exit = True
+                web.force_exit = True
+
+
+def page(status: int = 200) -> Answer:
+    async def answer(_: dict[str, Any]) -> Response:
+        return HTMLResponse("<!doctype html><html><body>Please log in</body></html>", status)
+
+    return answer
+
+
+def body(text: str, status: int = 200) -> Answer:
+    """Something that claims to be JSON."""
+
+    async def answer(_: dict[str, Any]) -> Response:
+        return Response(text, status, media_type="application/json")
+
+    return answer
+
+
+def error(status: int, message: str, headers: dict[str, str] | None = None, **more: Any) -> Answer:
+    async def answer(_: dict[str, Any]) -> Response:
+        return JSONResponse({"error": {"message": message, **more}}, status, headers)
+
+    return answer
+
+
+def chat(content: str | None, **message: Any) -> Answer:
+    """A chat completion, as OpenAI gives it."""
+
+    async def answer(request: dict[str, Any]) -> Response:
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content, **message}}
+        usage = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000, "total_tokens": 1_500_000}
+        return JSONResponse(
+            {"id": "c1", "object": "chat.completion", "created": 1, "model": request["model"], "choices": [choice]}
+            | {"usage": usage}
+        )
+
+    return answer
+
+
+def claude(*content: dict[str, Any]) -> Answer:
+    """A message, as Anthropic gives it."""
+
+    async def answer(request: dict[str, Any]) -> Response:
+        about = {"id": "m1", "type": "message", "role": "assistant", "model": request["model"]}
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        end = {"stop_reason": "end_turn", "stop_sequence": None}
+        return JSONResponse(about | end | {"content": list(content), "usage": usage})
+
+    return answer
+
+
+def stream(*pieces: dict[str, Any], ended: bool) -> Answer:
+    """The deltas of a chat completion; without `ended`, the server simply stops."""
+
+    async def answer(request: dict[str, Any]) -> Response:
+        async def lines() -> AsyncIterator[str]:
+            for piece in pieces:
+                choice = {"index": 0, "delta": piece, "finish_reason": None}
+                yield _event(request, choice)
+            if ended:
+                yield _event(request, {"index": 0, "delta": {}, "finish_reason": "stop"})
+                yield "data: [DONE]\n\n"
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+    return answer
+
+
+def _event(request: dict[str, Any], choice: dict[str, Any]) -> str:
+    event = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": request["model"]}
+    return f"data: {json.dumps(event | {'choices': [choice]})}\n\n"
+
+
+async def silence(_: dict[str, Any]) -> Response:
+    """Never answers; the client must give up."""
+    await anyio.sleep_forever()
+    raise AssertionError
