@@ -14,6 +14,7 @@ from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
 from goalport.cli.terminal import Format
 from goalport.platform import mistakes_in
+from goalport.serve.models import models_in_words
 from goalport.serve.publication import publish
 
 FINE, WRONG = 0, 1
@@ -30,6 +31,8 @@ class Findings:
     agents: int
     goals: int
     tools: tuple[str, ...]
+    models: tuple[str, ...]
+    """What is to be said of the models that the actions ask."""
 
 
 def check(
@@ -53,18 +56,20 @@ def check(
 def _findings(place: Place) -> Findings:
     empty = [] if len(place.platform.agents) else [place.no_agents]
     published = publish(place.platform, place.workspace, place.settings)
+    unready = (f"[models] {each}" for each in place.platform.models.problems())
     mistakes = mistakes_in(place.platform.agents, place.platform.groups)
     return Findings(
-        problems=(*published.problems, *map(str, mistakes)),
+        problems=(*published.problems, *map(str, mistakes), *unready),
         warnings=(*empty, *published.warnings),
         agents=len(place.platform.agents),
         goals=len(place.platform.agents.goals),
         tools=tuple(published.tools),
+        models=tuple(models_in_words(place.platform)),
     )
 
 
 def _print_json(found: Findings) -> None:
-    print(json.dumps({**vars(found), "tools": list(found.tools)}, indent=2, ensure_ascii=False))
+    print(json.dumps(vars(found), indent=2, ensure_ascii=False))
 
 
 def _print_lines(found: Findings) -> None:
@@ -72,6 +77,8 @@ def _print_lines(found: Findings) -> None:
         print(f"problem: {problem}")
     for warning in found.warnings:
         print(f"warning: {warning}")
+    for line in found.models:
+        print(line)
     wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"
     there = [_counted(found.agents, "agent"), _counted(found.goals, "goal"), _counted(len(found.tools), "tool")]
     print(f"{', '.join(there)}: {wrong if found.problems or found.warnings else 'nothing is wrong'}.")

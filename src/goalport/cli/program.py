@@ -94,6 +94,14 @@ _command(
     "goalport actions --agent StarNewsFinder --format json",
 )
 _command(
+    "models",
+    "models:models",
+    "List the language models: what each is for, and what it still lacks.",
+    LOOK,
+    "goalport models",
+    "goalport models --format json",
+)
+_command(
     "plan",
     "planning:plan",
     "Explain which actions reach a goal, or why none do.",

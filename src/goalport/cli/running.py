@@ -20,7 +20,16 @@ from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import opened
 from goalport.cli.terminal import say, show_markdown
 from goalport.errors import BadInput
-from goalport.events import ActionFinished, ActionRetried, ActionStarted, Event, EventListener, ProgressUpdated
+from goalport.events import (
+    ActionFinished,
+    ActionRetried,
+    ActionStarted,
+    Event,
+    EventListener,
+    ModelCalled,
+    ProgressUpdated,
+    ToolCalled,
+)
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.serve.arguments import Arguments
@@ -148,6 +157,10 @@ class Steps:
                 say("    gave nothing; planning again")
             case ActionRetried(delay_seconds=delay, error=error):
                 say(f"    again in {delay:g} s: {error}")
+            case ModelCalled(model=model, turn=1):
+                say(f"    asks {model}")
+            case ToolCalled(tool=tool):
+                say(f"    calls {tool}")
             case ProgressUpdated(message=message):
                 say(f"    {message}")
             case _:

@@ -41,10 +41,10 @@ class Export:
     """A hint for hosts: reaching the goal touches the world outside."""
     on_disconnect: OnDisconnect = "kill"
     """Whether the process dies with the request that started it, or goes on without it."""
-    long: bool = False
+    long: bool | None = None
     """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
-    `wait_budget` a request answers with a handle by which the process is followed. A goal whose own agent may ask is
-    treated so without saying it."""
+    `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent
+    takes an `Ai`. A goal whose own agent may ask a person is treated so whatever is said."""
     wait_budget: float | None = None
     """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress."""
 

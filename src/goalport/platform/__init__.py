@@ -4,5 +4,6 @@ from goalport.platform.agent_platform import AgentPlatform
 from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in
 from goalport.platform.invocation import AgentInvocation, Invoked
+from goalport.platform.models import asks_a_model
 
-__all__ = ["AgentInvocation", "AgentPlatform", "Deployments", "Invoked", "mistakes_in"]
+__all__ = ["AgentInvocation", "AgentPlatform", "Deployments", "Invoked", "asks_a_model", "mistakes_in"]

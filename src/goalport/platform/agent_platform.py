@@ -20,7 +20,7 @@ from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, starting_types
-from goalport.platform.models import Intelligence, models_of
+from goalport.platform.models import Intelligence, models_of, workspace_models
 from goalport.platform.processes import Inputs, Processes
 from goalport.process import (
     AgentProcess,
@@ -32,7 +32,7 @@ from goalport.process import (
     ProcessOptions,
 )
 from goalport.prompts import Templates
-from goalport.settings import Settings, environment_of
+from goalport.settings import Settings
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.workspace import Workspace
 
@@ -75,20 +75,19 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         options: ProcessOptions | None = None,
         **setup: Unpack[PlatformSetup],
     ) -> None:
-        services = tuple(services)
-        stores = [each for each in services if isinstance(each, ContextRepository)]
-        self.contexts = stores[0] if stores else InMemoryContextRepository()
+        self._services = (*services, self)
+        stores = (each for each in self._services if isinstance(each, ContextRepository))
+        self.contexts = next(stores, None) or InMemoryContextRepository()
         """What outlives processes, by id."""
         self.groups = ToolGroupResolver(tool_groups)
         self.problems: tuple[str, ...] = ()
         """What could not be deployed of a workspace, a sentence each."""
         self._options = options or ProcessOptions()
         self.models = models_of(models)
-        """Which models may be asked."""
-        asking = _asking(self.models, setup)
-        self.ai = asking.ai(lambda: self.groups)
+        self._asking = _asking(self.models, setup)
+        self.ai = self._asking.ai(lambda: self.groups)
         """The way to a model for code outside of actions; an action has its own."""
-        self._services = (*services, self, self.ai, self.models)
+        self._reloaded_by: Settings | None = None
         self._resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
         self.processes = Processes(
             setup.get("repository") or InMemoryProcessRepository(),
@@ -96,13 +95,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             setup.get("max_threads", 40),
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
-            asking.engine,
+            self._asking.engine,
         )
         """What runs, waits, or ended not long ago; oldest first."""
-        for listener in listeners:
-            self.subscribe(listener)
         self.agents = Deployments(type(self), self.service, self._resolvers)
         """What is deployed: agents and goals by name."""
+        for listener in listeners:
+            self.subscribe(listener)
         for each in agents:
             self.deploy(each)
 
@@ -114,7 +113,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         repository = InMemoryProcessRepository(settings.max_processes)
         platform = cls(
             services=[settings],
-            models=Models(settings.models, environment=environment_of(settings.workspace)),
+            models=workspace_models(workspace, settings),
             listeners=listeners,
             llm=settings.llm_operations,
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
@@ -122,10 +121,15 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             max_threads=settings.max_threads,
         )
         platform.load(workspace)
+        platform._reloaded_by = settings
         return platform
 
     def load(self, workspace: Workspace) -> None:
         """Serve what a workspace holds now, in place of what was served; what runs keeps what it began with."""
+        if self._reloaded_by is not None:  # the workspace may have models of its own
+            self.models = workspace_models(workspace, self._reloaded_by)
+            self._asking.renew(self.models)
+            self.ai = self._asking.ai(lambda: self.groups)
         fresh, problems = Deployments(type(self), self.service, self._resolvers), list[str]()
         for declared in workspace.agents():
             try:
@@ -149,7 +153,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def service(self, kind: type) -> object | None:
         """The service of that type that `Provided` parameters are filled with, or None."""
-        return next((each for each in self._services if isinstance(each, kind)), None)
+        return next((each for each in (*self._services, self.ai, self.models) if isinstance(each, kind)), None)
 
     def start(
         self,
@@ -221,7 +225,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     async def aclose(self) -> None:
         """Kill what runs, wait until it has ended, and close the connections to models."""
         await self.processes.close()
-        await self.models.aclose()
+        await self._asking.aclose()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()

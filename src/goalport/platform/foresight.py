@@ -16,10 +16,10 @@ from goalport.tools import ToolGroupResolver
 __all__ = ["foresee", "inputs_of", "starting_types", "unmade"]
 
 
-def foresee(scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver) -> Explanation:
-    """How the goal would be reached from objects of the given types, or why it would not."""
+def foresee(scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver | None) -> Explanation:
+    """How the goal would be reached from objects of the given types, or why it would not; None: with every group."""
     facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
-    facts |= {each for each in scope.groups if groups.unmet(each) is None}
+    facts |= {each for each in scope.groups if groups is None or groups.unmet(each) is None}
     start = WorldState(facts, frozenset(each for each in scope.questions if _can_be_asked(scope, each, given)))
     return explain(Problem(scope.system, start, (scope.plan_goals[goal.name],), deadline=PLANNING_SECONDS))
 
@@ -29,10 +29,10 @@ def starting_types(scope: Scope, goal: Goal, groups: ToolGroupResolver) -> tuple
     if goal.export.starting_input_types:
         return tuple(goal.export.starting_input_types)
     leaves = unmade(scope)
-    found = foresee(scope, goal, leaves, groups)
-    if found.plan is None:
+    plan = foresee(scope, goal, leaves, groups).plan or foresee(scope, goal, leaves, None).plan
+    if plan is None:
         return ()
-    needed = {fact for step in found.plan.steps for fact, value in step.requires.items() if value}
+    needed = {fact for step in plan.steps for fact, value in step.requires.items() if value}
     return tuple(kind for kind in leaves if Available(kind) in needed)
 
 

@@ -43,11 +43,12 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
     for goal in scope.goals.values():
         types = starting_types(scope, goal, groups)
         for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
-            failures = foresee(scope, goal, starts, groups).failures
-            if failures:
+            found = foresee(scope, goal, starts, groups)
+            # Which groups there are is a matter of deployment, and no mistake of the author's.
+            if found.failures and not found.lacks_only_groups:
                 yield scope.actions[goal.action].origin.error(
                     expected=f"a way to the goal {goal.name} from {_listed(starts)}",
-                    came=f"it cannot be reached: {failures[0].because}",
+                    came=f"it cannot be reached: {found.failures[0].because}",
                     fix="Let an action bring that about, or start from it: Export(starting_input_types=[…]).",
                 )
 

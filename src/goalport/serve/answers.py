@@ -4,6 +4,7 @@
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -17,12 +18,23 @@ from goalport.serve.terms import Terms
 from goalport.serve.texts import one_line, plain
 from goalport.tools.arguments import UNREADABLE
 
-__all__ = ["Answers", "error_wire", "result_uri"]
+__all__ = ["Answers", "cost_of", "error_wire", "result_uri"]
 
 
 def error_wire(text: str) -> Wire:
     """A failure that a model is to read."""
     return failed(text_block(plain(text)))
+
+
+def cost_of(process: AgentProcess) -> Mapping[str, float]:
+    """What models cost a process and those that it started: US dollars, tokens, and how often they were asked."""
+    spent = process.usage
+    return {
+        "usd": spent.cost,
+        "inputTokens": spent.input_tokens,
+        "outputTokens": spent.output_tokens,
+        "modelCalls": process.ledger.requests,
+    }
 
 
 def result_uri(process_id: str) -> str:
@@ -57,7 +69,7 @@ class Answers:
             wire = self._end(terms.name, terms.output, process, outcome)
         wire["_meta"] = {
             "goalport/processId": process.id,
-            "goalport/cost": process.usage.cost,
+            "goalport/cost": cost_of(process),
             "goalport/actions": len(process.history),
         }
         return wire

@@ -117,8 +117,11 @@ def _starts(platform: AgentPlatform, goal: Goal) -> list[tuple[object, ...]]:
 
 
 def _unreachable(platform: AgentPlatform, goal: Goal, starts: tuple[object, ...]) -> str | None:
+    """Why a goal cannot be reached from there. One that lacks only tool groups is published: its callers are told."""
     explanation = platform.explain(goal, starts)
-    return None if explanation.plan is not None else explanation.summary()
+    if explanation.plan is not None or explanation.lacks_only_groups:
+        return None
+    return explanation.summary()
 
 
 def _from(starts: tuple[object, ...]) -> str:

@@ -23,6 +23,8 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
             return None
         case Waiting(questions):
             return f"{goal} waits for a person to answer: {' '.join(_sentence(each.message) for each in questions)}"
+        case Stuck(reason, input_may_help=False):
+            return f"{goal} cannot be reached on this server. {_sentence(reason)} Tell whoever runs it."
         case Stuck(reason):
             return f"{goal} cannot be reached from what was given. {_sentence(reason)} Call it with other input."
         case Failed(reason, caller_mistake=True):

@@ -5,7 +5,15 @@ Pure: events in, steps out. `watching` sends the steps.
 
 from dataclasses import dataclass
 
-from goalport.events import ActionFinished, ActionRetried, ActionStarted, Event, ProgressUpdated
+from goalport.events import (
+    ActionFinished,
+    ActionRetried,
+    ActionStarted,
+    Event,
+    ModelCalled,
+    ProgressUpdated,
+    ToolCalled,
+)
 
 __all__ = ["Meter", "Step"]
 
@@ -40,6 +48,10 @@ class Meter:
                 return Step(number, planned, f"{number}/{planned} {_short(action)}{how}")
             case ActionRetried(action=action, attempt=attempt, delay_seconds=delay):
                 return self._creep(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
+            case ModelCalled(model=model, turn=1, action=action):
+                return self._creep(f"{_short(action)} asks {model}")
+            case ToolCalled(tool=tool, action=action):
+                return self._creep(f"{_short(action)} calls {tool}")
             case ProgressUpdated(message=message):
                 return self._creep(message)
             case _:

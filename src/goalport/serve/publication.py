@@ -13,7 +13,7 @@ from mcp.shared.inbound import X_MCP_HEADER_KEY
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 from goalport.domain import Agent
-from goalport.platform import AgentPlatform
+from goalport.platform import AgentPlatform, asks_a_model
 from goalport.serve.banner import banner
 from goalport.serve.companions import COMPANIONS, Companion
 from goalport.serve.edge import Fault, read_or_fault
@@ -179,7 +179,9 @@ def _goals(
 def _goal_tool(platform: AgentPlatform, offer: Offer) -> GoalTool:
     actions = platform.agents.scope(offer.agent).actions.values()
     may_wait = any(action.outputs.may_wait for action in actions)
-    return GoalTool.of(offer.agent, offer.goals, offer.starts, Terms.of(offer.name, offer.goals, may_wait=may_wait))
+    asks_models = any(map(asks_a_model, offer.agent.actions))
+    terms = Terms.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
+    return GoalTool.of(offer.agent, offer.goals, offer.starts, terms)
 
 
 def _unreadable(agent: Agent) -> str:

@@ -9,6 +9,7 @@ from goalport.platform import AgentPlatform
 from goalport.serve.companions import Companion
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
+from goalport.serve.models import models_in_words
 from goalport.serve.publication import Publication, PublishedTool
 from goalport.serve.texts import counted, indented
 from goalport.settings import Settings
@@ -24,6 +25,8 @@ def report_of(
     yield from _goals(publication)
     for group in platform.groups.groups:
         yield f"  tool group {group.role}: {counted(len(group.tools), 'tool')}"
+    for line in models_in_words(platform):
+        yield f"  {indented(line)}"
     for problem in publication.problems:
         yield f"  problem: {indented(problem)}"
     for warning in publication.warnings:

@@ -11,6 +11,7 @@ from mcp_types import INVALID_PARAMS, ReadResourceRequestParams, ReadResourceRes
 from goalport.domain import Agent, type_name
 from goalport.errors import UnknownName
 from goalport.process import AgentProcess, Completed, Question
+from goalport.serve.answers import cost_of
 from goalport.serve.callers import current_caller
 from goalport.serve.edge import answer_of
 from goalport.serve.goal_tool import GoalTool
@@ -133,13 +134,15 @@ def _process(uri: str, process: AgentProcess) -> ReadResourceResult:
                 "seconds": round(each.seconds, 6),
                 "status": each.status,
                 "error": each.error,
+                "usd": each.usage.cost,
+                "tokens": each.usage.tokens,
             }
             for each in process.history
         ],
         "createdAt": process.created_at.isoformat(),
         "finishedAt": process.finished_at.isoformat() if process.finished_at is not None else None,
-        "cost": process.usage.cost,
-        "tokens": process.usage.tokens,
+        "cost": cost_of(process),
+        "models": {name: {"usd": used.cost, "tokens": used.tokens} for name, used in process.ledger.by_model.items()},
         "mermaid": picture,
     }
     shown = TextResourceContents(uri=uri, mime_type="text/markdown", text=f"```mermaid\n{picture}\n```")

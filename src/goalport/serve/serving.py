@@ -12,7 +12,7 @@ from anyio import to_thread
 from mcp.server.context import ServerRequestContext
 
 from goalport.caller import Caller
-from goalport.errors import UnknownName
+from goalport.errors import SettingsError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
 from goalport.serve.answers import Answers
@@ -26,9 +26,11 @@ __all__ = ["Context", "Serving"]
 
 
 class Serving:
-    """One server's state; each replica has its own."""
+    """One server's state; each replica has its own. Raises `SettingsError` for a role whose model is not ready."""
 
     def __init__(self, platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
+        if problems := platform.models.problems():
+            raise SettingsError("\n".join(f"[models] {each}" for each in problems))
         self.platform = platform
         self.workspace = workspace
         self.settings = settings

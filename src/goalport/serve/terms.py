@@ -34,14 +34,14 @@ class Terms:
     wait_budget: float | None = None
 
     @classmethod
-    def of(cls, name: str, goals: Sequence[Goal], *, may_wait: bool) -> "Terms":
-        """The terms of goals that are one tool."""
+    def of(cls, name: str, goals: Sequence[Goal], *, may_wait: bool, asks_models: bool = False) -> "Terms":
+        """The terms of goals that are one tool. What asks models is long where nothing else is said."""
         exports = [goal.export for goal in goals]
         return cls(
             name,
             Output.of(goals[0].output),
             any(each.on_disconnect == "detach" for each in exports),
-            may_wait or any(each.long for each in exports),
+            may_wait or any(asks_models if each.long is None else each.long for each in exports),
             next((each.wait_budget for each in exports if each.wait_budget is not None), None),
         )
 

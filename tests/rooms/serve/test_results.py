@@ -217,7 +217,7 @@ async def test_a_result_says_which_process_made_it_and_what_it_cost(tmp_path: Pa
     result = await answer_in(tmp_path, era, str, "x")
     assert result.meta is not None
     assert result.meta["goalport/processId"]
-    assert result.meta["goalport/cost"] == 0
+    assert result.meta["goalport/cost"] == {"usd": 0, "inputTokens": 0, "outputTokens": 0, "modelCalls": 0}
     assert result.meta["goalport/actions"] == 1
 
 

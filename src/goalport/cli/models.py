@@ -1,0 +1,54 @@
+"""`goalport models`: the language models that agents may ask, what each is for, and what it still lacks.
+
+No model is asked and no library of a provider is loaded. Below the program; platform and settings are below it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from goalport.cli.folder import WorkspaceFolder
+from goalport.cli.place import Place, opened
+from goalport.cli.terminal import Format, Record, say, show
+from goalport.llm import ModelCard, Prices
+
+
+def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
+    """List the language models: provider, roles, price in US dollars per million tokens, and what is to be set.
+
+    A model counts as ready when nothing is missing here; its provider is not asked.
+    """
+    place = opened(workspace)
+    for problem in place.problems:
+        say(f"warning: {problem}")
+    show(list(_records(place)), format, none="There are no models.")
+
+
+def _records(place: Place) -> Iterator[Record]:
+    settings, known = place.settings.models, place.platform.models
+    names = [known.default, *settings.llms.values(), *(each.name for each in settings.custom)]
+    cards = known.cards()
+    by_name = {name: _card(name, cards) for name in dict.fromkeys(names)}
+    further = {each.name: each for each in cards if each not in by_name.values()}
+    for name, card in (by_name | further).items():
+        unready = known.unready(name)
+        roles = [role for role, model in settings.llms.items() if model == name]
+        yield {
+            "model": name,
+            "provider": card.provider,
+            "roles": [*(["default"] if name == known.default else []), *roles],
+            "ready": not unready,
+            "prices": _price(card.prices),
+            "knowledge_cutoff": None if card.knowledge_cutoff is None else card.knowledge_cutoff.isoformat(),
+            "to_do": unready,
+        }
+
+
+def _card(name: str, cards: tuple[ModelCard, ...]) -> ModelCard:
+    """The card of a name, which may have its provider before it."""
+    fitting = (each for each in cards if name in {each.name, f"{each.provider}:{each.name}"})
+    return next(fitting, ModelCard(name=name, provider=""))
+
+
+def _price(prices: Prices | None) -> str | None:
+    """As the settings say; None: the provider's list price, which is looked up when it is asked."""
+    return None if prices is None else f"{prices.input:g} in, {prices.output:g} out"
