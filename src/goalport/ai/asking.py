@@ -11,7 +11,7 @@ from time import monotonic
 
 from opentelemetry.trace import Span
 
-from goalport.ai.engine import Operation
+from goalport.ai.engine import Operation, Request
 from goalport.errors import ModelRefused
 from goalport.events import ModelCalled, ModelReplied, ProgressUpdated
 from goalport.llm import (
@@ -47,6 +47,8 @@ class Asking:
     options: LlmOptions
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
+    request: Request | None = None
+    """What all this is for."""
     turn: int = field(default=0, init=False)
     """How many requests were made."""
 
@@ -78,6 +80,7 @@ class Asking:
             tools=self.tools,
             output=self.output,
             on_retry=self._tell_retry,
+            origin=self.request,
         )
 
     def _tell_retry(self, retry: Retry) -> None:

@@ -87,8 +87,9 @@ class LlmEngine:
         interaction = request.interaction
         model = self.models.choose(interaction.llm)
         tools = toolbox(interaction, self.groups())
+        options = self._options(interaction.llm)
         return ToolLoop(
-            Asking(model, self.operation, self._name(request), self._options(interaction.llm), tools.specs, output),
+            Asking(model, self.operation, self._name(request), options, tools.specs, output, request),
             ToolCalls(tools, self.operation, self.settings),
             all_messages(request.messages, interaction, model.card, form),
         )

@@ -69,6 +69,8 @@ class ModelCall:
     """None: text."""
     on_retry: Callable[[Retry], None] | None = None
     """Told before each wait for another attempt."""
+    origin: object = None
+    """The `goalport.ai.Request` that it is a part of, for those who record or script models; it goes to no provider."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from logging import getLogger
 
@@ -23,8 +24,12 @@ class Audience:
         self._thread = threading.get_ident()
 
     def settle_here(self) -> None:
-        """From now on listeners are called on the running event loop, wherever an event comes from."""
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        """From now on listeners are called on the running event loop, wherever an event comes from.
+
+        Where none runs, as in a plain test, they are called at once.
+        """
+        with suppress(RuntimeError):
+            self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def join(self, listener: EventListener) -> Callable[[], None]:
         """Let a listener hear every event from now on; call what is returned to stop that."""
