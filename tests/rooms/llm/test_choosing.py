@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -57,6 +58,13 @@ class Lengths:
 
 
 PARROT = Parrot(ModelCard(name="parrot", provider="zoo"))
+
+
+def _installed(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def catalogue(environment: Mapping[str, str] = KEYS, **settings: Any) -> Models:
@@ -276,12 +284,22 @@ async def test_openais_paths_can_be_others() -> None:
 
 
 def test_gemini_has_two_doors() -> None:
-    assert "goalport[google]" in catalogue({"GOOGLE_API_KEY": "g"}).unready("gemini-2.5-pro") or chosen(
-        catalogue({"GOOGLE_API_KEY": "g"}), model="gemini-2.5-pro"
-    ).startswith("google:")
-    assert chosen(catalogue({"GOOGLE_API_KEY": "g", "GEMINI_API_KEY": "g"}), model="gemini-2.5-pro").startswith(
-        "gemini:"
-    )
+    def provider(**environment: str) -> str:
+        (card,) = catalogue(environment, default_llm="gemini-2.5-pro").cards()
+        return card.provider
+
+    assert provider(GEMINI_API_KEY="g", GOOGLE_API_KEY="g") == "gemini"
+    assert provider(GOOGLE_API_KEY="g") == "google"
+    assert provider(GOOGLE_PROJECT_ID="p", GOOGLE_LOCATION="global") == "google"
+    assert provider() == "gemini"
+
+
+@pytest.mark.parametrize("name", ["google:gemini-2.5-pro", "mistral-large", "us.anthropic.claude-opus-4-8-v1:0"])
+def test_a_provider_whose_library_is_not_there_says_how_to_install_it(name: str) -> None:
+    models = catalogue({"GOOGLE_API_KEY": "g", "MISTRAL_API_KEY": "m"}, default_llm=name)
+    (card,) = models.cards()
+    library = {"google": "google.genai", "mistral": "mistralai", "bedrock": "boto3"}[card.provider]
+    assert (f"pip install 'goalport[{card.provider}]'" in models.unready(name)) is not _installed(library)
 
 
 def test_settings_that_nobody_knows_are_refused() -> None:
