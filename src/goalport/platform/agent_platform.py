@@ -107,13 +107,21 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     @classmethod
     def from_workspace(
-        cls, workspace: Workspace, settings: Settings, *, listeners: Iterable[EventListener] = ()
+        cls,
+        workspace: Workspace,
+        settings: Settings,
+        *,
+        listeners: Iterable[EventListener] = (),
+        models: Models | None = None,
     ) -> Self:
-        """A platform that serves what a workspace holds; what cannot be deployed is in `problems`."""
+        """A platform that serves what a workspace holds; what cannot be deployed is in `problems`.
+
+        `models` take the place of those that the workspace and its settings name.
+        """
         repository = InMemoryProcessRepository(settings.max_processes)
         platform = cls(
             services=[settings],
-            models=workspace_models(workspace, settings),
+            models=models or workspace_models(workspace, settings),
             listeners=listeners,
             llm=settings.llm_operations,
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
@@ -121,7 +129,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             max_threads=settings.max_threads,
         )
         platform.load(workspace)
-        platform._reloaded_by = settings
+        platform._reloaded_by = settings if models is None else None
         return platform
 
     def load(self, workspace: Workspace) -> None:
