@@ -18,6 +18,7 @@ from pydantic_ai.exceptions import (
     ModelNotFoundError,
     ModelQuotaExceededError,
     ModelRateLimitError,
+    ModelRequestRejectedError,
     ModelRequestTimeout,
     ModelServerError,
     ModelTimeoutError,
@@ -125,7 +126,7 @@ def _of_the_provider(error: ModelAPIError, asked: _Asked) -> ModelError:
             where = asked.endpoint.base_url or asked.endpoint.provider
             broke = "broke off in its answer at" if error.phase == "read" else "cannot be reached at"
             return PassingFailure(f"{asked.name} {broke} {where}: {asked.said(error)}", error.retry_after)
-        case ModelHTTPError():
+        case ModelHTTPError() | ModelRequestRejectedError():
             return _rejected(error, asked, status)
         case _:
             return _unreadable(error, asked)
@@ -140,9 +141,9 @@ def _not_found(error: ModelAPIError, asked: _Asked, status: str) -> str:
     )
 
 
-def _rejected(error: ModelHTTPError, asked: _Asked, status: str) -> ModelError:
+def _rejected(error: ModelAPIError, asked: _Asked, status: str) -> ModelError:
     said = asked.said(error)
-    if error.status_code in _PASSING_STATUS:
+    if isinstance(error, ModelHTTPError) and error.status_code in _PASSING_STATUS:
         return PassingFailure(f"{asked.name} failed{status}: {said}", error.retry_after)
     if any(word in said.lower() for word in ("schema", "response_format", "output_format", "output_config")):
         return SchemaRefused(
