@@ -71,6 +71,11 @@ class Explanation:
             return self.plan.goal
         return self.failures[0].goal if self.failures else None
 
+    @property
+    def lacks_only_groups(self) -> bool:
+        """Whether tool groups are all that is missing for the goal that lacks least: that is up to whoever deploys."""
+        return bool(self.failures) and self.failures[0].lacks_only_groups
+
     def summary(self) -> str:
         """One sentence."""
         if self.plan is not None:

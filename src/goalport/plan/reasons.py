@@ -179,7 +179,7 @@ class Missing:
             case Holds():
                 return f"no action makes it {'true' if self.value else 'false'}"
             case GroupAvailable():
-                return "there is none"
+                return "there is none: put such a ToolGroup into tools/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +214,11 @@ class Failure:
                 "There may be one: split the agent, or tell its actions apart by what they need."
             )
         return f"The goal {self.goal.name} cannot be reached: {self.because}."
+
+    @property
+    def lacks_only_groups(self) -> bool:
+        """Whether tool groups are all that is missing."""
+        return bool(self.missing) and all(isinstance(each.fact, GroupAvailable) for each in self.missing)
 
     @property
     def because(self) -> str:

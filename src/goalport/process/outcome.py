@@ -58,6 +58,8 @@ class Stuck:
     """No action can bring the goal nearer as things stand."""
 
     reason: str
+    input_may_help: bool = True
+    """Whether other input may lead to the goal; not when only tool groups are missing."""
     status = ProcessStatus.STUCK
 
 

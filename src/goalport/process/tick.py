@@ -14,6 +14,7 @@ from goalport.domain import Action, Condition, Cost, PlannerType
 from goalport.events import GoalAchieved, PlanFormulated
 from goalport.observe.spans import note_spent, process_span
 from goalport.plan import (
+    Explanation,
     Fact,
     Holds,
     NoPlan,
@@ -218,7 +219,11 @@ def _no_way(process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
         return Waiting(process.open_questions) if pending(process) else _nothing_left(process, problem)
     if not problem.goals:
         return Failed(f"{process.agent.name} has no goal to plan for. Give it one, or run it with planner=UTILITY.")
-    return _failed(process) or Stuck(_declined(process) + explain(problem, found).summary())
+    return _failed(process) or _stuck(process, explain(problem, found))
+
+
+def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
+    return Stuck(_declined(process) + explanation.summary(), input_may_help=not explanation.lacks_only_groups)
 
 
 def _nothing_left(process: AgentProcess, problem: Problem) -> Outcome:

@@ -4,6 +4,7 @@ Whoever kills or terminates it meanwhile is obeyed: no handler overtakes them. B
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from goalport.events import StuckHandled
@@ -29,12 +30,13 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
     handlers = list(_handlers(process))
     futile = _futile(process) if handlers else None
     if futile:
-        return Stuck(f"{outcome.reason} {futile}")
+        return replace(outcome, reason=f"{outcome.reason} {futile}")
     for handler in handlers:
         if await _helps(process, handler):
             return process.end_requested
     asked = ", ".join(type(each).__name__ for each in handlers)
-    return process.end_requested or Stuck(f"{outcome.reason} {asked} could not help." if asked else outcome.reason)
+    reason = f"{outcome.reason} {asked} could not help." if asked else outcome.reason
+    return process.end_requested or replace(outcome, reason=reason)
 
 
 def _handlers(process: AgentProcess) -> Iterator[StuckHandler]:

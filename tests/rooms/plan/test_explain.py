@@ -266,7 +266,7 @@ def test_every_kind_of_fact_can_be_missing_in_words() -> None:
         "it needs that ghost has run, but there is no such action",
         "it needs a Message as the last result, but no action gives one",
         "it needs a Thing named thing_one, but no action gives one",
-        "it needs the tool group web with fetch, but there is none",
+        "it needs the tool group web with fetch, but there is none: put such a ToolGroup into tools/",
         "it needs condition quiet to be false, but no action makes it false",
         "it needs no Noise as the last result, but there is one, and no action clears it",
     ]
