@@ -148,6 +148,8 @@ def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
             for role in action.settings.tool_groups:
                 if platform.groups.find(role) is None:
                     yield f"{action.name} asks for the tool group {role!r}, and there is none: it runs without tools."
+            for unmet in filter(None, map(platform.groups.unmet, action.requirements)):
+                yield f"{action.name} cannot run. {unmet}"
 
 
 def _is_mirrored(tool: Tool) -> bool:

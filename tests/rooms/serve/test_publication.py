@@ -6,7 +6,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from goalport import Export, UserInput, achieves_goal, action, agent, component
-from tests.rooms.serve.served import published, tool_of
+from goalport.tools import ToolGroupRequirement
+from tests.rooms.serve.served import published, served, text_of, tool_of
 
 
 class Person(BaseModel):
@@ -244,6 +245,29 @@ def test_a_goal_that_cannot_be_reached_is_not_published_and_the_reason_is_told(t
     assert "wish" not in publication.tools
     assert "cannot be reached" in publication.refusals[0].reason
     assert "Poem" in publication.refusals[0].reason
+
+
+@agent(description="Needs tools")
+class Craftsman:
+    @achieves_goal(description="A song made with tools", export=Export(remote=True, name="craft"))
+    @action(tool_group_requirements=[ToolGroupRequirement("workshop")])
+    async def craft(self, mood: Mood) -> Song:
+        return Song(content=mood.tone)
+
+
+async def test_a_goal_that_only_lacks_a_tool_group_is_published_and_its_callers_are_told(tmp_path: Path) -> None:
+    publication = published(tmp_path, Craftsman())
+    assert publication.refusals == ()
+    (warning,) = (each for each in publication.warnings if "workshop" in each)
+    assert warning.startswith("Craftsman.craft cannot run. No tool group plays the role 'workshop'.")
+    assert warning.endswith("Groups are ToolGroup values in tools/.")
+    async with served(tmp_path, Craftsman()) as server, server.client() as client:
+        result = await client.call_tool("craft", {"tone": "sad"})
+    assert result.is_error
+    assert text_of(result) == (
+        "craft cannot be reached on this server. The goal Craftsman.craft cannot be reached: it needs the tool group "
+        "workshop, but there is none: put such a ToolGroup into tools/. Tell whoever runs it."
+    )
 
 
 @component
