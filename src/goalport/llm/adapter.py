@@ -141,7 +141,7 @@ class AdaptedModel:
             return await model_request(
                 model,
                 told(call.messages, vision=self._sees(model)),
-                model_settings=_settings(call.options, seconds),
+                model_settings=_settings(call.options),
                 model_request_parameters=_parameters(call, mode),
                 instrument=False,
             )
@@ -158,7 +158,7 @@ class AdaptedModel:
                         model_request_stream(
                             model,
                             told(call.messages, vision=self._sees(model)),
-                            model_settings=_settings(call.options, seconds),
+                            model_settings=_settings(call.options),
                             model_request_parameters=_parameters(call, mode),
                             instrument=False,
                         )
@@ -192,7 +192,7 @@ class AdaptedModel:
         output = None if mode == "text" or message.calls or finish == "refusal" else _output(message, response)
         if output is not None and finish == "tool_call":
             finish = "stop"
-        elif message.calls and finish == "stop":
+        elif message.calls and finish in {"stop", "unknown"}:
             finish = "tool_call"
         usage = TokenUsage(
             input_tokens=response.usage.input_tokens,
@@ -288,8 +288,8 @@ def _output_tool(spec: OutputSpec) -> ToolDefinition:
     )
 
 
-def _settings(options: LlmOptions, seconds: float) -> ModelSettings:
-    settings = ModelSettings(timeout=seconds, max_retries=0)
+def _settings(options: LlmOptions) -> ModelSettings:
+    settings = ModelSettings()
     if options.thinking is not None:
         settings["thinking"] = options.thinking
     for name in ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty"):

@@ -26,7 +26,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from goalport.errors import ModelError, ModelRefused, ModelUnavailable
+from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable
 from goalport.llm.providers import PROVIDERS, Endpoint
 from goalport.llm.retrying import PassingFailure
 
@@ -49,7 +49,14 @@ def translated(endpoint: Endpoint, model: str) -> Generator[None]:
     except (ModelError, Warning):
         raise
     except Exception as error:
-        raise _translate(error, _Asked(endpoint, model)) from error
+        raise _translate(_innermost(error), _Asked(endpoint, model)) from error
+
+
+def _innermost(error: Exception) -> Exception:
+    """The first of a group: what went wrong first made the others fail."""
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error
 
 
 class _Asked:
@@ -81,6 +88,8 @@ def _message(body: object) -> str:
     match body:
         case {"error": dict()}:
             return _message(cast("dict[str, Any]", body)["error"])
+        case {"Error": {"Message": str() as message, "Code": str() as code}}:
+            return message or code
         case {"message": str() as message} | {"error": str() as message} | {"detail": str() as message}:
             return message
         case str():
@@ -101,6 +110,8 @@ def _translate(error: Exception, asked: _Asked) -> ModelError:
             return ModelRefused(f"{asked.name} refused: {asked.said(error)}")
         case UserError():
             return ModelRefused(f"{asked.name} cannot be asked that: {asked.said(error)}")
+        case _ if "Credentials" in type(error).__name__:
+            return ModelNotReady(f"{asked.endpoint.provider} found no credentials: {asked.said(error)}")
         case _:
             return _unreadable(error, asked)
 

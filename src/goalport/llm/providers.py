@@ -117,6 +117,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
         KnownProvider(
             name="bedrock",
             dialect="bedrock",
+            key="AWS_BEARER_TOKEN_BEDROCK",
             address="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
             models=_BEDROCK,
             extra="bedrock",
@@ -242,8 +243,8 @@ def _installed(library: str) -> bool:
 
 
 def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None, *, own_url: bool) -> None:
-    """A server of one's own may want no key, so only the known addresses insist."""
-    if key or not known.key or (known.name not in PROVIDERS and own_url):
+    """A server of one's own may want no key, and Amazon's library finds credentials in many places."""
+    if key or not known.key or known.dialect == "bedrock" or (known.name not in PROVIDERS and own_url):
         return
     if known.dialect == "google" and settings.project and settings.location:
         return

@@ -29,6 +29,7 @@ from goalport.llm.vectors import AdaptedEmbeddings
 
 __all__ = ["embedding_service", "language_model"]
 
+_CONNECT_SECONDS = 5.0
 _NO_KEY = "none"
 """What is sent where a key is expected and none is needed."""
 
@@ -49,7 +50,8 @@ def embedding_service(name: str, model: str, endpoint: Endpoint) -> EmbeddingSer
 
 
 def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
-    client = create_async_httpx2_client()
+    # How long a request may take is for `adapter` to say; nothing below gives up before.
+    client = create_async_httpx2_client(timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS))
     paths = {
         "/chat/completions": endpoint.settings.completions_path,
         "/embeddings": endpoint.settings.embeddings_path,
@@ -83,12 +85,14 @@ def _openai_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider
 def _azure_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[AsyncOpenAI]:
     from pydantic_ai.providers.azure import AzureProvider
 
-    return AzureProvider(
+    provider = AzureProvider(
         azure_endpoint=endpoint.base_url,
         api_version=endpoint.settings.api_version or None,
         api_key=_key(endpoint),
         http_client=client,
     )
+    provider.client.max_retries = 0
+    return provider
 
 
 def _openai(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
@@ -161,7 +165,10 @@ def _bedrock_provider(endpoint: Endpoint) -> Any:
     places: dict[str, Any] = {"region_name": settings.location or None, "base_url": endpoint.base_url or None}
     if endpoint.api_key:
         places["api_key"] = _key(endpoint)
-    return BedrockProvider(**places)
+    provider: Any = BedrockProvider(**places)
+    # botocore's way to say that it is not to try again.
+    provider.client.meta.events.unregister("needs-retry.bedrock-runtime", unique_id="retry-config-bedrock-runtime")
+    return provider
 
 
 def _bedrock(endpoint: Endpoint, model: str, _: httpx2.AsyncClient) -> Model:
