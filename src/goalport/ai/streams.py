@@ -20,10 +20,9 @@ from goalport.ai.guarding import Guarding
 from goalport.ai.json_values import JsonValues
 from goalport.ai.loop import Ended, ToolLoop
 from goalport.ai.operations import LlmOperations
-from goalport.ai.shapes import Bound, Declined, Outcome, OutputShape, Unreadable, Violating
+from goalport.ai.shapes import Bound, Outcome, OutputShape, Violating
 from goalport.errors import InvalidModelOutput
 from goalport.llm import AssistantMessage, TextDelta, ThinkingDelta, UserMessage
-from goalport.tools import ToolResult
 
 __all__ = ["form_of", "stream_objects", "stream_text"]
 
@@ -83,7 +82,7 @@ async def stream_objects(
                     yield StreamedObject(value)
         if reading.given or reading.text.strip() in _NOTHING:
             return
-    raise InvalidModelOutput(shape.name, ["it holds no object"], reading.text)
+    raise InvalidModelOutput(shape.name, ["it holds no whole object"], reading.text)
 
 
 @dataclass(slots=True)
@@ -97,23 +96,33 @@ class _Reading:
     """All of the reply, once it is whole."""
 
     async def pieces(self) -> AsyncGenerator[ThinkingDelta | Given]:
-        values = JsonValues(lines=self.shape.wrapped)
+        values, said = self._values(), 0
+        held = self.shape.wrapped and bool(self.loop.asking.tools)  # words before a tool call would pass for values
         async with aclosing(self.loop.stream()) as pieces:
             async for piece in pieces:
                 match piece:
                     case ThinkingDelta():
                         yield piece
                     case TextDelta(text):
-                        for value in values.feed(text):
+                        if said != len(self.loop.messages):
+                            values, said = self._values(), len(self.loop.messages)
+                        for value in () if held else values.feed(text):
                             yield await self._whole(value)
+                    case Ended(direct=None):
+                        for value in (*(values.feed(piece.text) if held else ()), *values.end()):
+                            yield await self._whole(value)
+                        self._check_end(piece, values.left)
                     case Ended():
-                        for value in () if piece.direct else values.end():
-                            yield await self._whole(value)
-                        for given in self._returned(piece.direct) if piece.direct else ():
+                        for given in self._returned(piece):
                             yield given
-                        self.text = piece.text
-        if values.left:
-            raise InvalidModelOutput(self.shape.name, ["it was cut off before its end"], values.left)
+
+    def _values(self) -> JsonValues:
+        return JsonValues(lines=self.shape.wrapped)
+
+    def _check_end(self, ended: Ended, left: str) -> None:
+        self.text = ended.text
+        if left and (self.given or ended.reply.finish == "length"):
+            raise InvalidModelOutput(self.shape.name, ["it was cut off before its end"], left)
 
     async def _whole(self, text: str) -> Given:
         self.given += 1
@@ -136,15 +145,16 @@ class _Reading:
             case outcome:
                 raise InvalidModelOutput(self.shape.name, _violations(outcome), ended.text)
 
-    def _returned(self, result: ToolResult) -> Iterator[Given]:
+    def _returned(self, ended: Ended) -> Iterator[Given]:
         """The objects that a tool gave in the model's place, one or a list of them, or the JSON of its text."""
-        made = result.artifact
+        self.text = ended.text
+        made: object = ended.direct.artifact if ended.direct else None
         several = cast("list[object]", made) if isinstance(made, list) else [] if made is None else [made]
-        values = JsonValues(lines=self.shape.wrapped)
-        read = [(each, self.shape.take(each)) for each in several]
-        read += [(each, self.shape.read(each)) for each in (*values.feed(result.text), *values.end()) if not several]
-        for written, outcome in read:
-            text = written if isinstance(written, str) else to_json(written, fallback=str).decode()
+        values = self._values()
+        read = [(to_json(each, fallback=str).decode(), self.shape.take(each)) for each in several]
+        if not several:
+            read = [(each, self.shape.read(each)) for each in (*values.feed(ended.text), *values.end())]
+        for text, outcome in read:
             if not isinstance(outcome, Bound):
                 raise InvalidModelOutput(self.shape.name, _violations(outcome), text)
             self.given += 1
@@ -152,10 +162,4 @@ class _Reading:
 
 
 def _violations(outcome: Outcome) -> Sequence[str]:
-    match outcome:
-        case Violating(violations):
-            return violations
-        case Unreadable(reason):
-            return (reason,)
-        case Bound() | Declined():
-            return ("it is nothing",)
+    return outcome.violations if isinstance(outcome, Violating) else ("it is no JSON",)

@@ -150,7 +150,7 @@ async def test_a_reply_without_objects_is_asked_for_again_and_given_up_in_the_en
     again = ScriptedModel(["I would rather not", "No", LINES])
     assert await _all(ai_with(again, settings=settings).streaming().objects("Go", Month)) == [JULY, AUGUST]
     never = ScriptedModel(["I would rather not"] * 3)
-    with pytest.raises(InvalidModelOutput, match=r"it holds no object. Its last answer was 'I would rather not'"):
+    with pytest.raises(InvalidModelOutput, match=r"it holds no whole object. Its last answer was 'I would rather not'"):
         await _all(ai_with(never, settings=settings).streaming().objects("Go", Month))
 
 
@@ -160,6 +160,30 @@ async def test_an_object_that_was_cut_off_is_an_error() -> None:
         assert [await anext(objects), await anext(objects)] == [JULY, AUGUST]
         with pytest.raises(InvalidModelOutput, match="cut off before its end"):
             await anext(objects)
+
+
+async def test_an_object_that_was_cut_off_is_asked_for_again_while_nothing_was_given() -> None:
+    settings = LlmOperations(data_binding_max_attempts=2, data_binding_fixed_backoff_millis=0)
+    model = ScriptedModel(['{"name": "Sep', LINES])
+    assert await _all(ai_with(model, settings=settings).streaming().objects("Go", Month)) == [JULY, AUGUST]
+    full = ModelReply(message=AssistantMessage('{"name": "Sep'), finish="length")
+    with pytest.raises(InvalidModelOutput, match="cut off before its end"):
+        await _all(ai_with(ScriptedModel([full]), settings=settings).streaming().objects("Go", Month))
+
+
+async def test_an_object_whose_repair_is_no_json_ends_the_stream() -> None:
+    model = ScriptedModel(['{"name": "x"}', "Sorry"])
+    with pytest.raises(InvalidModelOutput, match="it is no JSON"):
+        await _all(ai_with(model).streaming().objects("Go", Month))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "value"), [(Month, "Let me see {", JULY), (int, "Let me see.\n", 33), (int, "Let me see.", 33)]
+)
+async def test_words_before_a_tool_call_are_no_objects(kind: Any, words: str, value: object) -> None:
+    asks = AssistantMessage(words, calls=(calls_tool("thermometer", month="July"),))
+    ai = ai_with(ScriptedModel([asks, value])).with_tools(thermometer)
+    assert await _all(ai.streaming().objects("Go", kind)) == [value]
 
 
 async def test_tools_are_called_between_the_turns_of_a_stream_and_each_turn_is_told_before_them() -> None:
@@ -183,6 +207,27 @@ async def test_what_a_tool_returns_directly_is_given_as_it_is() -> None:
     ai = ai_with(ScriptedModel([calls_tool("hottest")] * 2)).with_tools(hottest)
     assert await _all(ai.streaming().objects("Go", Month)) == [JULY]
     assert [Month.model_validate_json(each) for each in await _all(ai.streaming().text("Go"))] == [JULY]
+
+
+@tool(return_direct=True)
+def months() -> list[Month]:
+    """The hottest months."""
+    return [JULY, AUGUST]
+
+
+@tool(return_direct=True)
+def written() -> str:
+    """The hottest months as they are kept."""
+    return LINES
+
+
+async def test_several_objects_that_a_tool_returns_directly_are_each_given() -> None:
+    for kept in (months, written):
+        ai = ai_with(ScriptedModel([calls_tool(kept.__name__)])).with_tools(kept)
+        assert await _all(ai.streaming().objects("Go", Month)) == [JULY, AUGUST]
+    ai = ai_with(ScriptedModel([calls_tool("months")])).with_tools(months)
+    with pytest.raises(InvalidModelOutput, match="Expected the model to give a int"):
+        await _all(ai.streaming().objects("Go", int))
 
 
 async def test_a_stream_that_is_closed_early_ends_the_request_of_the_model() -> None:

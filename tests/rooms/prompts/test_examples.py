@@ -124,3 +124,4 @@ def test_an_example_of_some_properties_shows_no_others() -> None:
     assert example.contribution() == 'Example: A good pet\n{\n  "name": "Rex"\n}'
     several = Example.of("Good pets", list[Pet], [Pet(name="Rex", secret="y")], {"name"}.__contains__)
     assert json.loads(several.json) == [{"name": "Rex"}]
+    assert Example.of("A good number", int, 3, {"name"}.__contains__).json == "3"
