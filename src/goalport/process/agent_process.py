@@ -148,6 +148,8 @@ class AgentProcess:
         self.created_at = datetime.now(UTC)
         self.finished_at: datetime | None = None
         self.end_requested: Outcome | None = None
+        self.traced = False
+        """Whether somebody records its spans."""
         self._cancel_scope: anyio.CancelScope | None = None
         """What can be cancelled: while the process is driven."""
         self._settled = asyncio.Event()

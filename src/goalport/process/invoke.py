@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
@@ -23,7 +24,7 @@ from goalport.events import (
     StateEntered,
 )
 from goalport.llm import TokenUsage
-from goalport.observe.spans import action_span, note_failure, note_spent
+from goalport.observe.spans import UNTRACED, action_span, note_failure, note_spent
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure
 from goalport.process.arguments import fill
 from goalport.process.context import ActionContext, Parked
@@ -65,7 +66,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
     try:
-        with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
+        with _span(process, action) as span:
             end = await _end(process, action)
             if span.is_recording():
                 _describe(span, end, process.ledger.unsettled(action.name))
@@ -98,6 +99,12 @@ class _End:
         if self.error is None:
             return None
         return self.error.reason if isinstance(self.error, Signal) else in_words(self.error)
+
+
+def _span(process: AgentProcess, action: Action) -> AbstractContextManager[Span]:
+    if not process.traced:
+        return UNTRACED
+    return action_span(action.name, agent=process.agent.name, process_id=process.id)
 
 
 def _describe(span: Span, end: _End, spent: TokenUsage) -> None:

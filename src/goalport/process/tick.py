@@ -47,8 +47,9 @@ PLANNING_SECONDS = 1.0
 async def drive(process: AgentProcess) -> None:
     """Run a process to its end, whatever that is; the outcome is on the process."""
     with process_span(process.agent.name, process_id=process.id, description=process.agent.description) as span:
+        process.traced = span.is_recording()
         await _drive(process)
-        if span.is_recording():
+        if process.traced:
             span.set_attribute("goalport.process.status", str(process.status))
             note_spent(span, process.usage.spent)
 
