@@ -136,7 +136,7 @@ class AdaptedModel:
         return True
 
     async def _ask(self, model: Model, call: ModelCall, mode: _Mode) -> ModelResponse:
-        seconds = self._seconds(call.options)
+        seconds = self._seconds(call)
         with translated(self._endpoint, self._name), anyio.fail_after(seconds):
             return await model_request(
                 model,
@@ -149,7 +149,7 @@ class AdaptedModel:
     async def _stream(
         self, model: Model, call: ModelCall, mode: _Mode
     ) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        seconds = self._seconds(call.options)
+        seconds = self._seconds(call)
         with translated(self._endpoint, self._name):
             async with AsyncExitStack() as stack:
                 # No scope may be open while a piece is handed out, so each wait has its own.
@@ -183,8 +183,8 @@ class AdaptedModel:
             return "finish_reason" not in (response.provider_details or {})
         return response.finish_reason is None
 
-    def _seconds(self, options: LlmOptions) -> float:
-        return options.timeout or self._endpoint.settings.timeout
+    def _seconds(self, call: ModelCall) -> float:
+        return call.options.timeout or self._endpoint.settings.timeout or call.timeout
 
     def _reply(self, response: ModelResponse, mode: _Mode) -> ModelReply:
         message = heard(response, _OUTPUT_TOOL if mode == "tool" else "")

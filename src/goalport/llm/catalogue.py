@@ -14,7 +14,7 @@ from goalport.errors import ModelNotReady
 from goalport.llm.embedding import EmbeddingService
 from goalport.llm.model import LanguageModel, ModelCard
 from goalport.llm.options import LlmOptions
-from goalport.llm.providers import PROVIDERS, Endpoint, endpoint, provider_of
+from goalport.llm.providers import ALIASES, PROVIDERS, Endpoint, endpoint, provider_of
 from goalport.llm.settings import CustomModel, ModelsSettings
 
 __all__ = ["Models"]
@@ -62,6 +62,7 @@ class Models:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._settings = settings or ModelsSettings()
+        self._providers = {ALIASES.get(name, name): each for name, each in self._settings.providers.items()}
         self._environment = os.environ if environment is None else environment
         self._registered: dict[str, LanguageModel] = {}
         for each in models:
@@ -119,14 +120,22 @@ class Models:
         return ""
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the settings: each role, and a default that was chosen, must have a ready model."""
+        """What is wrong with the settings, each in a sentence that says what to do.
+
+        Each role must have a model that is ready, and so must a default that was chosen; a provider must be known.
+        """
         wanted = {f"role {role!r} (llms)": name for role, name in self._settings.llms.items()}
         if "default_llm" in self._settings.model_fields_set:
             wanted["default_llm"] = self._settings.default_llm
         vectors = {f"role {role!r} (embedding_services)": n for role, n in self._settings.embedding_services.items()}
         if self._settings.default_embedding_model:
             vectors["default_embedding_model"] = self._settings.default_embedding_model
-        found = {place: self.unready(name) for place, name in wanted.items()}
+        found = {
+            f"providers.{name}": _unknown_provider(name)
+            for name, settings in self._providers.items()
+            if name not in PROVIDERS and not settings.base_url
+        }
+        found |= {place: self.unready(name) for place, name in wanted.items()}
         found |= {place: self.unready(name) for place, name in vectors.items() if name not in self._embeddings}
         return tuple(f"{place}: {why}" for place, why in found.items() if why)
 
@@ -163,16 +172,16 @@ class Models:
         provider, model = self._provider(name, own)
         if not provider:
             known = {*self._registered, *self._names()} - {name}
-            raise ModelNotReady(_unknown(name, known, (*PROVIDERS, *self._settings.providers)))
+            raise ModelNotReady(_unknown(name, known, (*PROVIDERS, *self._providers)))
         shared = PROVIDERS[provider].settings if provider in PROVIDERS else ""
-        settings = self._settings.providers.get(provider) or self._settings.providers.get(shared)
+        settings = self._providers.get(provider) or self._providers.get(shared)
         place = endpoint(provider, settings, self._environment, base_url=own.base_url, api_key=own.api_key)
         return _Found(self._card(name), own.model or model, place)
 
     def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
         if own.provider:
             return own.provider, name.removeprefix(f"{own.provider}:")
-        provider, model = provider_of(name, self._settings.providers, self._environment)
+        provider, model = provider_of(name, self._providers, self._environment)
         return provider or ("openai" if own.base_url else ""), model
 
     def _custom(self, name: str) -> CustomModel:
@@ -201,6 +210,12 @@ def _unknown(name: str, known: Iterable[str], providers: Iterable[str]) -> str:
         f"Unknown model {name!r}.{guess} Write its provider before it, like openai:{name.rpartition(':')[2]}; "
         f"the providers are {', '.join(providers)}. A model of your own stands in [[models.custom]]."
     )
+
+
+def _unknown_provider(name: str) -> str:
+    near = get_close_matches(name, PROVIDERS, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    return f"Unknown provider {name!r}. {guess}One of your own, that speaks as OpenAI does, has a base_url."
 
 
 def _role(role: str, models: Mapping[str, str], table: str) -> str:

@@ -67,6 +67,8 @@ class ModelCall:
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
     """None: text."""
+    timeout: float = 60.0
+    """Seconds that one attempt may take, where neither the options nor the provider's settings say."""
     on_retry: Callable[[Retry], None] | None = None
     """Told before each wait for another attempt."""
     origin: object = None

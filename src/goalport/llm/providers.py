@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from goalport.errors import ModelNotReady
 from goalport.llm.settings import ProviderSettings
 
-__all__ = ["PROVIDERS", "Dialect", "Endpoint", "KnownProvider", "endpoint", "provider_of"]
+__all__ = ["ALIASES", "PROVIDERS", "Dialect", "Endpoint", "KnownProvider", "endpoint", "provider_of"]
 
 Dialect = Literal[
     "openai", "openai-responses", "azure", "anthropic", "deepseek", "google", "mistral", "bedrock", "ollama"
@@ -134,7 +134,8 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     )
 }
 """By name."""
-_ALIASES = {"googlegenai": "google", "google-genai": "google", "vertex": "google", "docker-models": "docker"}
+ALIASES: Mapping[str, str] = {"googlegenai": "google", "vertex": "google"}
+"""Other names of providers: the guide's, and what people call them."""
 
 
 def provider_of(
@@ -145,7 +146,7 @@ def provider_of(
     A name that nobody can place goes to the OpenAI-compatible server whose address is set, if there is one.
     """
     first, colon, rest = name.partition(":")
-    first = _ALIASES.get(first, first)
+    first = ALIASES.get(first, first)
     if colon and (first in PROVIDERS or first in providers):
         return first, rest
     for each in PROVIDERS.values():

@@ -48,8 +48,8 @@ class ProviderSettings(BaseModel):
         default=180_000, validation_alias=AliasChoices("backoff_max_interval", "max_interval")
     )
     """Milliseconds; no wait is longer, and a provider that asks for a longer one is not asked again."""
-    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
-    """Seconds that one attempt may take, when the call does not say."""
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds that one attempt may take, when the call does not say; None: what goes for every provider."""
 
 
 class CustomModel(BaseModel):

@@ -12,6 +12,7 @@ from goalport.llm.providers import Endpoint
 __all__ = ["AdaptedEmbeddings"]
 
 _AT_ONCE = 1_000
+_SECONDS = 60.0
 """Texts in one request; providers take about twice as many."""
 
 
@@ -45,6 +46,7 @@ class AdaptedEmbeddings:
         await self._connection.aclose()
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        with translated(self._endpoint, self._model), anyio.fail_after(self._endpoint.settings.timeout):
+        seconds = self._endpoint.settings.timeout or _SECONDS
+        with translated(self._endpoint, self._model), anyio.fail_after(seconds):
             result = await self._connection.user().embed(list(texts), input_type="document")
         return [list(vector) for vector in result.embeddings]

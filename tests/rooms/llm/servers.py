@@ -27,6 +27,8 @@ class StrangeServer:
     address: str
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     paths: list[str] = field(default_factory=list[str])
+    asked: anyio.Event = field(default_factory=anyio.Event)
+    """Set when a client has asked."""
     gone: anyio.Event = field(default_factory=anyio.Event)
     """Set when a client went away before it was answered."""
     catalogues: list[Models] = field(default_factory=list[Models])
@@ -63,6 +65,7 @@ async def serving(*answers: Answer) -> AsyncGenerator[StrangeServer]:
     async def respond(request: Request) -> Response:
         server.bodies.append(await request.json())
         server.paths.append(request.url.path)
+        server.asked.set()
         answer = answers[min(len(server.bodies), len(answers)) - 1]
         try:
             return await answer(server.bodies[-1])

@@ -15,6 +15,7 @@ from goalport.llm import (
     Models,
     SystemMessage,
     TextDelta,
+    Thinking,
     ToolReply,
     UserMessage,
 )
@@ -239,6 +240,22 @@ async def test_hyperparameters_are_passed_on(model: LanguageModel, aimock: Provi
     wanted = {"temperature": 0.3, "top_p": 0.5, "frequency_penalty": 0.1, "presence_penalty": 0.2}
     assert {name: sent[name] for name in wanted} == wanted
     assert 7 in {sent.get("max_tokens"), sent.get("max_completion_tokens")}
+
+
+@pytest.mark.parametrize(
+    ("name", "thinking", "sent"),
+    [
+        ("openai:gpt-5", "low", {"reasoning_effort": "low"}),
+        ("openai:gpt-4.1-mini", "low", {}),
+        ("openai:gpt-5", None, {}),
+    ],
+)
+async def test_how_hard_to_think_is_told_to_a_model_that_can(
+    model: LanguageModel, aimock: Providers, thinking: Thinking | None, sent: dict[str, str]
+) -> None:
+    aimock.answer(content="Hm.")
+    await model.reply(ModelCall(messages=(UserMessage("Think"),), options=LlmOptions(thinking=thinking)))
+    assert {key: value for key, value in aimock.requests()[0].items() if key == "reasoning_effort"} == sent
 
 
 @pytest.mark.parametrize("name", [CHAT, CLAUDE, GEMINI])

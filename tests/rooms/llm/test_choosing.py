@@ -174,6 +174,18 @@ def test_a_role_without_its_model_is_wrong_from_the_start() -> None:
     assert sharp.startswith("role 'sharp' (embedding_services): Unknown model 'nonsense'")
 
 
+def test_a_provider_that_nobody_knows_is_wrong_from_the_start() -> None:
+    (problem,) = catalogue(providers={"opnai": {"api_key": "o"}, "mine": {"base_url": "http://localhost:1"}}).problems()
+    assert problem.startswith("providers.opnai: Unknown provider 'opnai'. Did you mean openai?")
+
+
+def test_the_guides_name_of_googles_own_api_is_known() -> None:
+    models = catalogue({}, providers={"googlegenai": {"api_key": "g"}}, default_llm="gemini-2.5-flash")
+    (card,) = models.cards()
+    assert card.provider == "google"
+    assert not any("has no key" in problem or "Unknown" in problem for problem in models.problems())
+
+
 def test_a_default_that_was_chosen_must_be_ready() -> None:
     (problem,) = catalogue({}, default_llm="claude-opus-4-8").problems()
     assert problem.startswith("default_llm: anthropic has no key")
