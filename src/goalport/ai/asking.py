@@ -17,7 +17,6 @@ from goalport.events import ModelCalled, ModelReplied, ProgressUpdated
 from goalport.llm import (
     AssistantMessage,
     LanguageModel,
-    LlmOptions,
     Message,
     ModelCall,
     ModelReply,
@@ -44,11 +43,12 @@ class Asking:
     operation: Operation
     interaction: str
     """What names the prompt."""
-    options: LlmOptions
+    request: Request
+    """What all this is for."""
+    timeout: float
+    """Seconds that one attempt may take, where nobody says otherwise."""
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
-    request: Request | None = None
-    """What all this is for."""
     turn: int = field(default=0, init=False)
     """How many requests were made."""
 
@@ -76,7 +76,8 @@ class Asking:
         self.turn += 1
         return ModelCall(
             messages=tuple(messages),
-            options=self.options,
+            options=self.request.interaction.llm,
+            timeout=self.timeout,
             tools=self.tools,
             output=self.output,
             on_retry=self._tell_retry,
@@ -104,7 +105,7 @@ class Asking:
             interaction=self.interaction,
             output="json" if self.output else "text",
             streamed=streamed,
-            settings=dict(self.options),
+            settings=dict(self.request.interaction.llm),
         )
 
     @contextmanager

@@ -21,7 +21,7 @@ from goalport.ai.shapes import OutputShape, output_shape, type_name
 from goalport.ai.streams import form_of, stream_objects, stream_text
 from goalport.ai.system_prompt import MAYBE, all_messages
 from goalport.ai.toolbox import toolbox
-from goalport.llm import LlmOptions, Models, OutputSpec, TextDelta, ThinkingDelta
+from goalport.llm import Models, OutputSpec, TextDelta, ThinkingDelta
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import Templates
 from goalport.tools import ToolGroupResolver
@@ -87,9 +87,9 @@ class LlmEngine:
         interaction = request.interaction
         model = self.models.choose(interaction.llm)
         tools = toolbox(interaction, self.groups())
-        options = self._options(interaction.llm)
+        seconds = self.settings.default_timeout
         return ToolLoop(
-            Asking(model, self.operation, self._name(request), options, tools.specs, output, request),
+            Asking(model, self.operation, self._name(request), request, seconds, tools.specs, output),
             ToolCalls(tools, self.operation, self.settings),
             all_messages(request.messages, interaction, model.card, form),
         )
@@ -109,10 +109,6 @@ class LlmEngine:
     def _maybe(self, shape: OutputShape) -> str:
         template = self.settings.maybe_prompt_template
         return self.render(template, {"type": shape.name}) if template else MAYBE
-
-    def _options(self, options: LlmOptions) -> LlmOptions:
-        seconds = self.settings.default_timeout
-        return options if options.timeout is not None else options.model_copy(update={"timeout": seconds})
 
     def _name(self, request: Request) -> str:
         _, action = self.operation.place

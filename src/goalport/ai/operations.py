@@ -23,7 +23,7 @@ class LlmOperations(BaseModel):
     maybe_prompt_template: str = ""
     """The template that tells a model when to say that it knows too little; empty: the text that is built in."""
     default_timeout: Seconds = 60.0
-    """Seconds that one request of a model may take when its options do not say."""
+    """Seconds that one request of a model may take, when neither its options nor its provider's settings say."""
     data_binding_max_attempts: Count = 10
     """How often a model is asked for an object when its replies cannot be read."""
     data_binding_fixed_backoff_millis: Annotated[int, Field(ge=0)] = 30

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, cast, get_args
+from typing import Annotated, Any, Final, cast, get_args, get_origin
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json, to_json
@@ -138,6 +138,8 @@ def output_shape(
 
 def type_name(kind: object) -> str:
     """A type as people write it, without its modules."""
+    if get_origin(kind) is Annotated:
+        return type_name(get_args(kind)[0])
     if isinstance(kind, type) and not get_args(kind):
         return kind.__name__
     return _QUALIFIER.sub("", repr(kind))

@@ -12,8 +12,9 @@ from goalport.llm.providers import Endpoint
 __all__ = ["AdaptedEmbeddings"]
 
 _AT_ONCE = 1_000
-_SECONDS = 60.0
 """Texts in one request; providers take about twice as many."""
+_SECONDS = 60.0
+"""How long one request may take, where the provider's settings do not say."""
 
 
 class AdaptedEmbeddings:

@@ -112,14 +112,14 @@ def test_with_llm_can_change_whatever_options_there_are() -> None:
     assert set(LlmChanges.__annotations__) == set(LlmOptions.model_fields)
 
 
-async def test_options_reach_the_model_with_the_timeout_of_the_settings() -> None:
+async def test_options_reach_the_model_and_the_timeout_of_the_settings_beside_them() -> None:
     model = ScriptedModel(["x", "y"])
     ai = ai_with(model, settings=LlmOperations(default_timeout=12))
 
     await ai.with_llm(temperature=0.5).generate_text("Go")
     await ai.with_llm(timeout=3).generate_text("Go")
 
-    assert [call.options.timeout for call in model.calls] == [12, 3]
+    assert [(call.options.timeout, call.timeout) for call in model.calls] == [(None, 12), (3, 12)]
     assert model.calls[0].options.temperature == 0.5
 
 

@@ -80,6 +80,7 @@ CASES: list[tuple[object, str, object]] = [
     (str, "hello", "hello"),
     (bool, '{"result": true}', True),
     (date, '{"result": "2026-01-31"}', date(2026, 1, 31)),
+    (Annotated[list[int], Field(min_length=1)], '{"result": [1]}', [1]),
     (Decimal, '{"result": "1.10"}', Decimal("1.10")),
     (Story, 'Sure!\n```json\n{"title": "Foxes"}\n```\nEnjoy.', Story(title="Foxes")),
     (Story, 'Here you are: {"title": "Foxes"}. Enjoy!', Story(title="Foxes")),
@@ -108,6 +109,16 @@ async def test_the_rules_of_a_type_are_in_the_request() -> None:
         "title": {"type": "string", "minLength": 3, "maxLength": 20},
         "pages": {"type": "integer", "minimum": 1, "default": 1},
     }
+
+
+async def test_rules_around_a_type_are_kept_and_its_name_is_that_of_the_type() -> None:
+    ai, model = scripted("[]", "[]")
+
+    with pytest.raises(InvalidModelOutput, match=r"give a list\[int\], but: .*at least 1 item"):
+        await ai.create_object("Make some", Annotated[list[int], Field(min_length=1)])
+
+    assert model.calls[0].output is not None
+    assert model.calls[0].output.name == "list_int"
 
 
 async def test_a_type_that_contains_itself_has_its_object_at_the_root_of_the_schema() -> None:
