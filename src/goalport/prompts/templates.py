@@ -5,19 +5,23 @@ same folders, symbolic links followed. Nothing is escaped: a prompt is no HTML.
 """
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any, Final, cast
 
 from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateError as JinjaError, TemplateNotFound
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from goalport.errors import TemplateError, UnknownName
 
 __all__ = ["Templates"]
 
-_SUFFIX = ".jinja"
+_SUFFIX: Final = ".jinja"
+_MOST: Final = 1_000_000
+"""Characters, items or bits that one operator may make."""
 _BREAKS = (
     JinjaError,
     ArithmeticError,
@@ -123,7 +127,31 @@ def _place(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | Non
     return None
 
 
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """A sandbox in which no operator takes all time or memory."""
+
+    intercepted_binops = frozenset({"**", "*"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if _size(operator, left, right) > _MOST:
+            raise ValueError(f"the result of {operator} would be too large")
+        return super().call_binop(context, operator, left, right)
+
+
+def _size(operator: str, left: object, right: object) -> int:
+    """How many characters, items or bits an operator would make; 0 for what is small by itself."""
+    match operator, left, right:
+        case "**", int(), int():
+            return left.bit_length() * right
+        case "*", str() | bytes() | list() | tuple(), int():
+            return len(cast("Sized", left)) * right
+        case "*", int(), str() | bytes() | list() | tuple():
+            return len(cast("Sized", right)) * left
+        case _:
+            return 0
+
+
 def _sandbox(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
-    sandbox = ImmutableSandboxedEnvironment(loader=loader, undefined=StrictUndefined, autoescape=False)
+    sandbox = _Sandbox(loader=loader, undefined=StrictUndefined, autoescape=False)
     del sandbox.globals["lipsum"]
     return sandbox

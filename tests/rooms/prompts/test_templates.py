@@ -32,6 +32,11 @@ def test_a_template_is_filled_with_its_variables_and_nothing_is_escaped(tmp_path
     assert text == "# Ann & Bob says <b>:\n- a > b\n- {{ c }}\nEnd"
 
 
+def test_a_template_may_reckon(tmp_path: Path) -> None:
+    templates = _written(tmp_path, sums="{{ '-' * 3 }} {{ 5000 * 5000 }} {{ 2 ** 0.5 > 1 }} {{ 2 ** 10 }}")
+    assert templates.render("sums", {}) == "--- 25000000 True 1024"
+
+
 def test_the_suffix_may_be_given_too(tmp_path: Path) -> None:
     assert _written(tmp_path, hello="Hi").render("hello.jinja", {}) == "Hi"
 
@@ -116,6 +121,9 @@ def test_no_template_leaves_its_folders(tmp_path: Path) -> None:
         "{{ '{0.__class__}'.format(1) }}",
         "{{ [].pop.__self__ }}",
         "{{ lipsum.__globals__ }}",
+        "{{ 'a' * 100000000000 }}",
+        "{{ 100000000000 * [1] }}",
+        "{{ 9 ** (9 ** 9) }}",
     ],
 )
 def test_a_hostile_template_gets_nothing_but_an_error(tmp_path: Path, hostile: str) -> None:
