@@ -7,7 +7,7 @@ the same kind of handler.
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from goalport.errors import BadInput, DeclarationError, Signal, ToolError
 from goalport.tools.arguments import read_arguments
@@ -58,7 +58,8 @@ class Tool:
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Run the tool. Bad arguments and failures are results with `is_error`, in words for the model that called.
 
-        A `Signal`, which is meant for the process that the call is part of, is raised as it is.
+        A `Signal`, which is meant for the process that the call is part of, is raised as it is; so is one that comes
+        out of a task group of the tool's own.
         """
         try:
             if not self.checks_arguments and (problems := schema_problems(self.input_schema, arguments)):
@@ -69,6 +70,8 @@ class Tool:
         except Signal:
             raise
         except (Exception, SystemExit) as error:
+            if signal := next((each for each in _leaves(error) if isinstance(each, Signal)), None):
+                raise signal from error
             _log.warning("Tool %s failed", self.name, exc_info=error)
             return ToolResult.of_error(f"The tool {self.name!r} failed: {_summary(error)}")
 
@@ -157,6 +160,15 @@ def _own_name(function: Callable[..., Any]) -> str:
     )
 
 
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors that a group of them consists of; any other error is itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+        yield from _leaves(each)
+
+
 def _summary(error: BaseException) -> str:
-    text = str(error)[:_MESSAGE_LIMIT]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    told = ((type(each).__name__, str(each)) for each in _leaves(error))
+    return "; ".join(f"{name}: {text}" if text else name for name, text in told)[:_MESSAGE_LIMIT]

@@ -267,6 +267,37 @@ async def test_a_signal_of_a_tool_passes_at_once_and_cancels_those_beside_it() -
     assert len(model.calls) == 1
 
 
+async def test_a_signal_from_within_a_tools_own_task_group_passes_too() -> None:
+    async def replan() -> None:
+        raise ReplanRequested("deep inside")
+
+    async def delegate() -> str:
+        async with anyio.create_task_group() as group:
+            group.start_soon(replan)
+        return "never"
+
+    ai, _ = scripted(calls_tool("delegate"))
+
+    with pytest.raises(ReplanRequested, match="deep inside"):
+        await ai.with_tools(delegate).generate_text("Go")
+
+
+async def test_what_failed_within_a_tools_own_task_group_is_told_to_the_model() -> None:
+    async def explode() -> None:
+        raise RuntimeError("boom")
+
+    async def delegate() -> str:
+        async with anyio.create_task_group() as group:
+            group.start_soon(explode)
+        return "never"
+
+    ai, model = scripted(calls_tool("delegate"), "done")
+
+    await ai.with_tools(delegate).generate_text("Go")
+
+    assert "RuntimeError: boom" in replies_to(model.calls[1])[0].content
+
+
 async def test_a_spent_budget_ends_the_loop_before_the_next_turn() -> None:
     operation = Watched(ends_before=2, signal=TerminateAction("The budget is spent."))
     model = ScriptedModel([calls_tool("add", a=1, b=2), "never asked for"])
