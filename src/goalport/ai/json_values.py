@@ -19,6 +19,8 @@ class JsonValues:
 
     def __init__(self, *, lines: bool) -> None:
         self._lines = lines
+        self._begun = False
+        """Whether anything but thoughts is there."""
         self._text = ""
         self._at = 0
         self._start = -1
@@ -34,10 +36,16 @@ class JsonValues:
 
     def feed(self, text: str) -> Iterator[str]:
         """The values that a further piece makes whole."""
+        self._forget_read()
         self._text += text
-        if self._at == 0 and self._thinks():
-            return
-        yield from self._whole_lines() if self._lines else self._whole_objects()
+        if self._begun or not self._thinks():
+            self._begun = True
+            yield from self._whole_lines() if self._lines else self._whole_objects()
+
+    def _forget_read(self) -> None:
+        """Keep the object alone that is being read: texts grow long, and adding to a long one takes time."""
+        kept = self._at if self._start < 0 else self._start
+        self._text, self._at, self._start = self._text[kept:], self._at - kept, min(self._start, 0)
 
     def end(self) -> Iterator[str]:
         """The value that no line's end follows."""
