@@ -30,7 +30,6 @@ from opentelemetry.trace import (
 from goalport.errors import Signal
 
 __all__ = [
-    "UNTRACED",
     "Spent",
     "action_span",
     "embeddings_span",
@@ -62,14 +61,13 @@ _PROVIDERS: Final = {
 }
 """How the conventions call a provider, where that is not what pydantic-ai calls it."""
 _tracer = get_tracer("goalport")
-UNTRACED: Final[AbstractContextManager[Span]] = nullcontext(INVALID_SPAN)
-"""In the place of a span where nobody records any; asking whether anybody does takes a microsecond or two."""
+_off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 
 def process_span(agent: str, *, process_id: str, description: str = "") -> AbstractContextManager[Span]:
     """Around one stretch of a process's work: it begins anew when a process that waited goes on."""
     if _nobody_looks():
-        return UNTRACED
+        return _off
     attributes: dict[str, Attribute] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": agent,
@@ -209,7 +207,7 @@ class _Recording:
 
 
 def _nobody_looks() -> bool:
-    # Asked before anything is put together: actions without models are counted in microseconds.
+    # Asked before anything is put together: a process without models takes microseconds.
     return isinstance(get_tracer_provider(), (ProxyTracerProvider, NoOpTracerProvider))
 
 
@@ -217,7 +215,7 @@ def _span(
     name: str, attributes: Mapping[str, Attribute], *, kind: SpanKind = SpanKind.INTERNAL, current: bool = True
 ) -> AbstractContextManager[Span]:
     if _nobody_looks():
-        return UNTRACED
+        return _off
     return _Recording(_tracer.start_span(name, kind=kind, attributes=_present(attributes)), current=current)
 
 

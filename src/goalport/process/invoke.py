@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
 from typing import cast
 
 import anyio
-from opentelemetry.trace import Span
 
 from goalport.blackboard import matcher
 from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, related, type_name
@@ -23,8 +21,7 @@ from goalport.events import (
     QuestionAsked,
     StateEntered,
 )
-from goalport.llm import TokenUsage
-from goalport.observe.spans import UNTRACED, action_span, note_failure, note_spent
+from goalport.observe.spans import action_span, note_failure, note_spent
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure
 from goalport.process.arguments import fill
 from goalport.process.context import ActionContext, Parked
@@ -66,10 +63,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
     try:
-        with _span(process, action) as span:
-            end = await _end(process, action)
-            if span.is_recording():
-                _describe(span, end, process.ledger.unsettled(action.name))
+        end = await (_traced(process, action) if process.traced else _end(process, action))
     except Parked as parked:
         process.progress.parked[action.name] = parked.child
         return None
@@ -101,17 +95,14 @@ class _End:
         return self.error.reason if isinstance(self.error, Signal) else in_words(self.error)
 
 
-def _span(process: AgentProcess, action: Action) -> AbstractContextManager[Span]:
-    if not process.traced:
-        return UNTRACED
-    return action_span(action.name, agent=process.agent.name, process_id=process.id)
-
-
-def _describe(span: Span, end: _End, spent: TokenUsage) -> None:
-    span.set_attribute("goalport.action.status", end.status)
-    note_spent(span, spent.spent)
-    if end.error is not None and not isinstance(end.error, Signal):
-        note_failure(span, end.error)
+async def _traced(process: AgentProcess, action: Action) -> _End:
+    with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
+        end = await _end(process, action)
+        span.set_attribute("goalport.action.status", end.status)
+        note_spent(span, process.ledger.unsettled(action.name).spent)
+        if end.error is not None and not isinstance(end.error, Signal):
+            note_failure(span, end.error)
+    return end
 
 
 async def _end(process: AgentProcess, action: Action) -> _End:
@@ -120,7 +111,10 @@ async def _end(process: AgentProcess, action: Action) -> _End:
     except Signal as signal:
         return _End("replanned" if isinstance(signal, ReplanRequested) else "terminated", error=signal)
     except Exception as failure:
-        if not isinstance(failure, BadInput):
+        if isinstance(failure, ModelError):
+            _log.info("Process %s: %s failed and is left out: %s", process.id, action.name, in_words(failure))
+            _log.debug("Where the model failed:", exc_info=True)
+        elif not isinstance(failure, BadInput):
             _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
         return _End("failed", error=failure)
     result = None if _is_empty(result) else result
