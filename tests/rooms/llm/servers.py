@@ -144,13 +144,25 @@ def chat(content: str | None, **message: Any) -> Answer:
     return answer
 
 
-def claude(*content: dict[str, Any]) -> Answer:
+def responses(*content: dict[str, Any]) -> Answer:
+    """A response, as OpenAI's newer API gives it."""
+
+    async def answer(request: dict[str, Any]) -> Response:
+        message = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": list(content)}
+        about = {"id": "r1", "object": "response", "created_at": 1, "model": request["model"], "status": "completed"}
+        more = {"output": [message], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        return JSONResponse(about | more)
+
+    return answer
+
+
+def claude(*content: dict[str, Any], stop: str = "end_turn") -> Answer:
     """A message, as Anthropic gives it."""
 
     async def answer(request: dict[str, Any]) -> Response:
         about = {"id": "m1", "type": "message", "role": "assistant", "model": request["model"]}
         usage = {"input_tokens": 1, "output_tokens": 1}
-        end = {"stop_reason": "end_turn", "stop_sequence": None}
+        end = {"stop_reason": stop, "stop_sequence": None}
         return JSONResponse(about | end | {"content": list(content), "usage": usage})
 
     return answer

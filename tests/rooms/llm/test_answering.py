@@ -21,7 +21,7 @@ from goalport.llm import (
 )
 from tests.providers import Providers
 from tests.rooms.llm.asking import LOOK_UP, PERSON, call, pieces_of
-from tests.rooms.llm.servers import claude, serving
+from tests.rooms.llm.servers import claude, responses, serving
 
 CHAT = "openai:gpt-4.1-mini"
 RESPONSES = "openai-responses:gpt-4.1-mini"
@@ -218,6 +218,14 @@ async def test_claude_is_shown_an_image() -> None:
     assert shown in [part.get("source") for part in server.bodies[0]["messages"][0]["content"]]
 
 
+async def test_a_model_of_the_responses_api_is_shown_an_image() -> None:
+    async with serving(responses({"type": "output_text", "text": "A pixel.", "annotations": []})) as server:
+        asked = ModelCall(messages=(UserMessage("What is it?", (Image("image/png", PIXEL),)),))
+        assert (await server.model(RESPONSES).reply(asked)).message.content == "A pixel."
+    shown = f"data:image/png;base64,{b64encode(PIXEL).decode()}"
+    assert shown in [part.get("image_url") for part in server.bodies[0]["input"][0]["content"]]
+
+
 @each_provider
 async def test_an_image_that_a_tool_gave_is_shown(model: LanguageModel, aimock: Providers) -> None:
     aimock.answer({"turnIndex": 0}, toolCalls=[{"name": "look_up", "arguments": {"subject": "x"}}])
@@ -262,9 +270,11 @@ async def test_how_hard_to_think_is_told_to_a_model_that_can(
 async def test_usage_and_its_price_are_counted(model: LanguageModel, aimock: Providers) -> None:
     usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "input_tokens": 1_000, "output_tokens": 100}
     aimock.answer(content="Cheap.", usage=usage)
-    used = (await model.reply(call("What do you cost?"))).usage
-    assert (used.input_tokens, used.output_tokens) == (1_000, 100)
-    assert 0 < used.cost < 0.1
+    whole = await model.reply(call("What do you cost?"))
+    _, _, streamed = await pieces_of(model, call("What do you cost?"))
+    for used in (whole.usage, streamed.usage):
+        assert (used.input_tokens, used.output_tokens) == (1_000, 100)
+        assert 0 < used.cost < 0.1
 
 
 async def test_texts_become_vectors(models: Models, aimock: Providers) -> None:

@@ -31,6 +31,7 @@ from tests.rooms.llm.servers import (
     claude,
     error,
     page,
+    responses,
     serving,
     silence,
     stream,
@@ -198,6 +199,19 @@ async def test_a_stream_that_never_began_is_tried_again() -> None:
 async def test_a_refusal_is_a_reply_that_says_so() -> None:
     async with serving(chat(None, refusal="I cannot help with that.")) as server:
         reply = await server.model().reply(call("Something bad", output=PERSON))
+    assert (reply.finish, reply.output, reply.message.content) == ("refusal", None, "I cannot help with that.")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("openai-responses:gpt-4.1-mini", responses({"type": "refusal", "refusal": "I cannot help with that."})),
+        ("anthropic:claude-haiku-4-0", claude({"type": "text", "text": "I cannot help with that."}, stop="refusal")),
+    ],
+)
+async def test_every_kind_of_refusal_is_one(name: str, answer: Answer) -> None:
+    async with serving(answer) as server:
+        reply = await server.model(name).reply(call("Something bad", output=PERSON))
     assert (reply.finish, reply.output, reply.message.content) == ("refusal", None, "I cannot help with that.")
 
 
