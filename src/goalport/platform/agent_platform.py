@@ -240,6 +240,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
 
 def _asking(models: Models, setup: PlatformSetup) -> Intelligence:
+    if strange := setup.keys() - PlatformSetup.__annotations__:
+        known = ", ".join(PlatformSetup.__annotations__)
+        raise TypeError(f"AgentPlatform takes no {', '.join(sorted(strange))}; it may be given {known}.")
     llm = setup.get("llm") or LlmOperations()
     return Intelligence(models, llm, setup.get("guards", ()), setup.get("templates"))
 

@@ -21,11 +21,16 @@ _EMBEDDINGS = ("name", "dimensions", "embed")
 
 def models_of(given: Models | LanguageModel | Iterable[LanguageModel] | None) -> Models:
     """The catalogue: as given, made of the models given, or of what the environment offers."""
-    if isinstance(given, Models):
-        return given
-    if given is None:
-        return Models()
-    return Models(models=[given] if isinstance(given, LanguageModel) else given)
+    if given is None or isinstance(given, Models):
+        return given or Models()
+    models = [given] if isinstance(given, LanguageModel) else list(given)
+    for each in cast("list[object]", models):
+        if not isinstance(each, LanguageModel):
+            raise TypeError(
+                f"Expected models, but came {each!r}. Names of models belong into the settings:"
+                ' AgentPlatform(models=Models(ModelsSettings(default_llm="…"))).'
+            )
+    return Models(models=models)
 
 
 def workspace_models(workspace: Workspace, settings: Settings) -> Models:

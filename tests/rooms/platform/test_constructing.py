@@ -7,10 +7,11 @@ from typing import Annotated, Protocol
 import pytest
 
 from goalport import AgentPlatform, Provided, UserInput, achieves_goal, action, agent, component, run_subagent
-from goalport.ai import Ai
-from goalport.errors import DeclarationError
-from goalport.llm import Models
-from goalport.process import Completed
+from goalport.ai import Ai, Objection
+from goalport.errors import DeclarationError, GuardViolation
+from goalport.llm import Models, UserMessage
+from goalport.process import Completed, Failed
+from goalport.prompts import Templates
 from goalport.settings import Settings, load_settings
 from goalport.testing.scripted import ScriptedModel
 
@@ -125,3 +126,51 @@ def test_the_platforms_models_are_a_service() -> None:
     assert platform.models.default == "scripted"
     assert AgentPlatform(models=[model, ScriptedModel()]).models.default == "scripted"
     assert AgentPlatform(models=platform.models).models is platform.models
+
+
+def test_what_is_no_model_and_what_is_no_part_of_a_platform_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Expected models, but came 'gpt-4\.1'\. Names of models belong into"):
+        AgentPlatform(models=["gpt-4.1"])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="takes no guard; it may be given guards, llm, templates, repository, max_thr"):
+        AgentPlatform(guard=[])  # pyright: ignore[reportCallIssue]
+
+
+async def test_guards_settings_and_templates_of_the_platform_hold_for_every_ai(tmp_path: Path) -> None:
+    class NoBees:
+        async def check_input(self, text: str, /) -> Objection | None:
+            return Objection("no bees, please") if "bees" in text else None
+
+        async def check_output(self, text: str, /) -> Objection | None:
+            return None
+
+    @agent(description="Writes by a template")
+    class Writer:
+        @achieves_goal(description="A text")
+        async def write(self, user_input: UserInput, ai: Ai) -> Fortune:
+            variables = {"topic": user_input.content}
+            return Fortune(await ai.with_template("about").generate_text(variables))
+
+    (tmp_path / "about.jinja").write_text("Something about {{ topic }}")
+    model = ScriptedModel(["Buzz"])
+    platform = AgentPlatform([Writer], models=model, guards=[NoBees()], templates=Templates(tmp_path))
+
+    fine, refused = await platform.run("Writer", UserInput("wasps")), await platform.run("Writer", UserInput("bees"))
+
+    assert fine.outcome == Completed(Fortune("Buzz"))
+    assert model.calls[0].messages[-1] == UserMessage("Something about wasps")
+    assert isinstance(refused.outcome, Failed)
+    assert "no bees, please" in refused.outcome.reason
+    with pytest.raises(GuardViolation):
+        await platform.ai.generate_text("bees")
+
+
+async def test_the_models_are_closed_with_the_platform() -> None:
+    closed: list[str] = []
+
+    class Connected(Models):
+        async def aclose(self) -> None:
+            closed.append("models")
+
+    async with AgentPlatform(models=Connected()):
+        assert not closed
+    assert closed == ["models"]
