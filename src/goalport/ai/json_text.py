@@ -38,6 +38,6 @@ def _embedded(text: str) -> list[str]:
 def _readable(text: str) -> bool:
     try:
         from_json(text)
-    except ValueError:
+    except (TypeError, ValueError):  # the former for half a surrogate pair, which is no text that JSON could be in
         return False
     return True
