@@ -186,7 +186,7 @@ class Ai:
     def _prompt_and_kind(self, first: object, second: object) -> tuple[str, object]:
         if isinstance(second, Mapping):
             return self._prompt(cast("Mapping[str, object]", second)), first
-        if isinstance(first, str):
+        if isinstance(first, str) and second is not None:
             return self._prompt(first), second
         raise TypeError(f"Expected a prompt and a type, or a type and the template's variables, but came {first!r}.")
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, Final, cast, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json, to_json
@@ -137,12 +138,17 @@ def output_shape(
 
 
 def type_name(kind: object) -> str:
-    """A type as people write it, without its modules."""
-    if get_origin(kind) is Annotated:
-        return type_name(get_args(kind)[0])
-    if isinstance(kind, type) and not get_args(kind):
-        return kind.__name__
-    return _QUALIFIER.sub("", repr(kind))
+    """A type as people write it, without its modules and without what `Annotated` adds."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return type_name(arguments[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(type_name, arguments))
+    if isinstance(origin, type):
+        return f"{origin.__name__}[{', '.join(map(type_name, arguments))}]"
+    if isinstance(kind, type):
+        return "None" if kind is NoneType else kind.__name__
+    return "..." if kind is ... else _QUALIFIER.sub("", repr(kind))
 
 
 def _shape(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] | None = None) -> OutputShape:

@@ -205,6 +205,8 @@ async def test_prompts_and_variables_are_not_mistaken_for_one_another(templates:
         await ai.generate_text({"name": "Ada"})
     with pytest.raises(TypeError, match="a prompt and a type"):
         await ai.create_object(Greeting, Greeting)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a prompt and a type"):
+        await ai.create_object("Greet Ada.", None)
 
 
 async def test_the_words_for_a_model_that_may_decline_can_come_of_a_template(templates: Path) -> None:

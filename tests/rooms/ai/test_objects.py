@@ -111,6 +111,25 @@ async def test_the_rules_of_a_type_are_in_the_request() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Story, "Story"),
+        (list[Annotated[Story | None, Field(description="one")]], "list[Story | None]"),
+        (tuple[int, ...], "tuple[int, ...]"),
+        (dict[str, list[Sign]], "dict[str, list[Sign]]"),
+        (Literal["yes", "no"], "Literal['yes', 'no']"),
+    ],
+)
+async def test_an_error_calls_a_type_as_people_write_it(kind: type[object], name: str) -> None:
+    ai, _ = scripted(*["{broken"] * 10)
+
+    with pytest.raises(InvalidModelOutput) as caught:
+        await ai.create_object("Make one", kind)
+
+    assert caught.value.type_name == name
+
+
 async def test_rules_around_a_type_are_kept_and_its_name_is_that_of_the_type() -> None:
     ai, model = scripted("[]", "[]")
 
