@@ -21,19 +21,46 @@ from goalport.llm import (
     ToolCall,
 )
 
-__all__ = ["Script", "ScriptedModel", "calls_tool"]
+__all__ = ["USAGE", "Script", "ScriptedModel", "Streamed", "calls_tool", "pieces_of", "reply_of", "streams"]
 
 Script = object
-"""One reply: a text; a `ToolCall` or a list of them; a whole `AssistantMessage` or `ModelReply`; an exception, which is
-raised; a function from the `ModelCall` to any of these; anything else is an object, which the model writes as JSON."""
+"""One reply: a text; a `ToolCall` or a list of them; what `streams` makes; a whole `AssistantMessage` or `ModelReply`;
+an exception, which is raised; a function from the `ModelCall` to any of these; anything else is an object, which the
+model writes as JSON."""
 
-_USAGE: Final = TokenUsage(input_tokens=100, output_tokens=10, cost=0.001)
+USAGE: Final = TokenUsage(input_tokens=100, output_tokens=10, cost=0.001)
+"""What a reply costs of which nothing else is said."""
+
 _WORD = re.compile(r"\S*\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A reply that comes in pieces of a test's own choice; `streams` makes it."""
+
+    pieces: tuple[TextDelta | ThinkingDelta | BaseException, ...]
+
+    @property
+    def message(self) -> AssistantMessage:
+        """All of it, for one who does not stream. Raises the exception that breaks it off."""
+        for each in self.pieces:
+            if isinstance(each, BaseException):
+                raise each
+        said = "".join(each.text for each in self.pieces if isinstance(each, TextDelta))
+        return AssistantMessage(said, thinking="".join(e.text for e in self.pieces if isinstance(e, ThinkingDelta)))
 
 
 def calls_tool(name: str, /, **arguments: object) -> ToolCall:
     """The wish of a model that a tool be called; its id is made of the tool's name."""
     return ToolCall(f"call_{name}", name, to_json(arguments).decode())
+
+
+def streams(*pieces: object) -> Streamed:
+    """A reply in just these pieces: texts, `ThinkingDelta`s, and objects, each of them a line of JSON.
+
+    An exception among them is raised where it stands, as when a connection breaks.
+    """
+    return Streamed(tuple(map(_piece, pieces)))
 
 
 @dataclass(slots=True)
@@ -42,7 +69,7 @@ class ScriptedModel:
 
     replies: Iterable[Script] = ()
     card: ModelCard = field(default_factory=lambda: ModelCard(name="scripted", provider="test"))
-    usage: TokenUsage = _USAGE
+    usage: TokenUsage = USAGE
     """What each reply costs, unless it says so itself."""
     calls: list[ModelCall] = field(default_factory=list[ModelCall], init=False)
     """What it was asked, the newest last."""
@@ -58,43 +85,80 @@ class ScriptedModel:
 
     async def reply(self, call: ModelCall, /) -> ModelReply:
         """The next reply. Raises `AssertionError` when there is none left."""
+        return reply_of(self._next(call), call, ModelReply(message=_NOTHING, usage=self.usage, model=self.card.name))
+
+    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """The same word by word, its thoughts first, or in pieces where it has some of its own."""
+        blank = ModelReply(message=_NOTHING, usage=self.usage, model=self.card.name)
+        for piece in pieces_of(self._next(call), call, blank):
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+
+    def _next(self, call: ModelCall) -> Script:
         self.calls.append(call)
         if not self._left:
             asked = call.messages[-1] if call.messages else None
             raise AssertionError(f"The model was asked once more than its script has replies; it was told {asked!r}.")
-        return self._made(self._left.pop(0), call)
+        return self._left.pop(0)
 
-    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """The same word by word, its thoughts first."""
-        reply = await self.reply(call)
-        for word in _words(reply.message.thinking):
-            yield ThinkingDelta(word)
-        for word in _words(reply.message.content if reply.output is None else reply.output):
-            yield TextDelta(word)
-        yield reply
 
-    def _made(self, said: Script, call: ModelCall) -> ModelReply:
-        if isinstance(said, BaseException):
-            raise said
-        if callable(said) and not isinstance(said, type):
-            return self._made(cast("Callable[[ModelCall], Script]", said)(call), call)
-        reply = said if isinstance(said, ModelReply) else ModelReply(message=_message(said), usage=self.usage)
-        reply = replace(reply, model=reply.model or self.card.name)
-        if reply.message.calls:
-            return replace(reply, finish="tool_call")
-        if call.output is not None and reply.output is None and reply.message.content:
-            return replace(reply, output=reply.message.content)
-        return reply
+_NOTHING: Final = AssistantMessage()
+
+
+def reply_of(script: Script, call: ModelCall, blank: ModelReply) -> ModelReply:
+    """The reply that a script is to a call; `blank` has what it does not say. Raises the exception that it is."""
+    said = _resolved(script, call)
+    reply = said if isinstance(said, ModelReply) else replace(blank, message=_message(said))
+    reply = replace(reply, model=reply.model or blank.model)
+    if reply.message.calls:
+        return replace(reply, finish="tool_call")
+    if call.output is not None and reply.output is None and reply.message.content:
+        return replace(reply, output=reply.message.content)
+    return reply
+
+
+def pieces_of(
+    script: Script, call: ModelCall, blank: ModelReply
+) -> Iterable[TextDelta | ThinkingDelta | ModelReply | BaseException]:
+    """The same piece by piece, the whole reply last; an exception is to be raised."""
+    said = _resolved(script, call)
+    if isinstance(said, Streamed):
+        yield from said.pieces
+        yield reply_of(said, call, blank)
+        return
+    reply = reply_of(said, call, blank)
+    yield from map(ThinkingDelta, _words(reply.message.thinking))
+    yield from map(TextDelta, _words(reply.message.content if reply.output is None else reply.output))
+    yield reply
+
+
+def _resolved(script: Script, call: ModelCall) -> Script:
+    while callable(script) and not isinstance(script, type):
+        script = cast("Callable[[ModelCall], Script]", script)(call)
+    if isinstance(script, BaseException):
+        raise script
+    return script
 
 
 def _message(said: Script) -> AssistantMessage:
-    if isinstance(said, AssistantMessage):
+    match said:
+        case AssistantMessage():
+            return said
+        case Streamed():
+            return said.message
+        case str():
+            return AssistantMessage(said)
+        case _:
+            several = cast("list[object]", said) if isinstance(said, list) else [said]
+            calls = tuple(each for each in several if isinstance(each, ToolCall))
+            return AssistantMessage(calls=calls) if calls else AssistantMessage(to_json(said, by_alias=True).decode())
+
+
+def _piece(said: object) -> TextDelta | ThinkingDelta | BaseException:
+    if isinstance(said, TextDelta | ThinkingDelta | BaseException):
         return said
-    if isinstance(said, str):
-        return AssistantMessage(said)
-    several = cast("list[object]", said) if isinstance(said, list) else [said]
-    calls = tuple(each for each in several if isinstance(each, ToolCall))
-    return AssistantMessage(calls=calls) if calls else AssistantMessage(to_json(said, by_alias=True).decode())
+    return TextDelta(said if isinstance(said, str) else f"{to_json(said, by_alias=True).decode()}\n")
 
 
 def _words(text: str) -> list[str]:

@@ -1,0 +1,154 @@
+"""The context of an action under test: a real process that runs nothing, and an `Ai` that is told what to answer."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
+
+from anyio import CapacityLimiter
+
+from goalport.ai import Ai, Engine, Interaction
+from goalport.blackboard import matcher
+from goalport.caller import ANONYMOUS, Caller
+from goalport.domain import Action, Agent, Condition, objects_of, read_agent, type_name
+from goalport.events import Event
+from goalport.process import (
+    SERVICE_TYPES,
+    ActionContext,
+    AgentProcess,
+    ProcessOptions,
+    ProcessStatus,
+    Scope,
+    Surroundings,
+)
+from goalport.process.arguments import fill, missing
+from goalport.prompts import Templates
+from goalport.testing.fakes import FakeEngine
+from goalport.testing.invocations import LlmInvocation
+from goalport.tools import ToolGroup, ToolGroupResolver
+
+__all__ = ["FakeOperationContext", "SubProcess"]
+
+T = TypeVar("T")
+_THREADS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class SubProcess:
+    """A process that the code under test wanted to start."""
+
+    agent: object
+    kind: object
+    """The type of the result that it wanted."""
+    inputs: tuple[object, ...] = ()
+
+
+class FakeOperationContext(ActionContext):
+    """A context to call an action with: `await agent.craft_story(UserInput("…"), context)`; `context.ai` is its `Ai`.
+
+    `objects` are on the blackboard. `tool_groups` are those that the action names: their tools are the context's, and
+    its `Ai` offers them. `services` are what `Provided` parameters would be filled with. What is spent, told and bound
+    is the process's, as in a run. Can be made where no event loop runs. User guide, section 3.26.1.
+    """
+
+    def __init__(
+        self,
+        *objects: object,
+        services: Iterable[object] = (),
+        tool_groups: Iterable[ToolGroup] = (),
+        templates: Templates | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> None:
+        groups = tuple(tool_groups)
+        self.engine = FakeEngine(templates=templates)
+        """Where the responses wait."""
+        self.events: list[Event] = []
+        """What the process told whoever listens."""
+        self.sub_processes: list[SubProcess] = []
+        """What `as_sub_process` was asked for."""
+        process = _process(caller, groups, tuple(services), self.engine)
+        super().__init__(process, [tool for group in groups for tool in group.tools], "test")
+        self.process.subscribe(_Heard(self.events))
+        for value in objects:
+            for each in objects_of(value):
+                self.blackboard.add(each)
+        self._ai = Ai(self.engine, Interaction(tool_groups=tuple(group.role for group in groups)))
+
+    @property
+    def llm_invocations(self) -> list[LlmInvocation]:
+        """What was asked of the `Ai`, the newest last."""
+        return self.engine.llm_invocations
+
+    def expect_response(self, *responses: object) -> None:
+        """Answer with these, in order; see `FakeEngine.expect_response`.
+
+        Also what `as_sub_process` and `run_subagent` give: nothing is started.
+        """
+        self.engine.expect_response(*responses)
+
+    def expect_stream(self, *pieces: object) -> None:
+        """Answer one who streams with these pieces; see `FakeEngine.expect_stream`."""
+        self.engine.expect_stream(*pieces)
+
+    def verify_responses_used(self) -> None:
+        """Raises `AssertionError` when there are responses that nobody asked for."""
+        self.engine.verify_responses_used()
+
+    async def perform(self, method: Callable[..., object]) -> object:
+        """Call an action or condition as a run would: `await context.perform(agent.craft_story)`.
+
+        Its parameters are filled from the blackboard, with services, and with this context and its `Ai`. Raises
+        `DeclarationError` where a run could not be, and `AssertionError` when an object is missing.
+        """
+        declared = _declared(method)
+        if wanting := " and a ".join(missing(declared.parameters, self.blackboard)):
+            raise AssertionError(f"Expected a {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
+        with self.active():
+            return await self.call(declared.function, **fill(declared.parameters, declared.owner, self))
+
+    async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
+        """The next response, which must be of that type; the agent is not run, but noted in `sub_processes`."""
+        wanted = SubProcess(agent, kind, inputs)
+        self.sub_processes.append(wanted)
+        said = self.engine.take(wanted)
+        if not matcher(kind)(said):
+            raise AssertionError(f"Expected a {type_name(kind)} to answer {wanted}, but the response is {said!r}.")
+        return cast("T", said)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    events: list[Event]
+
+    def on_event(self, event: Event, /) -> None:
+        self.events.append(event)
+
+
+def _declared(method: Callable[..., object]) -> Action | Condition:
+    agent = read_agent(getattr(method, "__self__", None), SERVICE_TYPES)
+    for each in (*agent.actions, *agent.conditions):
+        if each.function == method:
+            return each
+    raise AssertionError(f"Expected an action or a condition of {agent.name}, but came {method!r}. Mark it.")
+
+
+def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[object], engine: Engine) -> AgentProcess:
+    """A process of an agent that does nothing; it stands as if an action ran."""
+
+    def service(kind: type) -> object | None:
+        return next((each for each in services if isinstance(each, kind)), None)
+
+    def start_child(*asked: object) -> AgentProcess:
+        raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
+
+    lent = Surroundings(
+        limiter=CapacityLimiter(_THREADS),
+        groups=ToolGroupResolver(groups),
+        service=service,
+        start_child=start_child,
+        engine=lambda _operation, _groups: engine,
+        ended_at_rest=lambda _process: None,
+    )
+    scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
+    process = AgentProcess("test", scope, ProcessOptions(), caller, lent)
+    process.status = ProcessStatus.RUNNING
+    return process
