@@ -116,9 +116,8 @@ class AgentProcess:
     ) -> None:
         self.id = process_id
         self.parent: AgentProcess | None = None
-        """The process whose action started this one."""
         self.started_by = ""
-        """The name of that action."""
+        """The process that started this one, above, and the name of the action that did."""
         self.children: list[AgentProcess] = []
         self.scope = scope
         self.agent: Agent = scope.agent
@@ -149,7 +148,6 @@ class AgentProcess:
         self.finished_at: datetime | None = None
         self.end_requested: Outcome | None = None
         self.traced = False
-        """Whether somebody records its spans."""
         self._cancel_scope: anyio.CancelScope | None = None
         """What can be cancelled: while the process is driven."""
         self._settled = asyncio.Event()
@@ -185,7 +183,10 @@ class AgentProcess:
             self.audience.on_loop(partial(_cancel, self._cancel_scope))
 
     def terminate(self, reason: str = "It was terminated.") -> None:
-        """End the process after the action that is running now. From any thread."""
+        """End the process after the action that is running now, or before that asks a model or calls a tool again.
+
+        From any thread.
+        """
         for child in self.children:
             child.terminate(reason)
         if self.status in _RESTING:

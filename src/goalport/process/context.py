@@ -122,6 +122,7 @@ class OperationContext:
 
     def spend(self, *, cost: float = 0.0, input_tokens: int = 0, output_tokens: int = 0) -> None:
         """Count a model's cost (in US dollars) and tokens towards the process's budget."""
+        self._refuse_when_abandoned()
         spent = TokenUsage(cost=cost, input_tokens=input_tokens, output_tokens=output_tokens)
         self.process.spend(spent, action=self.action)
 

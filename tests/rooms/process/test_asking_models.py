@@ -317,23 +317,25 @@ async def test_an_ai_of_the_platform_asks_outside_of_a_process_and_counts_inside
     assert process.ledger.by_action == {"Joker.tell": CENT}
 
 
-async def test_an_attempt_that_nobody_waits_for_any_more_asks_no_model() -> None:
+async def test_an_attempt_that_nobody_waits_for_any_more_asks_no_model_and_spends_nothing() -> None:
     failures: list[Exception] = []
-    kept: list[Ai] = []
+    kept: list[OperationContext] = []
 
     @agent(description="Keeps what it got")
     class Keeper:
         @achieves_goal(description="Keep")
-        async def keep(self, user_input: UserInput, ai: Ai) -> Text:
-            kept.append(ai)
+        async def keep(self, user_input: UserInput, context: OperationContext) -> Text:
+            kept.append(context)
             return Text("kept")
 
     model = ScriptedModel(["too late"])
     process = await AgentPlatform([Keeper], models=model).run("Keeper", UserInput(""))
     try:
-        await kept[0].generate_text("Still there?")
+        await kept[0].ai.generate_text("Still there?")
     except NonRetryable as error:
         failures.append(error)
+    with pytest.raises(NonRetryable):
+        kept[0].spend(input_tokens=1)
 
     assert "no longer waits" in str(failures[0])
     assert (model.calls, process.usage.tokens) == ([], 0)
