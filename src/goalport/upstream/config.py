@@ -7,7 +7,6 @@ are left out of every `repr`, so that a log line with a record in it gives nothi
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from goalport.tools import Permission
@@ -25,7 +24,6 @@ __all__ = [
 
 Transport = Literal["stdio", "http", "sse"]
 Approval = Literal["never", "always", "destructive"]
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,11 @@ class ServerConfig:
     transport: Transport
     command: str = ""
     args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default=_NOTHING, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Added to the few variables that a server inherits."""
     cwd: Path | None = None
     url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default=_NOTHING, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     oauth: OAuthConfig | None = None
     connect_timeout: float = 30.0
     """Seconds until the list of tools must have come, from the start of an attempt."""
@@ -69,6 +67,10 @@ class ServerConfig:
     """Whether the server may ask our models."""
     pin: bool = False
     """Whether a tool that is not as it was when it was trusted is withheld."""
+    enabled_tools: tuple[str, ...] = ()
+    """Patterns of the only tools that may be used; empty: all."""
+    disabled_tools: tuple[str, ...] = ()
+    """Patterns of tools that are used by nobody."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What must never be shown, besides the values of `env` and `headers`: what variables were replaced by."""
 
@@ -79,7 +81,7 @@ class NamingConfig:
 
     prefix: str = ""
     suffix: str = ""
-    rename: Mapping[str, str] = _NOTHING
+    rename: Mapping[str, str] = field(default_factory=dict[str, str])
     style: Literal["identity", "lower", "upper", "snake"] = "identity"
 
 
@@ -89,11 +91,12 @@ class GroupConfig:
 
     role: str
     servers: tuple[str, ...]
+    """Names as they are written; some may belong to servers that cannot be used, and are not in `McpConfig.servers`."""
     description: str = ""
     include: tuple[str, ...] = ()
     """Patterns of the tools' own names; empty: all."""
     exclude: tuple[str, ...] = ()
-    naming: NamingConfig = NamingConfig()
+    naming: NamingConfig = field(default_factory=NamingConfig)
     permissions: frozenset[Permission] = frozenset()
     approve: Approval = "never"
     approve_tools: Mapping[str, Approval] = field(default_factory=dict[str, Approval])
@@ -115,6 +118,8 @@ class Problem:
     column: int | None = None
     server: str = ""
     """The server that cannot be used because of it; empty: none, or several."""
+    is_fatal: bool = False
+    """That server is required: nothing is to be served without it."""
 
     def __str__(self) -> str:
         place = ":".join(str(each) for each in (self.path, self.line, self.column) if each is not None)

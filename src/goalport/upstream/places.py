@@ -1,0 +1,142 @@
+"""A JSON file as people write it: its data, and where in the text each part of it stands.
+
+Comments and trailing commas are taken, since editors such as VS Code allow them. It knows nothing of what the data
+mean. Above: `reading`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from goalport.upstream.config import Problem
+
+__all__ = ["Step", "WrittenJson", "read_json"]
+
+Step = str | int
+"""A key of an object or an index of a list; several of them lead to a value."""
+
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+@dataclass(frozen=True)
+class WrittenJson:
+    """What a file holds; `data` is None when it cannot be read, and `problems` say why."""
+
+    path: Path
+    data: object = None
+    places: Mapping[tuple[Step, ...], tuple[int, int]] = field(default_factory=dict[tuple[Step, ...], tuple[int, int]])
+    """The line and column, both from 1, of each key and of each item of a list."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_object(self) -> bool:
+        return isinstance(self.data, dict)
+
+    def problem(self, message: str, at: tuple[Step, ...] = (), *, server: str = "", is_fatal: bool = False) -> Problem:
+        """A problem at the nearest place that is known."""
+        near = next((at[:length] for length in range(len(at), 0, -1) if at[:length] in self.places), None)
+        line, column = self.places[near] if near is not None else (None, None)
+        return Problem(" ".join(message.split()), self.path, line, column, server=server, is_fatal=is_fatal)
+
+
+def read_json(path: Path) -> WrittenJson:
+    """Read a file. What is wrong with it is told, with line and column; there being none is not wrong."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return WrittenJson(path, {})
+    except OSError as error:
+        return _unreadable(path, f"it cannot be read ({error.strerror or type(error).__name__}).")
+    except UnicodeDecodeError:
+        return _unreadable(path, "it is no text in UTF-8. Save it in that encoding.")
+    if not text.strip():
+        return WrittenJson(path, {})
+    plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
+    try:
+        data: object = json.loads(plain)
+    except json.JSONDecodeError as error:
+        return _unreadable(path, f"this is no JSON: {_lowered(error.msg)}.", error.lineno, error.colno)
+    except (RecursionError, ValueError):
+        return _unreadable(path, "it nests too deeply, or has a number with too many digits.")
+    found = [*_places(plain)]
+    twice = [Problem(f"{key!r} is there twice; the last one counts.", path, *at) for key, at in _twice(found)]
+    return WrittenJson(path, data, dict(found), tuple(twice))
+
+
+def _unreadable(path: Path, message: str, line: int | None = None, column: int | None = None) -> WrittenJson:
+    return WrittenJson(path, problems=(Problem(message, path, line, column),))
+
+
+def _lowered(message: str) -> str:
+    return f"{message[:1].lower()}{message[1:]}"
+
+
+def _blank(found: re.Match[str]) -> str:
+    """A comment or comma as space of the same shape, so that places stay what they are; a string as it is."""
+    return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+
+def _places(text: str) -> Iterator[tuple[tuple[Step, ...], tuple[int, int]]]:
+    """Each key and each item of a list in JSON that is known to be right."""
+    inside: list[Step | None] = []
+    expects_key = False
+    lines = _LineCounter(text)
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word == ":":
+            expects_key = False
+        elif word == ",":
+            expects_key = not isinstance(inside[-1], int)
+            inside[-1] = None if expects_key else cast("int", inside[-1]) + 1
+        elif word in "}]":
+            inside.pop()
+            expects_key = False
+        elif expects_key:
+            inside[-1] = json.loads(word)
+            yield _steps(inside), lines.place(token.start())
+        else:
+            if inside and isinstance(inside[-1], int):
+                yield _steps(inside), lines.place(token.start())
+            if word in "{[":
+                inside.append(None if word == "{" else 0)
+                expects_key = word == "{"
+
+
+def _steps(inside: list[Step | None]) -> tuple[Step, ...]:
+    return tuple(step for step in inside if step is not None)
+
+
+class _LineCounter:
+    """Lines and columns of offsets that come in rising order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line, self._start, self._seen = 1, 0, 0
+
+    def place(self, offset: int) -> tuple[int, int]:
+        newlines = self._text.count("\n", self._seen, offset)
+        if newlines:
+            self._line += newlines
+            self._start = self._text.rfind("\n", self._seen, offset) + 1
+        self._seen = offset
+        return self._line, offset - self._start + 1
+
+
+def _twice(
+    found: list[tuple[tuple[Step, ...], tuple[int, int]]],
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The keys that an object has a second time; not those inside of what is there twice itself."""
+    seen: set[tuple[Step, ...]] = set()
+    again: set[tuple[Step, ...]] = set()
+    for steps, at in found:
+        key = steps[-1]
+        if steps in seen and isinstance(key, str):
+            if not any(steps[:length] in again for length in range(1, len(steps))):
+                yield key, at
+            again.add(steps)
+        seen.add(steps)

@@ -1,0 +1,233 @@
+"""One object of a configuration file, asked for its settings by name, kind and spelling.
+
+Every setting that is asked for is known; the others are strangers, and told with the nearest known one. What does not
+fit is told too, and what was asked for gets its default: reading goes on. Values are never shown, they may be secret.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import isfinite
+from typing import Final, cast
+
+from goalport.upstream.config import Problem
+from goalport.upstream.places import Step, WrittenJson
+from goalport.upstream.variables import Unfilled, Variables
+
+__all__ = ["Notes", "Section", "nearest"]
+
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MILLISECONDS_FROM: Final = 1_000
+"""A bare number that is as large counts milliseconds, as in the files of other hosts; nobody waits so many seconds."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What was probably meant, as a question; else what there is."""
+    names = sorted(set(known))
+    if near := get_close_matches(name, names, n=1):
+        return f"Did you mean {near[0]!r}?"
+    return f"There are: {', '.join(names)}." if names else "There are none."
+
+
+@dataclass
+class Notes:
+    """What is wrong with a file, gathered while it is read."""
+
+    written: WrittenJson
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def add(self, message: str, at: tuple[Step, ...], *, server: str = "", is_fatal: bool = False) -> None:
+        self.problems.append(self.written.problem(message, at, server=server, is_fatal=is_fatal))
+
+
+class Section:
+    """The settings of one object. Keys are the same however they are spelled: `connectTimeout`, `connect_timeout`."""
+
+    def __init__(self, data: object, at: tuple[Step, ...], notes: Notes, variables: Variables) -> None:
+        self.at = at
+        self.notes = notes
+        self.variables = variables
+        self.secrets: list[str] = []
+        """Values that variables were replaced by."""
+        self.mistakes: list[tuple[str, tuple[Step, ...]]] = []
+        """What is so wrong that the whole object cannot be used."""
+        self._data = {str(key): value for key, value in cast("Mapping[object, object]", data).items()}
+        self._keys = {_canonical(key): key for key in self._data}
+        self._known: dict[str, str] = {}
+
+    def get(self, name: str, *others: str) -> tuple[object, tuple[Step, ...]]:
+        """The value under a name, or under other names for the same, and its place; None when there is none."""
+        self._known |= {_canonical(each): each for each in (name, *others)}
+        for each in (name, *others):
+            key = self._keys.get(_canonical(each))
+            if key is not None and self._data[key] is not None:
+                return self._data[key], (*self.at, key)
+        return None, self.at
+
+    def text(self, name: str, *others: str) -> str:
+        value, at = self.get(name, *others)
+        return _text(self, value, at, name) if value is not None else ""
+
+    def texts(self, name: str, *others: str) -> tuple[str, ...]:
+        """A list of texts; one text alone is a list of one."""
+        value, at = self.get(name, *others)
+        if value is None:
+            return ()
+        if isinstance(value, list):
+            items = cast("list[object]", value)
+            return tuple(_text(self, each, (*at, number), name) for number, each in enumerate(items))
+        return (_text(self, value, at, name),)
+
+    def table(self, name: str, *others: str) -> dict[str, str]:
+        """An object whose values are texts, numbers or yes and no."""
+        return {key: _text(self, value, (*at, key), name) for key, value, at in self.items(name, *others)}
+
+    def choices(self, name: str, words: Iterable[str]) -> dict[str, str]:
+        """An object whose values are words of a list; one word alone stands under `*`."""
+        value, at = self.get(name)
+        found = [("*", value, at)] if isinstance(value, str) else [*self.items(name)]
+        chosen = {key: _word(self, each, at, tuple(words)) for key, each, at in found}
+        return {key: word for key, word in chosen.items() if word}
+
+    def word(self, name: str, words: Iterable[str]) -> str:
+        """One word of a list; empty when there is none."""
+        value, at = self.get(name)
+        return _word(self, value, at, tuple(words)) if value is not None else ""
+
+    def flag(self, name: str) -> bool:
+        value, at = self.get(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        self.notes.add(f"{name} should be true or false, but is {_kind(value)}.", at)
+        return False
+
+    def seconds(self, name: str, *others: str, default: float) -> float:
+        """A duration: `30` seconds, `30000` milliseconds, `"30s"`, `"2m"`."""
+        value, at = self.get(name, *others)
+        if value is None:
+            return default
+        found = _seconds(value)
+        if found is None:
+            self.notes.add(f"{name} should be a number of seconds above 0, or a text such as '30s' or '500ms'.", at)
+        return found or default
+
+    def count(self, name: str, default: int, most: int) -> int:
+        value, at = self.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            self.notes.add(f"{name} should be a whole number from 0 to {most}.", at)
+            return default
+        return value
+
+    def section(self, name: str) -> "Section | None":
+        """An object inside; None when there is none."""
+        value, at = self.get(name)
+        if isinstance(value, dict):
+            return Section(cast("object", value), at, self.notes, self.variables)
+        if value is not None:
+            self.notes.add(f"{name} should be an object, but is {_kind(value)}.", at)
+        return None
+
+    def sections(self, name: str = "") -> "list[tuple[str, Section]]":
+        """The objects of an object, by key; without a name, those under keys that nothing has asked for so far."""
+        if name:
+            found = [each for each in self.items(name) if _is_object(self, *each)]
+        else:
+            strange = [key for canonical, key in self._keys.items() if canonical not in self._known]
+            keys = [key for key in strange if isinstance(self._data[key], dict)]
+            found = [(key, self._data[key], (*self.at, key)) for key in keys]
+        return [(key, Section(value, at, self.notes, self.variables)) for key, value, at in found]
+
+    def ignore(self, *names: str) -> None:
+        """Settings that mean something to others."""
+        self._known |= {_canonical(each): each for each in names}
+
+    def tell_strangers(self) -> None:
+        """Note the keys that nothing asked for."""
+        for canonical, key in self._keys.items():
+            if canonical not in self._known and not key.startswith(("$", "_", "//", "x-")):
+                self.notes.add(f"unknown key {key!r} is ignored. {nearest(key, self._known.values())}", (*self.at, key))
+
+    def items(self, name: str, *others: str) -> Iterator[tuple[str, object, tuple[Step, ...]]]:
+        """What an object holds, with the places."""
+        value, at = self.get(name, *others)
+        if isinstance(value, dict):
+            for key, each in cast("dict[str, object]", value).items():
+                yield key, each, (*at, key)
+        elif value is not None:
+            self.notes.add(f"{name} should be an object, but is {_kind(value)}.", at)
+
+
+def _is_object(section: Section, key: str, value: object, at: tuple[Step, ...]) -> bool:
+    if not isinstance(value, dict):
+        section.notes.add(f"{key!r} should be an object, but is {_kind(value)}.", at)
+    return isinstance(value, dict)
+
+
+def _text(section: Section, value: object, at: tuple[Step, ...], name: str) -> str:
+    """A text with its variables filled; what cannot be one is a mistake of the section."""
+    match value:
+        case str():
+            return _filled(section, value, at)
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case _:
+            section.mistakes.append((f"{name} should hold texts, but there is {_kind(value)}.", at))
+            return ""
+
+
+def _filled(section: Section, text: str, at: tuple[Step, ...]) -> str:
+    try:
+        filled, secrets = section.variables.fill(text)
+    except Unfilled as problem:
+        section.mistakes.append((str(problem), at))
+        return ""
+    section.secrets += secrets
+    return filled
+
+
+def _word(section: Section, value: object, at: tuple[Step, ...], words: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value.lower() in words:
+        return value.lower()
+    shown = repr(value) if isinstance(value, str) else _kind(value)
+    section.notes.add(f"{at[-1]} should be one of {', '.join(words)}, but is {shown}.", at)
+    return ""
+
+
+def _canonical(key: str) -> str:
+    return re.sub(r"[-_]", "", key).lower()
+
+
+def _seconds(value: object) -> float | None:
+    """None for what is no duration above 0."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        found = value / 1000 if value >= _MILLISECONDS_FROM else float(value)
+        return found if isfinite(found) and found > 0 else None
+    written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if written is None:
+        return None
+    number = float(written["number"])
+    return number * _SECONDS[written["unit"]] if written["unit"] and number else _seconds(number)
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

@@ -1,0 +1,401 @@
+"""Reading `mcp_config.json`: the shapes of every host, and what is said of what is wrong."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from goalport.tools import Permission
+from goalport.upstream import McpConfig, ServerConfig
+from goalport.upstream.reading import read_config
+
+ENVIRONMENT = {"TOKEN": "sesame-open", "EMPTY": "", "HOME": "/home/ada"}
+
+
+def read(folder: Path, text: str, environment: Mapping[str, str] = ENVIRONMENT) -> McpConfig:
+    path = folder / "mcp_config.json"
+    path.write_text(text)
+    return read_config(path, environment)
+
+
+def entry(folder: Path, **settings: object) -> ServerConfig:
+    config = read(folder, json.dumps({"mcpServers": {"it": settings}}))
+    assert config.problems == ()
+    return config.servers["it"]
+
+
+def said(config: McpConfig) -> list[str]:
+    """The problems without the folder."""
+    return [str(each).replace(str(each.path), "mcp_config.json") for each in config.problems]
+
+
+def wrong(folder: Path, **settings: object) -> list[str]:
+    return [str(each.message) for each in read(folder, json.dumps({"mcpServers": {"it": settings}})).problems]
+
+
+CLAUDE_DESKTOP = """{"mcpServers": {"fetch": {"command": "uvx", "args": ["mcp-server-fetch"], "env": {"A": "b"}}}}"""
+CLAUDE_CODE = """{"mcpServers": {
+  "fetch": {"type": "stdio", "command": "uvx", "args": ["mcp-server-fetch"], "env": {"A": "b"}}
+}}"""
+CURSOR = """{"mcpServers": {
+  "fetch": {"command": "uvx", "args": ["mcp-server-fetch"], "env": {"A": "b"}, "autoApprove": [], "disabled": false}
+}}"""
+VS_CODE = """{
+  // Comments are fine, and so are trailing commas.
+  "inputs": [{"type": "promptString", "id": "key", "description": "API key", "password": true},],
+  "servers": {
+    "fetch": {"type": "stdio", "command": "uvx", "args": ["mcp-server-fetch",], "env": {"A": "b"}, /* "url": 1 */},
+  },
+}"""
+BARE = """{"fetch": {"command": ["uvx", "mcp-server-fetch"], "env": {"A": "b"}}}"""
+
+
+@pytest.mark.parametrize("text", [CLAUDE_DESKTOP, CLAUDE_CODE, CURSOR, VS_CODE, BARE, f"\ufeff{CLAUDE_DESKTOP}"])
+def test_the_file_of_every_host_is_taken_as_it_is(tmp_path: Path, text: str) -> None:
+    config = read(tmp_path, text)
+
+    assert config.problems == ()
+    assert config.servers == {
+        "fetch": ServerConfig("fetch", "stdio", command="uvx", args=("mcp-server-fetch",), env={"A": "b"})
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "transport"),
+    [
+        ({"url": "https://it.example/mcp"}, "http"),
+        ({"url": "https://it.example/sse"}, "sse"),
+        ({"url": "https://it.example/sse/?of=mcp"}, "sse"),
+        ({"serverUrl": "https://it.example/mcp"}, "http"),
+        ({"httpUrl": "https://it.example/sse"}, "http"),
+        ({"url": "https://it.example/sse", "type": "http"}, "http"),
+        ({"url": "https://it.example", "type": "streamable-http"}, "http"),
+        ({"url": "https://it.example", "transport": "streamable_http"}, "http"),
+        ({"url": "https://it.example", "type": "streamableHttp"}, "http"),
+        ({"url": "https://it.example", "type": "sse"}, "sse"),
+        ({"command": "it", "url": "https://it.example", "type": "stdio"}, "stdio"),
+    ],
+)
+def test_how_a_server_is_reached_is_said_or_seen(tmp_path: Path, settings: Any, transport: str) -> None:
+    assert entry(tmp_path, **settings).transport == transport
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        (30, 30.0),
+        (0.5, 0.5),
+        (999, 999.0),
+        (1000, 1.0),
+        (30000, 30.0),
+        ("30", 30.0),
+        ("30s", 30.0),
+        ("500 ms", 0.5),
+        ("2m", 120.0),
+        ("1h", 3600.0),
+        ("30000", 30.0),
+    ],
+)
+def test_a_time_is_in_seconds_or_when_it_is_large_in_milliseconds(
+    tmp_path: Path, written: object, seconds: float
+) -> None:
+    server = entry(tmp_path, command="it", timeout=written, connectionTimeout=written)
+
+    assert (server.timeout, server.connect_timeout) == (seconds, seconds)
+
+
+@pytest.mark.parametrize("written", [0, -1, True, "soon", "", [], 1e999])
+def test_a_time_that_is_none_is_told_and_the_default_holds(tmp_path: Path, written: object) -> None:
+    config = read(tmp_path, json.dumps({"mcpServers": {"it": {"command": "it", "timeout": written}}}))
+
+    assert [each.message for each in config.problems] == [
+        "timeout should be a number of seconds above 0, or a text such as '30s' or '500ms'."
+    ]
+    assert config.servers["it"].timeout == 60.0
+
+
+def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".env").write_text('A="from the file"\nC=see\n')
+    local = entry(
+        tmp_path,
+        command="it",
+        args=["-p", 80],
+        env={"A": "b", "N": 1, "YES": True},
+        envFile="${workspaceFolder}/.env",
+        cwd="sub",
+        concurrency=3,
+        required=True,
+        sampling=True,
+        pin=True,
+        disabledTools=["rm*"],
+        enabled_tools=["ls"],
+    )
+    remote = entry(
+        tmp_path,
+        url="https://it.example",
+        headers={"X-Key": "${TOKEN}"},
+        auth="Bearer ${TOKEN}",
+        oauth={"clientId": "me", "client_secret": "${TOKEN}", "scopes": ["a", "b"], "callbackPort": 8123},
+    )
+
+    assert (local.args, local.env) == (("-p", "80"), {"A": "b", "C": "see", "N": "1", "YES": "true"})
+    assert (local.cwd, local.concurrency) == (tmp_path / "sub", 3)
+    assert (local.required, local.sampling, local.pin) == (True, True, True)
+    assert (local.enabled_tools, local.disabled_tools) == (("ls",), ("rm*",))
+    assert remote.headers == {"Authorization": "Bearer sesame-open", "X-Key": "sesame-open"}
+    assert remote.oauth is not None
+    assert (remote.oauth.client_id, remote.oauth.client_secret) == ("me", "sesame-open")
+    assert (remote.oauth.scope, remote.oauth.redirect_port) == ("a b", 8123)
+    assert remote.secrets
+    assert set(remote.secrets) == {"sesame-open"}
+    assert "sesame" not in repr(remote)
+    assert entry(tmp_path, url="https://it.example", auth="oauth").oauth is not None
+    assert entry(tmp_path, url="https://it.example").oauth is None
+
+
+@pytest.mark.parametrize(
+    ("written", "filled"),
+    [
+        ("${TOKEN}", "sesame-open"),
+        ("${env:TOKEN}!", "sesame-open!"),
+        ("${MISSING:-x y}", "x y"),
+        ("${EMPTY:-x}", "x"),
+        ("${EMPTY}", ""),
+        ("${MISSING:-}", ""),
+        ("$TOKEN", "$TOKEN"),
+        ("a${TOKEN}b${TOKEN}", "asesame-openbsesame-open"),
+    ],
+)
+def test_variables_are_filled_from_the_environment(tmp_path: Path, written: str, filled: str) -> None:
+    server = entry(tmp_path, command="it", args=[written], env={"A": written})
+
+    assert (server.args, server.env) == ((filled,), {"A": filled})
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("${MISSING}", "the variable MISSING is not set. Set it, or write ${MISSING:-default}."),
+        (
+            "${input:api-key}",
+            (
+                "${input:api-key} is asked for by an editor; a server has nobody to ask. Put the value into an "
+                "environment variable and write ${API_KEY}."
+            ),
+        ),
+        ("${command:x}", "${command:x} is no variable that can be filled. Write ${NAME} or ${NAME:-default}."),
+        ("${TOKEN", "a `${` is never closed, or stands inside of another. Write one variable after the other."),
+        ("${A:-${B}}", "the variable B is not set. Set it, or write ${B:-default}."),
+    ],
+)
+def test_a_variable_that_cannot_be_filled_takes_only_its_own_server_away(
+    tmp_path: Path, written: str, reason: str
+) -> None:
+    config = read(
+        tmp_path, json.dumps({"mcpServers": {"bad": {"command": "it", "env": {"K": written}}, "good": BARE_ENTRY}})
+    )
+
+    assert list(config.servers) == ["good"]
+    assert [(each.message, each.server, each.line) for each in config.problems] == [
+        (f"server 'bad' cannot be used: {reason}", "bad", 1)
+    ]
+
+
+BARE_ENTRY = {"command": "it"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({}, "it has neither a command nor a url."),
+        ({"type": "stdio"}, "it has no command; give it one, or a url."),
+        ({"command": " "}, "it has no command; give it one, or a url."),
+        ({"type": "stdio", "url": "https://it.example"}, "it has no command; give it one, or say `type`: http."),
+        ({"type": "http", "command": "it"}, "it has neither a command nor a url."),
+        ({"type": "websocket", "url": "https://it.example"}, "type should be stdio, http or sse, but is 'websocket'."),
+        ({"type": 3, "url": "https://it.example"}, "type should be stdio, http or sse."),
+        ({"url": "it.example"}, "its url should begin with http:// or https:// and name a host."),
+        ({"url": "http://[::1"}, "its url should begin with http:// or https:// and name a host."),
+        ({"url": "http://it.example:99999"}, "its url should begin with http:// or https:// and name a host."),
+        ({"command": "it", "cwd": "nowhere"}, "its cwd is no folder."),
+        ({"command": "it", "envFile": "none.env"}, "envFile 'none.env' is no file."),
+        ({"command": "it", "args": [["x"]]}, "args should hold texts, but there is a list."),
+        ({"command": "it", "env": {"A": None}}, "env should hold texts, but there is null."),
+        ({"command": {}}, "command should hold texts, but there is an object."),
+    ],
+)
+def test_a_server_that_cannot_be_used_says_why_in_one_line(tmp_path: Path, settings: Any, reason: str) -> None:
+    assert wrong(tmp_path, **settings) == [f"server 'it' cannot be used: {reason}"]
+
+
+def test_only_a_required_server_is_fatal(tmp_path: Path) -> None:
+    config = read(tmp_path, '{"mcpServers": {"a": {}, "b": {"required": true}}}')
+
+    assert [(each.server, each.is_fatal) for each in config.problems] == [("a", False), ("b", True)]
+    assert config.problems[1].message.endswith("It is required.")
+
+
+def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"disabled": true, "env": {"A": "${MISSING}"}}, "b": {"enabled": false}}}'
+    config = read(tmp_path, text)
+
+    assert config.problems == ()
+    assert [each.disabled for each in config.servers.values()] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            '{"mcpServers": {\n  "it": {"command" "x"}}}',
+            ["mcp_config.json:2:20: this is no JSON: expecting ':' delimiter."],
+        ),
+        ("{", ["mcp_config.json:1:2: this is no JSON: expecting property name enclosed in double quotes."]),
+        ("[]", ["mcp_config.json: it should be an object with mcpServers and toolGroups."]),
+        ("null", ["mcp_config.json: it should be an object with mcpServers and toolGroups."]),
+        ("[" * 100_000, ["mcp_config.json: it nests too deeply, or has a number with too many digits."]),
+        ('{"mcpServers": []}', ["mcp_config.json:1:2: mcpServers should be an object, but is a list."]),
+        ('{"mcpServers": {"it": "x"}}', ["mcp_config.json:1:17: 'it' should be an object, but is a text."]),
+        (
+            '{"mcpServers": {\n "it": {"command": "x",\n  "timeot": 3}}}',
+            ["mcp_config.json:3:3: unknown key 'timeot' is ignored. Did you mean 'timeout'?"],
+        ),
+        (
+            '{"mcpServer": {"it": {"command": "x"}}}',
+            ["mcp_config.json:1:2: unknown key 'mcpServer' is ignored. Did you mean 'mcpServers'?"],
+        ),
+        (
+            '{"mcpServers": {"it": {"command": "x"}, "it": {"command": "y"}}}',
+            ["mcp_config.json:1:41: 'it' is there twice; the last one counts."],
+        ),
+        (
+            '{"mcpServers": {"it": {"command": "x"}}, "servers": {"it": {"command": "y"}}}',
+            ["mcp_config.json:1:54: there are two servers called 'it'; the first is used."],
+        ),
+        (
+            '{"mcpServers": {"it": {"command": "x", "disabled": "no", "concurrency": -1}}}',
+            [
+                "mcp_config.json:1:40: disabled should be true or false, but is a text.",
+                "mcp_config.json:1:58: concurrency should be a whole number from 0 to 10000.",
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_line_and_column(tmp_path: Path, text: str, lines: list[str]) -> None:
+    assert said(read(tmp_path, text)) == lines
+
+
+def test_a_file_that_is_not_there_or_empty_is_fine_and_one_that_is_no_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / "latin.json").write_bytes(b'{"caf\xe9": 1}')
+
+    assert read_config(tmp_path / "none.json", {}) == McpConfig()
+    assert read(tmp_path, "  ") == McpConfig()
+    assert read(tmp_path, "{}") == McpConfig()
+    assert "UTF-8" in read_config(tmp_path / "latin.json", {}).problems[0].message
+    assert "cannot be read" in read_config(tmp_path, {}).problems[0].message
+
+
+GROUPS = """{
+  "mcpServers": {"fetch": {"command": "uvx"}, "brave": {"command": "npx"}},
+  "toolGroups": {
+    "web": {"description": "Search", "servers": ["fetch", "brave"], "include": ["fetch", "brave_*"],
+            "exclude": ["brave_local_search"], "permissions": ["internet_access"], "approve": "destructive",
+            "naming": {"prefix": "web_", "suffix": "_", "rename": {"fetch": "read"}, "style": "snake"},
+            "provider": "Us", "version": "2", "pin": true, "exports": true},
+    "all": {"approve": {"*": "never", "delete_*": "always"}, "tools": "search"}
+  }
+}"""
+
+
+def test_a_group_says_everything_about_itself_and_takes_all_servers_when_it_names_none(tmp_path: Path) -> None:
+    config = read(tmp_path, GROUPS)
+    web, every = config.groups["web"], config.groups["all"]
+
+    assert config.problems == ()
+    assert (web.servers, web.include, web.exclude) == (
+        ("fetch", "brave"),
+        ("fetch", "brave_*"),
+        ("brave_local_search",),
+    )
+    assert (web.naming.prefix, web.naming.suffix, web.naming.style) == ("web_", "_", "snake")
+    assert (web.naming.rename, web.permissions) == ({"fetch": "read"}, {Permission.INTERNET_ACCESS})
+    assert (web.description, web.provider, web.version, web.pin, web.exports) == ("Search", "Us", "2", True, True)
+    assert (web.approve, web.approve_tools) == ("destructive", {})
+    assert (every.servers, every.include) == (("fetch", "brave"), ("search",))
+    assert (every.approve, every.approve_tools, every.exports) == ("never", {"delete_*": "always"}, False)
+
+
+WRONG_GROUPS: list[tuple[Any, str]] = [
+    ({"servers": ["fetsch"]}, "tool group 'web' names the server 'fetsch'. Did you mean 'fetch'?"),
+    ({"permissions": ["internet"]}, "unknown permission 'internet'. Did you mean 'internet_access'?"),
+    ({"approve": "sometimes"}, "approve should be one of never, always, destructive, but is 'sometimes'."),
+    ({"approve": {"rm": 1}}, "rm should be one of never, always, destructive, but is a number."),
+    ({"naming": {"style": "kebab"}}, "style should be one of identity, lower, upper, snake, but is 'kebab'."),
+    ({"naming": "web_"}, "naming should be an object, but is a text."),
+    ({"naming": {"prefx": "a"}}, "unknown key 'prefx' is ignored. Did you mean 'prefix'?"),
+    ({"naming": {"prefix": []}}, "naming of the tool group 'web': prefix should hold texts, but there is a list."),
+    ({"inclde": ["a"]}, "unknown key 'inclde' is ignored. Did you mean 'include'?"),
+    ({"include": [{}]}, "tool group 'web': include should hold texts, but there is an object."),
+]
+
+
+@pytest.mark.parametrize(("group", "message"), WRONG_GROUPS)
+def test_what_is_wrong_with_a_group_is_told_and_leaves_the_group(tmp_path: Path, group: Any, message: str) -> None:
+    data = {"mcpServers": {"fetch": {"command": "uvx"}}, "toolGroups": {"web": group}}
+    config = read(tmp_path, json.dumps(data))
+
+    assert [each.message for each in config.problems] == [message]
+    assert config.problems[0].line == 1
+    assert list(config.groups) == ["web"]
+
+
+WORDS = """command args env cwd url headers type timeout disabled required auth oauth clientId naming prefix servers
+include approve permissions mcpServers toolGroups rename envFile concurrency"""
+KEYS = st.sampled_from(WORDS.split()) | st.text(max_size=6)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.dictionaries(KEYS, st.dictionaries(st.text(max_size=5), JSON, max_size=3) | JSON, max_size=4), st.data())
+def test_any_json_is_read_and_each_problem_is_one_line(
+    tmp_path_factory: pytest.TempPathFactory, data: Any, choice: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    written = choice.draw(st.sampled_from([data, {"mcpServers": data, "toolGroups": data}]))
+    config = read(folder, json.dumps(written))
+
+    assert all("\n" not in str(each) for each in config.problems)
+    assert {each.server for each in config.problems}.isdisjoint(config.servers)
+    for each in config.servers.values():
+        assert each.disabled or (each.command if each.transport == "stdio" else each.url)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_explained(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    config = read(tmp_path_factory.mktemp("any"), text.encode("utf-8", "replace").decode())
+
+    assert config.servers == {}
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.dictionaries(st.text(min_size=1, max_size=6), JSON, max_size=5))
+def test_every_key_is_told_at_the_place_where_it_stands(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    text = json.dumps({"mcpServers": {"it": {"command": "x", "zzzz": data, "yyyy": 1}}}, indent=2)
+    config = read(folder, text)
+
+    lines = text.split("\n")
+    for each in config.problems:
+        if "unknown key" in each.message:
+            assert each.line is not None
+            assert each.column is not None
+            assert lines[each.line - 1][each.column - 1 :].startswith(('"zzzz"', '"yyyy"'))
