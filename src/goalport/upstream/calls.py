@@ -1,0 +1,146 @@
+"""Calls of tools that are under way on one connection: their time, and the questions that the server asks meanwhile.
+
+A server's question does not always say which call it belongs to. Where that cannot be known it is declined: a question
+must not reach somebody else's caller.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+import anyio
+
+from goalport.errors import Signal, ToolError
+from goalport.upstream.hooks import CallHooks, current_hooks
+
+__all__ = ["Call", "Calls"]
+
+_log = logging.getLogger(__name__)
+_MESSAGE_LIMIT: Final = 4_000
+"""Characters of a server's question that a person is shown."""
+
+
+class Call:
+    """One call: it ends after its seconds, and its clock stands still while a person is waited for."""
+
+    def __init__(self, hooks: CallHooks, seconds: float) -> None:
+        self.hooks = hooks
+        self.seconds = seconds
+        self.signal: Signal | None = None
+        """What the one who was asked raised instead of an answer."""
+        self.unanswered = ""
+        """Why a question of the server was declined for want of somebody to ask."""
+        self._scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        self._left = seconds
+        self._pauses = 0
+        self._waits: list[anyio.CancelScope] = []
+
+    def end(self, signal: Signal) -> None:
+        self.signal = self.signal or signal
+        self._scope.cancel()
+
+    @contextmanager
+    def timed(self) -> Generator[None]:
+        """Raise `TimeoutError` when the time is over, and the signal when there is one."""
+        try:
+            with self._scope:
+                yield
+        finally:
+            for wait in self._waits:
+                wait.cancel()
+        if self.signal is not None:
+            raise self.signal
+        if self._scope.cancelled_caught:
+            raise TimeoutError
+
+    @contextmanager
+    def waiting(self) -> Generator[anyio.CancelScope]:
+        """The block waits for a person; it is cancelled when the call ends in another way."""
+        if not self._pauses:
+            self._left = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._pauses += 1
+        scope = anyio.CancelScope()
+        self._waits.append(scope)
+        try:
+            with scope:
+                yield scope
+        finally:
+            self._waits.remove(scope)
+            self._pauses -= 1
+            if not self._pauses:
+                self._scope.deadline = anyio.current_time() + self._left
+
+
+_CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=None)
+
+
+class Calls:
+    """The calls of one connection."""
+
+    def __init__(self, server: str, clean: Callable[[str, int], str]) -> None:
+        self._server = server
+        self._clean = clean
+        self._running: dict[Call, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._running)
+
+    @contextmanager
+    def begin(self, seconds: float) -> Generator[Call]:
+        """A call for as long as the block lasts. Raises what `Call.timed` raises."""
+        call = Call(current_hooks(), seconds)
+        self._running[call] = None
+        token = _CALL.set(call)
+        try:
+            with call.timed():
+                yield call
+        finally:
+            _CALL.reset(token)
+            del self._running[call]
+
+    async def elicit(self, context: object, params: Any) -> Any:
+        """Answer a server's question: the SDK calls it."""
+        from mcp_types import ElicitResult
+
+        call = self._asking()
+        refusal = self._refusal(call, params)
+        if refusal or call is None or call.hooks.ask is None:
+            _log.info("%s asks something, which is declined: %s", self._server, refusal)
+            if call is not None:
+                call.unanswered = refusal
+            return ElicitResult(action="decline")
+        schema: Mapping[str, object] = params.requested_schema
+        try:
+            with call.waiting() as scope:
+                answer = await call.hooks.ask(self._clean(params.message, _MESSAGE_LIMIT), schema)
+            if scope.cancelled_caught:
+                return ElicitResult(action="cancel")
+        except Signal as signal:
+            call.end(signal)
+            return ElicitResult(action="cancel")
+        except ToolError as error:
+            call.unanswered = str(error)
+            return ElicitResult(action="decline")
+        if answer is None:
+            return ElicitResult(action="decline")
+        return ElicitResult.model_validate({"action": "accept", "content": dict(answer)})
+
+    def _asking(self) -> Call | None:
+        """The call that a question belongs to, when there can be no doubt."""
+        call = _CALL.get()
+        if call is not None:
+            return call if call in self._running else None
+        return next(iter(self._running)) if len(self._running) == 1 else None
+
+    def _refusal(self, call: Call | None, params: Any) -> str:
+        if call is None:
+            return "it does not say which of several calls it belongs to" if self._running else "there is no call"
+        if call.hooks.ask is None:
+            return "there is nobody to ask"
+        if params.mode != "form":
+            return "it wants a page opened, and only forms are shown"
+        return ""

@@ -1,0 +1,118 @@
+"""A server that is reached over HTTP: streamable HTTP, or the SSE of older servers.
+
+The transports are the SDK's; the client underneath is ours, so that an answer cannot be larger than the memory, and so
+that an error says what the server said: the SDK tells of a refused key only that there was an error.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+import httpx2
+
+from goalport.upstream.config import ServerConfig
+from goalport.upstream.stdio import MESSAGE_LIMIT
+
+__all__ = ["HttpTarget"]
+
+_CONNECT: Final = 30.0
+_QUIET: Final = 3_600.0
+"""Seconds that a stream of events may be silent."""
+_ADVICE: Final = {
+    HTTPStatus.UNAUTHORIZED: 'it wants credentials: see its `headers`, or set `auth` to "oauth"',
+    HTTPStatus.FORBIDDEN: "its credentials do not suffice",
+    HTTPStatus.NOT_FOUND: "there is no MCP server under this address",
+}
+
+
+class HttpTarget:
+    """How one HTTP server is reached."""
+
+    def __init__(self, config: ServerConfig, auth: Callable[[], httpx2.Auth | None]) -> None:
+        self._config = config
+        self._auth = auth
+        self._status = 0
+
+    def because(self) -> str:
+        """The last answer that was an error; empty: there was none."""
+        if not self._status:
+            return ""
+        status = HTTPStatus(self._status) if self._status in HTTPStatus else None
+        advice = f", {_ADVICE[status]}" if status is not None and status in _ADVICE else ""
+        return f"HTTP {self._status} {status.phrase if status else ''}".rstrip() + advice
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any]:
+        from mcp.client.streamable_http import streamable_http_client
+
+        self._status = 0
+        if self._config.transport == "sse":
+            async with self._events() as streams:
+                yield streams
+            return
+        async with (
+            self._client() as client,
+            streamable_http_client(self._config.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams,
+        ):
+            yield streams
+
+    @asynccontextmanager
+    async def _events(self) -> AsyncGenerator[Any]:
+        from mcp.client.sse import sse_client
+
+        def client(*_: Any, **__: Any) -> httpx2.AsyncClient:
+            return self._client()
+
+        async with sse_client(self._config.url, httpx_client_factory=client) as streams:
+            yield streams
+
+    def _client(self) -> httpx2.AsyncClient:
+        read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
+        return _BoundedClient(
+            headers={"Accept-Encoding": "identity", **self._config.headers},
+            timeout=httpx2.Timeout(_CONNECT, read=read),
+            auth=self._auth(),
+            event_hooks={"response": [self._note]},
+        )
+
+    async def _note(self, response: httpx2.Response) -> None:
+        # 405: a server without a stream for its own messages says so, and all is well.
+        if response.status_code >= HTTPStatus.BAD_REQUEST and response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+            self._status = response.status_code
+        elif response.is_success:
+            self._status = 0
+
+
+class _BoundedClient(httpx2.AsyncClient):
+    """A client whose answers end at a limit; streams of events, which are bounded event by event, excepted."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        response = await super().send(request, **options)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            stream = response.stream
+            if isinstance(stream, httpx2.AsyncByteStream) and not response.is_stream_consumed:
+                response.stream = _Bounded(stream, response.headers.get("content-encoding", "identity"))
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The bytes of an answer, up to the limit."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, encoding: str) -> None:
+        self._stream = stream
+        self._encoding = encoding
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoding != "identity":
+            # It was asked not to, and what a few packed bytes unfold to has no limit.
+            raise httpx2.StreamError(f"the answer is encoded with {self._encoding}, which was not asked for")
+        length = 0
+        async for chunk in self._stream:
+            length += len(chunk)
+            if length > MESSAGE_LIMIT:
+                raise httpx2.StreamError(f"the answer has more than {MESSAGE_LIMIT:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,142 @@
+"""All upstream servers together: started and ended at once, and told apart again when the configuration changes.
+
+`platform` owns it. It decides nothing about groups: those are made of what the servers here list.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from goalport.errors import SettingsError
+from goalport.upstream.config import McpConfig, Problem, ServerConfig
+from goalport.upstream.connection import Pace, Sample
+from goalport.upstream.oauth import SignIn
+from goalport.upstream.report import ServerReport, ServerState
+from goalport.upstream.secrecy import Secrecy, keeping_secrets
+from goalport.upstream.server import UpstreamServer
+from goalport.upstream.targets import Targets
+from goalport.upstream.watchdog import Watchdog
+
+__all__ = ["UpstreamHub"]
+
+
+class UpstreamHub:
+    """The servers of a configuration. Entering connects them all, and waits for them no longer than `start_wait`.
+
+    A server that is `required` is waited for until its own time to connect is over; `SettingsError` when it is not
+    there then. Enter and leave it in the same task.
+    """
+
+    def __init__(
+        self,
+        config: McpConfig,
+        data_dir: Path,
+        *,
+        start_wait: float = 5.0,
+        pace: Pace = Pace(),  # noqa: B008 - a frozen record
+        sample: Sample | None = None,
+        show_sign_in: SignIn | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.config = config
+        self.start_wait = start_wait
+        """Seconds that entering waits for servers that are not required."""
+        self._pace = pace
+        self._sample = sample
+        self._on_change = on_change
+        self._secrecy = Secrecy(())
+        self._watchdog = Watchdog()
+        self._targets = Targets(data_dir / "oauth", self._watchdog, show_sign_in)
+        self._servers: dict[str, UpstreamServer] = {}
+        self._tasks: TaskGroup | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def servers(self) -> Mapping[str, UpstreamServer]:
+        """By name, in the order of the configuration."""
+        return self._servers
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self.config.problems
+
+    def report(self) -> tuple[ServerReport, ...]:
+        """How each server is, in the order of the configuration."""
+        return tuple(each.report() for each in self._servers.values())
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.callback(self._watchdog.close)
+            stack.enter_context(keeping_secrets(self._secrecy))
+            self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.push_async_callback(self._stop_all)
+            await self._start(self.config.servers.values())
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    async def reload(self, config: McpConfig) -> None:
+        """Take another configuration: servers that are the same in both go on as they are.
+
+        Raises SettingsError for a new required server that does not come; the configuration is taken all the same.
+        """
+        before = self._servers
+        kept = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
+        self.config = config
+        # The secrets of those that end now are still to be hidden while they do.
+        self._secrecy.learn([*config.servers.values(), *(each.config for each in before.values())])
+        await self._stop(each for name, each in before.items() if name not in kept)
+        self._servers = kept
+        await self._start(each for name, each in config.servers.items() if name not in kept)
+        self._on_change()
+
+    async def _start(self, configs: Iterable[ServerConfig]) -> None:
+        assert self._tasks is not None
+        self._secrecy.learn(self.config.servers.values())
+        started = {config.name: self._server(config) for config in configs}
+        known = self._servers | started
+        self._servers = {name: known[name] for name in self.config.servers if name in known}
+        for each in started.values():
+            self._tasks.start_soon(each.run)
+        with anyio.move_on_after(self.start_wait):
+            for each in started.values():
+                await each.settled()
+        for each in started.values():
+            if each.config.required and not each.config.disabled:
+                await self._require(each)
+
+    async def _require(self, server: UpstreamServer) -> None:
+        # It bounds its own attempts.
+        await server.settled()
+        if server.state is not ServerState.UP:
+            raise SettingsError(f"The required server {server.name!r} is {server.state}: {server.last_error}.")
+
+    def _server(self, config: ServerConfig) -> UpstreamServer:
+        target = self._targets.target(config, self._secrecy.hide)
+        return UpstreamServer(
+            config,
+            target,
+            pace=self._pace,
+            hide=self._secrecy.hide,
+            sample=self._sample,
+            on_change=self._on_change,
+        )
+
+    async def _stop_all(self) -> None:
+        await self._stop(self._servers.values())
+
+    async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
+        # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as tasks:
+                for each in servers:
+                    tasks.start_soon(each.stop)

@@ -1,0 +1,206 @@
+"""Signing in to a server with OAuth: by client credentials, or once by a person whose browser comes back to loopback.
+
+The flows are the SDK's; here is where their tokens are kept, and how a person is reached.
+"""
+
+import os
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+from anyio import to_thread
+from anyio.abc import SocketStream
+from pydantic import BaseModel, ValidationError
+
+from goalport.errors import GoalportError
+from goalport.upstream.config import OAuthConfig, ServerConfig
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
+
+__all__ = ["SignIn", "SignInNeeded", "TokenFile", "sign_in"]
+
+SignIn = Callable[[str], Awaitable[None]]
+"""Shows a person the page where they sign in."""
+_PATH = "/callback"
+_HEAD = 16_384
+"""Bytes that a request's first line may have."""
+_DONE = b"<!doctype html><title>goalport</title><p>You are signed in. This page can be closed.</p>"
+
+
+class SignInNeeded(GoalportError):
+    """A person has to sign in, and there is none."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"the server {server!r} wants a person to sign in: run `goalport mcp check` in a terminal, "
+            "or give it a client_id and a client_secret under `oauth`"
+        )
+
+
+class _Kept(BaseModel):
+    """What the file holds, as the SDK writes it."""
+
+    url: str
+    tokens: dict[str, object] | None = None
+    client: dict[str, object] | None = None
+
+
+class TokenFile:
+    """The tokens of one server, in a file that its owner alone may read. Another address finds nothing in it."""
+
+    def __init__(self, folder: Path, server: str, url: str) -> None:
+        # A hash as well: two names may differ in what a file's name cannot have.
+        safe = "".join(each if each.isalnum() or each in "-_" else "_" for each in server)[:60]
+        self._path = folder / f"{safe}-{sha256(server.encode()).hexdigest()[:8]}.json"
+        self._url = url
+
+    async def get_tokens(self) -> "OAuthToken | None":
+        from mcp.shared.auth import OAuthToken
+
+        found = (await to_thread.run_sync(self._read)).tokens
+        return OAuthToken.model_validate(found) if found else None
+
+    async def set_tokens(self, tokens: "OAuthToken") -> None:
+        await to_thread.run_sync(self._write, "tokens", tokens)
+
+    async def get_client_info(self) -> "OAuthClientInformationFull | None":
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        found = (await to_thread.run_sync(self._read)).client
+        return OAuthClientInformationFull.model_validate(found) if found else None
+
+    async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
+        await to_thread.run_sync(self._write, "client", client_info)
+
+    def _read(self) -> _Kept:
+        with suppress(FileNotFoundError, ValidationError):
+            kept = _Kept.model_validate_json(self._path.read_text("utf-8"))
+            if kept.url == self._url:
+                return kept
+        return _Kept(url=self._url)
+
+    def _write(self, part: str, value: BaseModel) -> None:
+        kept = self._read().model_copy(update={part: value.model_dump(mode="json", exclude_none=True)})
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = self._path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        # Made with its mode: a file that is closed to others afterwards was open to them before.
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(kept.model_dump_json())
+        new.replace(self._path)
+
+
+def sign_in(config: ServerConfig, oauth: OAuthConfig, folder: Path, show: SignIn | None) -> "httpx2.Auth":
+    """How requests to a server are signed. `show` opens the page for a person; None: there is nobody."""
+    storage = TokenFile(folder, config.name, config.url)
+    if oauth.client_secret:
+        return _with_secret(config, oauth, storage)
+    return _with_person(config, oauth, storage, show)
+
+
+def _with_secret(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile) -> "httpx2.Auth":
+    from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+    from mcp.shared.exceptions import MCPDeprecationWarning
+
+    with warnings.catch_warnings():
+        # Without an issuer the SDK warns whoever wrote the configuration; our own report of it says more.
+        warnings.simplefilter("ignore", MCPDeprecationWarning)
+        return ClientCredentialsOAuthProvider(
+            server_url=config.url,
+            storage=storage,
+            client_id=oauth.client_id,
+            client_secret=oauth.client_secret,
+            scope=oauth.scope or None,
+            issuer=oauth.issuer or None,
+        )
+
+
+def _with_person(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, show: SignIn | None) -> "httpx2.Auth":
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import OAuthClientMetadata
+
+    port = oauth.redirect_port or _port_of(config.name)
+    answer = _Answer(port)
+
+    async def redirect(url: str) -> None:
+        if show is None:
+            raise SignInNeeded(config.name)
+        await answer.expect()
+        await show(url)
+
+    metadata = OAuthClientMetadata.model_validate(
+        {
+            "client_name": "goalport",
+            "redirect_uris": [f"http://127.0.0.1:{port}{_PATH}"],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "scope": oauth.scope or None,
+        }
+    )
+    return OAuthClientProvider(config.url, metadata, storage, redirect, answer.come)
+
+
+def _port_of(name: str) -> int:
+    """A port that is always the same for a server: authorization servers remember where they may send people."""
+    return 49_152 + int.from_bytes(sha256(name.encode()).digest()[:2]) % 16_000
+
+
+class _Answer:
+    """Waits on loopback for a person's browser to bring the code back."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._listener: anyio.abc.Listener[SocketStream] | None = None
+
+    async def expect(self) -> None:
+        """Listen, before the person can be there."""
+        self._listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
+
+    async def come(self) -> "AuthorizationCodeResult":
+        from mcp.shared.auth import AuthorizationCodeResult
+
+        found: list[AuthorizationCodeResult] = []
+        came = anyio.Event()
+
+        async def serve(stream: SocketStream) -> None:
+            async with stream:
+                query = await _query(stream)
+            if "code" in query or "error" in query:
+                code, state, iss = (query.get(name, [None])[0] for name in ("code", "state", "iss"))
+                found.append(AuthorizationCodeResult(code=code or "", state=state, iss=iss))
+                came.set()
+
+        assert self._listener is not None
+        async with self._listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listener.serve, serve)
+            await came.wait()
+            tasks.cancel_scope.cancel()
+        return found[0]
+
+
+async def _query(stream: SocketStream) -> dict[str, list[str]]:
+    """What a browser's request asks, once it has been answered; empty: it asks for something else."""
+    head = b""
+    while b"\r\n" not in head and len(head) < _HEAD:
+        try:
+            head += await stream.receive()
+        except anyio.EndOfStream:
+            return {}
+    target = (head.split(b" ") + [b""] * 2)[1].decode(errors="replace")
+    parts = urlsplit(target)
+    known = parts.path == _PATH
+    body = _DONE if known else b""
+    status = b"200 OK" if known else b"404 Not Found"
+    await stream.send(
+        b"HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
+        % (status, len(body), body)
+    )
+    return parse_qs(parts.query) if known else {}

@@ -1,0 +1,267 @@
+"""One upstream server, supervised: a task of its own connects it, keeps it, and brings it back.
+
+Calls come from any task. What a server does wrong stays with it: callers get a `ToolError`, the report says why.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Mapping
+from time import monotonic
+
+import anyio
+
+from goalport.errors import ToolError
+from goalport.tools import ToolResult
+from goalport.upstream.calls import Call
+from goalport.upstream.config import ServerConfig
+from goalport.upstream.connection import Bell, Connection, ConnectionLost, Pace, Sample, Target
+from goalport.upstream.listing import Listing
+from goalport.upstream.report import ServerReport, ServerState
+from goalport.upstream.secrecy import place_of
+from goalport.upstream.tool import UpstreamTool, result_of, tools_of_list
+from goalport.upstream.wording import reason_of
+
+__all__ = ["UpstreamServer"]
+
+_log = logging.getLogger(__name__)
+
+
+class UpstreamServer:
+    """A server by its configuration; `run` is its owner's task, everything else may be used from any."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        target: Target,
+        *,
+        pace: Pace,
+        hide: Callable[[str], str],
+        sample: Sample | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.config = config
+        self.tools: tuple[UpstreamTool, ...] = ()
+        """Those of the last list, also while the server is down."""
+        self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
+        self.last_error = ""
+        self._target = target
+        self._pace = pace
+        self._hide = hide
+        self._sample = sample
+        self._on_change = on_change
+        self._bell = Bell()
+        self._connection: Connection | None = None
+        self._scope = anyio.CancelScope()
+        self._turns = anyio.Semaphore(config.concurrency)
+        self._moved = anyio.Event()
+        self._ended = anyio.Event()
+        self._stopping = False
+        self._notes: tuple[str, ...] = ()
+        self._up_since = 0.0
+        self._counts = {"calls": 0, "failures": 0, "connections": 0}
+        self._latency = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def _usable(self) -> Connection | None:
+        connection = self._connection
+        return None if connection is None or connection.broken else connection
+
+    def report(self) -> ServerReport:
+        up = self._connection if self.state is ServerState.UP else None
+        return ServerReport(
+            name=self.name,
+            transport=self.config.transport,
+            place=self._hide(place_of(self.config)),
+            state=self.state,
+            protocol=up.protocol_version if up else "",
+            tools=len(self.tools),
+            last_error=self.last_error,
+            notes=self._notes,
+            uptime=monotonic() - self._up_since if up else 0.0,
+            latency=self._latency,
+            required=self.config.required,
+            **self._counts,
+        )
+
+    async def run(self) -> None:
+        """Own the connection until `stop`: connect, hold, and connect again after a while."""
+        delay = self._pace.first_delay
+        try:
+            with self._scope:
+                while not (self._stopping or self.config.disabled):
+                    lasted = await self._attempt()
+                    delay = self._pace.first_delay if lasted > self._pace.steady else delay
+                    if not self._stopping:
+                        await self._bell.wait(delay * random.uniform(0.5, 1))  # noqa: S311 - not a secret
+                    delay = min(delay * 2, self._pace.longest_delay)
+        finally:
+            if self.state is not ServerState.DISABLED:
+                self._move(ServerState.STOPPED)
+            self._ended.set()
+
+    async def stop(self) -> None:
+        """End the connection in good order if that is quick, and in any case."""
+        self._stopping = True
+        if self.state is not ServerState.UP:
+            self._scope.cancel()
+        self._bell.ring()
+        with anyio.move_on_after(self._pace.close_timeout):
+            await self._ended.wait()
+        self._scope.cancel()
+
+    async def settled(self) -> None:
+        """Wait until the first attempt has succeeded or failed."""
+        while self.state is ServerState.CONNECTING:
+            await self._moved.wait()
+
+    async def call(self, name: str, arguments: Mapping[str, object], repeatable: bool) -> ToolResult:  # noqa: FBT001
+        """Call a tool. It is tried a second time only where the server went away and doing it twice does no harm.
+
+        Raises ToolError when there is no result, in words for the model that called.
+        """
+        self._counts["calls"] += 1
+        started = monotonic()
+        try:
+            try:
+                return await self._call_once(name, arguments)
+            except ConnectionLost:
+                if not repeatable:
+                    raise
+                return await self._call_once(name, arguments)
+        except (ConnectionLost, ToolError) as error:
+            self._counts["failures"] += 1
+            raise ToolError(self._hide(str(error))) from None
+        finally:
+            self._latency = monotonic() - started
+
+    async def _call_once(self, name: str, arguments: Mapping[str, object]) -> ToolResult:
+        connection = await self._connected()
+        seconds = self.config.timeout
+        try:
+            with anyio.fail_after(seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise ToolError(f"The server {self.name!r} is busy with other calls. Try again later.") from None
+        try:
+            if connection.broken:
+                raise ConnectionLost(f"{name}: the server {self.name!r} went away before the call.")
+            with connection.calls.begin(seconds) as call:
+                return await self._ask(connection, name, arguments, call)
+        except TimeoutError:
+            raise ToolError(
+                f"{name}: the server {self.name!r} gave nothing within {seconds:g} s, and was told to stop. "
+                "Ask for less, or do without it."
+            ) from None
+        finally:
+            self._turns.release()
+
+    async def _ask(self, connection: Connection, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        try:
+            result = await connection.call(name, arguments, call)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED or error.message == "Session terminated":
+                connection.lose()
+                why = self._target.because() or error.message
+                raise ConnectionLost(
+                    f"{name}: the server {self.name!r} went away during the call ({why}). Whether it did what it was "
+                    "asked to is not known; it is being connected again."
+                ) from error
+            why = "; ".join(filter(None, (error.message, self._target.because())))
+            raise ToolError(f"{name}: the server {self.name!r} refused the call: {why}") from error
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ToolError(f"{name}: what the server {self.name!r} answered is no result: {error}") from error
+        note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
+        return result_of(result, note if call.unanswered else "")
+
+    async def _connected(self) -> Connection:
+        """The connection, once there is one, within the time that a call waits for it."""
+        with anyio.move_on_after(self._pace.wait_for_up):
+            while self._usable is None and self.state not in {ServerState.DISABLED, ServerState.STOPPED}:
+                await self._moved.wait()
+        if (connection := self._usable) is not None:
+            return connection
+        why = f": {self.last_error}" if self.last_error else ""
+        raise ToolError(f"The server {self.name!r} is {self.state}{why}. Try again later, or do without its tools.")
+
+    async def _attempt(self) -> float:
+        """One connection from its beginning to its end. How many seconds it was up."""
+        self._up_since = 0.0
+        self._bell = Bell()
+        connection = Connection(self.config, self._target, self._bell, self._sample)
+        try:
+            with anyio.fail_after(self.config.connect_timeout) as limit:
+                async with connection.opened() as listing:
+                    limit.deadline = float("inf")
+                    self._enter(connection, listing)
+                    try:
+                        await self._hold(connection)
+                    finally:
+                        connection.broken = True
+                        limit.deadline = anyio.current_time() + self._pace.close_timeout
+        except Exception as error:
+            self._fail(reason_of(self.config, error, self._target.because()))
+        finally:
+            self._connection = None
+        return monotonic() - self._up_since if self._up_since else 0.0
+
+    def _enter(self, connection: Connection, listing: Listing) -> None:
+        self._counts["connections"] += 1
+        self._up_since = monotonic()
+        self._connection = connection
+        self._take(listing)
+        _log.info("Upstream server %r is up: %d tools, %s", self.name, len(self.tools), connection.protocol_version)
+        self.last_error = ""
+        self._move(ServerState.UP)
+
+    async def _hold(self, connection: Connection) -> None:
+        """Keep a connection: list again when told so, ask for a sign of life when it is quiet."""
+        while not self._stopping:
+            rang = await self._bell.wait(self._pace.ping_every)
+            if self._stopping:
+                return
+            if connection.broken:
+                raise ConnectionLost(self._target.because() or "the connection ended")
+            if connection.changed:
+                await anyio.sleep(self._pace.refresh_gap)
+                with anyio.fail_after(self.config.connect_timeout):
+                    self._take(await connection.list())
+            elif not rang and not connection.calls:
+                await self._ping(connection)
+
+    async def _ping(self, connection: Connection) -> None:
+        try:
+            with anyio.fail_after(self._pace.ping_timeout):
+                await connection.ping()
+        except TimeoutError:
+            raise ConnectionLost(f"it gave no sign of life within {self._pace.ping_timeout:g} s") from None
+
+    def _take(self, listing: Listing) -> None:
+        self.tools, withheld = tools_of_list(self.name, listing.definitions, self.call)
+        notes = (*filter(None, (listing.note,)), *withheld)
+        if notes != self._notes:
+            for note in notes[:10]:
+                _log.warning("Upstream server %r: %s", self.name, note)
+        self._notes = notes
+        self._on_change()
+
+    def _fail(self, reason: str) -> None:
+        reason = self._hide(reason)
+        # The same trouble again and again is said once.
+        level = logging.DEBUG if reason == self.last_error else logging.WARNING
+        _log.log(level, "Upstream server %r is down: %s", self.name, reason)
+        self.last_error = reason
+        if not self._stopping:
+            self._move(ServerState.DOWN)
+
+    def _move(self, state: ServerState) -> None:
+        self.state = state
+        self._moved.set()
+        self._moved = anyio.Event()
+        self._on_change()

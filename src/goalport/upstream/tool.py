@@ -1,0 +1,149 @@
+"""A tool of an upstream server as a tool of ours: its definition made fit to be offered, its results taken as they are.
+
+Names and groups are not decided here: `groups` filters and renames what this makes.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pydantic_core import to_json
+
+from goalport.tools import Tool, ToolResult
+from goalport.upstream.cleaning import cleaned, cleaned_schema
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock, Tool as Definition
+
+__all__ = ["UpstreamTool", "result_of", "tools_of_list"]
+
+_DESCRIPTION: Final = 4_000
+_TITLE: Final = 200
+_NAME: Final = 256
+_SCHEMA: Final = 200_000
+"""Bytes of a schema as JSON."""
+_RESULT: Final = 1_000_000
+"""Characters of texts, and of data in base64, that one result may have together."""
+_CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
+
+CallTool = Callable[[str, Mapping[str, object], bool], Awaitable["ToolResult"]]
+"""Calls a tool by its own name; whether it may be called twice is the last argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamTool:
+    """One tool of a server: as the server says, and as it is offered under its own name."""
+
+    server: str
+    definition: "Definition"
+    tool: Tool
+
+    @property
+    def name(self) -> str:
+        """What the server calls it."""
+        return self.definition.name
+
+
+def tools_of_list(
+    server: str, definitions: "Iterable[Definition]", call: CallTool
+) -> tuple[tuple[UpstreamTool, ...], tuple[str, ...]]:
+    """The tools of a server's list, and a sentence for each that cannot be offered."""
+    found: dict[str, UpstreamTool] = {}
+    withheld: list[str] = []
+    for each in definitions:
+        reason = "another one has the same name" if each.name in found else _unfit(each)
+        if reason:
+            withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
+        else:
+            found[each.name] = UpstreamTool(server, each, _tool(each, call))
+    return tuple(found.values()), tuple(withheld)
+
+
+def _unfit(definition: "Definition") -> str:
+    """Why a tool cannot be offered; empty: it can."""
+    name = definition.name
+    if not name.strip() or len(name) > _NAME or cleaned(name, _NAME) != name or "\n" in name or "\t" in name:
+        return "its name is empty, too long, or has characters that cannot be seen"
+    for schema in (definition.input_schema, definition.output_schema):
+        try:
+            if schema is not None and len(to_json(cleaned_schema(schema))) > _SCHEMA:
+                return f"a schema of more than {_SCHEMA:,} bytes"
+        except ValueError as error:
+            return str(error)
+    return ""
+
+
+def _tool(definition: "Definition", call: CallTool) -> Tool:
+    hints = definition.annotations
+    repeatable = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+
+    async def handle(arguments: Mapping[str, object]) -> ToolResult:
+        return await call(definition.name, arguments, repeatable)
+
+    title = definition.title or (hints.title if hints else None) or ""
+    return Tool(
+        name=definition.name,
+        description=cleaned(definition.description or title or definition.name, _DESCRIPTION),
+        input_schema=cleaned_schema(definition.input_schema),
+        handler=handle,
+        title=cleaned(title, _TITLE),
+        output_schema=cleaned_schema(definition.output_schema) if definition.output_schema else None,
+        read_only=hints.read_only_hint if hints else None,
+        destructive=hints.destructive_hint if hints else None,
+        idempotent=hints.idempotent_hint if hints else None,
+        open_world=hints.open_world_hint if hints else None,
+        # The server knows its arguments best, and says what is wrong in a result for the model.
+        checks_arguments=True,
+    )
+
+
+def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
+    """What a server answered, as it is, as far as it is not too much; `note` is a sentence of ours at the end."""
+    from mcp_types import TextContent
+
+    blocks, cut = _bounded(result.content)
+    structured: object = result.structured_content
+    if structured is not None and len(to_json(structured)) > _RESULT:
+        structured, cut = None, True
+    notes = (_CUT if cut else "", note)
+    blocks.extend(TextContent(type="text", text=each) for each in notes if each)
+    first = blocks[0] if blocks else None
+    # A first text that is nothing but text becomes the result's; what else there is stays in its order.
+    plain = isinstance(first, TextContent) and first.annotations is None and first.meta is None
+    return ToolResult(
+        text=first.text if plain and isinstance(first, TextContent) else "",
+        blocks=tuple(blocks[1:] if plain else blocks),
+        artifact=structured,
+        is_error=result.is_error,
+        structured=cast("dict[str, object]", structured) if isinstance(structured, dict) else None,
+    )
+
+
+def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bool]":
+    """The blocks that fit in, and whether something had to be left out."""
+    kept: list[Any] = []
+    left = _RESULT
+    cut = False
+    for each in content:
+        size = _size(each)
+        if size <= left:
+            kept.append(each)
+            left -= size
+        else:
+            cut = True
+            if each.type == "text" and left:
+                kept.append(each.model_copy(update={"text": each.text[:left]}))
+                left = 0
+    return kept, cut
+
+
+def _size(block: Any) -> int:
+    match block.type:
+        case "text":
+            return len(block.text)
+        case "image" | "audio":
+            return len(block.data)
+        case "resource":
+            return len(getattr(block.resource, "text", "") or getattr(block.resource, "blob", ""))
+        case _:
+            return 1_000

@@ -1,0 +1,48 @@
+"""What went wrong with a server, in a line for people and models."""
+
+import errno
+from collections.abc import Iterator
+from typing import Final
+
+from goalport.upstream.cleaning import cleaned
+from goalport.upstream.config import ServerConfig
+from goalport.upstream.connection import ConnectionLost
+from goalport.upstream.secrecy import place_of
+
+__all__ = ["reason_of"]
+
+_LIMIT: Final = 500
+
+
+def reason_of(config: ServerConfig, error: BaseException, because: str) -> str:
+    """Why a connection could not be made, or ended; `because` is what the target knows of it."""
+    leaf = next(_leaves(error))
+    words = _words(config, leaf)
+    more = because if because and because not in words else ""
+    return cleaned("; ".join(filter(None, (words, more))), _LIMIT)
+
+
+def _words(config: ServerConfig, error: BaseException) -> str:
+    match error:
+        case ConnectionLost():
+            return str(error)
+        case TimeoutError():
+            return f"its tools were not listed within {config.connect_timeout:g} s"
+        case OSError(errno=errno.ENOENT) if config.cwd is not None and not config.cwd.is_dir():
+            return f"there is no folder {str(config.cwd)!r} to start it in"
+        case OSError(errno=errno.ENOENT) if config.transport == "stdio":
+            return f"there is no command {config.command!r}: install it, or give its full path"
+        case OSError(errno=errno.EACCES) if config.transport == "stdio":
+            return f"the command {config.command!r} may not be run"
+        case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
+            return f"nothing answers at {place_of(config)}"
+        case _:
+            return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            yield from _leaves(each)  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        yield error
