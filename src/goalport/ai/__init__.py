@@ -4,6 +4,7 @@ Below: `llm` asks one model once, `tools` are what models call. Above: `process`
 """
 
 from goalport.ai.ai import Ai
+from goalport.ai.conditions import Determination
 from goalport.ai.creating import Creation
 from goalport.ai.engine import Engine, Operation, Outside, Request, StreamedObject
 from goalport.ai.guarding import MaxLength, PatternGuard
@@ -16,6 +17,7 @@ from goalport.ai.streaming import Streaming
 __all__ = [
     "Ai",
     "Creation",
+    "Determination",
     "Engine",
     "Guard",
     "Interaction",

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from goalport.ai import Interaction, Request
-from goalport.ai.conditions import Determination
+from goalport.ai import Determination, Interaction, Request
 from goalport.ai.shapes import output_shape, type_name
 from goalport.llm import AssistantMessage, Message, UserMessage
 

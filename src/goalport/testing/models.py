@@ -10,8 +10,7 @@ from typing import TypeVar, cast
 
 from typing_extensions import TypeForm
 
-from goalport.ai import Interaction, Request
-from goalport.ai.conditions import Determination
+from goalport.ai import Determination, Interaction, Request
 from goalport.llm import (
     AssistantMessage,
     EmbeddingService,

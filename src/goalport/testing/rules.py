@@ -154,7 +154,7 @@ class Rules:
         found = [index for index, each in enumerate(self.asked) if wanted.is_met_by(each)]
         if len(found) != times:
             raise AssertionError(
-                f"Expected {wanted}, to be asked for {times} times, but it was {len(found)} times. "
+                f"Expected {wanted}, to be asked for {_often(times)}, but it was {_often(len(found))}. "
                 f"What was asked for:\n{_listed(self.asked)}"
             )
         self._verified.update(found)
@@ -208,6 +208,10 @@ def _piece(said: object, request: Request) -> TextDelta | ThinkingDelta | BaseEx
         return said
     text = str(_written(said, request))
     return TextDelta(text if request.output is None else f"{text}\n")
+
+
+def _often(times: int) -> str:
+    return {0: "never", 1: "once"}.get(times, f"{times} times")
 
 
 def _listed(lines: Iterable[object]) -> str:
