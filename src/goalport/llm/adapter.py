@@ -47,7 +47,7 @@ from goalport.llm.model import (
 from goalport.llm.options import LlmOptions
 from goalport.llm.providers import Endpoint
 from goalport.llm.retrying import PassingFailure
-from goalport.llm.transcript import has_images, heard, told
+from goalport.llm.transcript import arguments_of, has_images, heard, told
 
 __all__ = ["AdaptedModel"]
 
@@ -236,7 +236,7 @@ class _Pieces:
                 thought = content
             case PartStartEvent(part=ToolCallPart(tool_name=name) as part) if self._by_tool and name == _OUTPUT_TOOL:
                 self._output_parts.add(event.index)
-                text = part.args_as_json_str() if part.args else ""
+                text = arguments_of(part) if part.args else ""
             case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(content))) if event.index in self._output_parts:
                 text = content
             case _:
@@ -250,7 +250,7 @@ def _output(message: AssistantMessage, response: ModelResponse) -> str | None:
     """The JSON text of the object: what the output tool was given, else what was written, without a fence around it."""
     for part in response.parts:
         if isinstance(part, ToolCallPart) and part.tool_name == _OUTPUT_TOOL:
-            return part.args_as_json_str()
+            return arguments_of(part)
     fenced = _FENCED.match(message.content)
     return (fenced[1] if fenced else message.content) or None
 

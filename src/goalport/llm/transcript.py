@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 from goalport.llm.images import Image
 from goalport.llm.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolReply, UserMessage
 
-__all__ = ["has_images", "heard", "told"]
+__all__ = ["arguments_of", "has_images", "heard", "told"]
 
 _UNANSWERED = "Received."
 _IMAGE_LEFT_OUT = "(An image is left out: you cannot see images.)"
@@ -51,7 +51,7 @@ def told(messages: Sequence[Message], *, vision: bool = True) -> list[ModelMessa
 def heard(response: ModelResponse, output_tool: str) -> AssistantMessage:
     """What the model said; the call of the tool by which it gave its object is none of its calls."""
     calls = [
-        ToolCall(part.tool_call_id, part.tool_name, part.args_as_json_str())
+        ToolCall(part.tool_call_id, part.tool_name, arguments_of(part))
         for part in response.parts
         if isinstance(part, ToolCallPart) and part.tool_name != output_tool
     ]
@@ -62,6 +62,11 @@ def heard(response: ModelResponse, output_tool: str) -> AssistantMessage:
         thinking="".join(part.content for part in response.parts if isinstance(part, ThinkingPart)),
         native=response,
     )
+
+
+def arguments_of(call: ToolCallPart) -> str:
+    """The arguments as the model wrote them; pydantic-ai would put what is no JSON into some of its own."""
+    return (call.args or "{}") if isinstance(call.args, str) else call.args_as_json_str()
 
 
 def _response(message: AssistantMessage) -> ModelResponse:

@@ -67,32 +67,12 @@ async def serving(*answers: Answer) -> AsyncGenerator[StrangeServer]:
         server.paths.append(request.url.path)
         server.asked.set()
         answer = answers[min(len(server.bodies), len(answers)) - 1]
-        try:
-            return await answer(server.bodies[-1])
-        except anyio.get_cancelled_exc_class():
+        response = await _while_heard(request, answer(server.bodies[-1]))
+        if response is None:
             server.gone.set()
-            raise
+        return response or Response(status_code=499)
 
-    async def respond_while_heard(request: Request) -> Response:
-        """Give up when the client does: an ASGI server leaves that to the application."""
-        responses: list[Response] = []
-        await request.body()
-        async with anyio.create_task_group() as tasks:
-
-            async def work() -> None:
-                responses.append(await respond(request))
-                tasks.cancel_scope.cancel()
-
-            async def listen() -> None:
-                while (await request.receive())["type"] != "http.disconnect":
-                    pass
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(work)
-            tasks.start_soon(listen)
-        return responses[0] if responses else Response(status_code=499)
-
-    app = Starlette(routes=[Route("/{path:path}", respond_while_heard, methods=["POST"])])
+    app = Starlette(routes=[Route("/{path:path}", respond, methods=["POST"])])
     web = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with anyio.create_task_group() as tasks:
@@ -105,6 +85,25 @@ async def serving(*answers: Answer) -> AsyncGenerator[StrangeServer]:
                     await each.aclose()
                 web.should_exit = True
                 web.force_exit = True
+
+
+async def _while_heard(request: Request, answer: Awaitable[Response]) -> Response | None:
+    """The answer; None when the client went away before: an ASGI server leaves it to the application to notice."""
+    responses: list[Response] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def work() -> None:
+            responses.append(await answer)
+            tasks.cancel_scope.cancel()
+
+        async def listen() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(work)
+        tasks.start_soon(listen)
+    return responses[0] if responses else None
 
 
 def page(status: int = 200) -> Answer:

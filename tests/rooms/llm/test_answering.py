@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 
 from goalport.llm import (
+    AssistantMessage,
     Image,
     LanguageModel,
     LlmOptions,
     ModelCall,
     Models,
+    ModelsSettings,
+    ProviderSettings,
     SystemMessage,
     TextDelta,
     Thinking,
+    ToolCall,
     ToolReply,
     UserMessage,
 )
@@ -38,7 +42,10 @@ PIXEL = bytes.fromhex("89504e470d0a1a0a0000000d49484452")
 
 @pytest.fixture
 async def models(aimock: Providers) -> AsyncGenerator[Models]:
-    models = Models(environment=aimock.environment)
+    once: dict[str, ProviderSettings] = dict.fromkeys(
+        ("openai", "anthropic", "gemini", "deepseek", "ollama"), ProviderSettings(max_attempts=1)
+    )
+    models = Models(ModelsSettings(providers=once), environment=aimock.environment)
     yield models
     await models.aclose()
 
@@ -136,6 +143,36 @@ async def test_an_object_in_words_counts_too(model: LanguageModel, aimock: Provi
     aimock.answer("Ada", content='```json\n{"name": "Ada", "age": 36}\n```')
     reply = await model.reply(call("Who was Ada?", output=PERSON))
     assert reply.output == '{"name": "Ada", "age": 36}'
+
+
+@each_provider
+async def test_what_was_never_answered_is_answered_before_anything_else_is_said(
+    model: LanguageModel, aimock: Providers
+) -> None:
+    """Providers refuse a conversation in which a call has no answer."""
+    aimock.answer(content="Fine.")
+    wish = AssistantMessage("Let me see", (ToolCall("t1", "look_up", '{"subject": "x"}'),))
+    again = AssistantMessage("And", (ToolCall("t2", "look_up", '{"subject": "y"}'),))
+    said = (UserMessage("Look"), wish, again, UserMessage("Never mind"), wish)
+    reply = await model.reply(ModelCall(messages=said, tools=(LOOK_UP,)))
+    assert reply.message.content == "Fine."
+    told = [message["role"] for message in aimock.requests()[-1]["messages"]]
+    assert told.count("tool") == 3
+    assert "Let me see" in json.dumps(aimock.requests()[-1])
+
+
+async def test_azure_is_asked_for_its_deployment(aimock: Providers) -> None:
+    aimock.answer("Hi", content="Hello")
+    azure = {"AZURE_OPENAI_API_KEY": "z", "AZURE_OPENAI_ENDPOINT": aimock.address, "OPENAI_API_VERSION": "2024-10-21"}
+    models = Models(environment=azure)
+    assert (await models.choose(LlmOptions(model="azure:my-gpt")).reply(call("Hi"))).message.content == "Hello"
+    assert await models.embedding("azure:my-vectors").embed(["cat"])
+    await models.aclose()
+    paths = [entry["path"] for entry in aimock.journal()]
+    assert [path.partition("?")[0] for path in paths] == [
+        "/openai/deployments/my-gpt/chat/completions",
+        "/openai/deployments/my-vectors/embeddings",
+    ]
 
 
 @each_provider

@@ -232,6 +232,16 @@ async def test_a_provider_that_does_not_take_a_schema_is_asked_by_a_tool() -> No
     assert ["response_format" in each for each in server.bodies] == [True, False, False], "it is not tried again"
 
 
+async def test_a_stream_of_an_object_is_asked_for_by_a_tool_likewise() -> None:
+    function = {"name": "final_result", "arguments": '{"name": '}
+    first = {"tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": function}]}
+    rest = {"tool_calls": [{"index": 0, "function": {"arguments": '"Ada"}'}}]}
+    refused = error(400, "Invalid schema for response_format 'Person'")
+    async with serving(refused, stream(first, rest, ended=True)) as server:
+        text, _, reply = await pieces_of(server.model(), call("Who was Ada?", output=PERSON))
+    assert (text, reply.output) == ('{"name": "Ada"}', '{"name": "Ada"}')
+
+
 async def test_a_schema_that_is_never_taken_is_an_error_that_says_so() -> None:
     async with serving(error(400, "Invalid schema: $ref is not supported")) as server:
         with pytest.raises(ModelRefused, match=r"does not take the schema of the type .*simpler type"):
@@ -255,6 +265,17 @@ async def test_a_model_that_sees_nothing_is_told_that_a_tools_image_is_left_out(
         seen = ToolReply("t1", "look_up", "Here", images=(Image("image/png", b"1"),))
         await model.reply(call("Look", first.message, seen, tools=(LOOK_UP,)))
     assert "you cannot see images" in server.bodies[-1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(("written", "heard"), [('{"subject": "Ro', '{"subject": "Ro'), ("", "{}"), ("Rome", "Rome")])
+async def test_arguments_are_heard_as_the_model_wrote_them(written: str, heard: str) -> None:
+    wish = [{"id": "t1", "type": "function", "function": {"name": "look_up", "arguments": written}}]
+    async with serving(chat(None, tool_calls=wish), chat("Sorry.")) as server:
+        model = server.model()
+        first = await model.reply(call("Look", tools=(LOOK_UP,)))
+        assert [each.arguments for each in first.message.calls] == [heard]
+        wrong = ToolReply("t1", "look_up", "That is no JSON", is_error=True)
+        assert (await model.reply(call("Look", first.message, wrong, tools=(LOOK_UP,)))).message.content == "Sorry."
 
 
 async def test_a_failed_tool_is_told_as_one() -> None:
