@@ -3,7 +3,7 @@
 Tests below a folder with `agents/` or `tools/` can import `goalport_workspace.agents.…`, as the server does.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ def mcp_client(request: pytest.FixtureRequest) -> McpClient:
 
     @asynccontextmanager
     async def connect(
-        *agents: object, options: dict[str, Any] | None = None, **settings: Iterable[Any]
+        *agents: object, options: dict[str, Any] | None = None, **settings: Any
     ) -> "AsyncGenerator[Client]":
         if agents:
             setup: dict[str, Any] = {"models": _scripted(request), **settings}

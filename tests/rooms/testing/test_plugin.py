@@ -1,0 +1,115 @@
+"""What the pytest plugin gives to tests of agents that ask models, and what it costs everybody else."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalport import Ai, Export, UserInput, achieves_goal, agent
+from goalport.testing import McpClient, ScriptedModels, contains
+
+pytest_plugins = ["pytester"]
+
+HEAVY = ("anthropic", "httpx", "httpx2", "mcp", "openai", "pydantic_ai", "starlette", "uvicorn")
+
+AGENT = """
+from dataclasses import dataclass
+from goalport import Ai, Export, UserInput, achieves_goal, action, agent
+
+@dataclass(frozen=True)
+class Rhyme:
+    text: str
+
+@agent(description="Rhymes")
+class Poet:
+    @achieves_goal(description="A rhyme", export=Export(remote=True, name="rhyme", starting_input_types=[UserInput]))
+    @action
+    async def rhyme(self, user_input: UserInput, ai: Ai) -> Rhyme:
+        try:
+            text = await ai.with_llm("some-provider:some-model").generate_text(f"Rhyme on {user_input.content}")
+        except AssertionError:
+            text = "nothing"
+        return Rhyme(text)
+"""
+
+TESTS = """
+import pytest
+from goalport import UserInput
+from goalport.testing import contains
+
+@pytest.fixture
+def poets(scripted_models):
+    scripted_models.when_generate_text(contains("frog")).then_return("frog, bog")
+
+async def test_the_platform_asks_them(agent_platform, scripted_models):
+    scripted_models.when_generate_text(contains("cat")).then_return("cat, hat")
+    process = await agent_platform.run("Poet", UserInput("cat"))
+    assert process.outcome.value.text == "cat, hat"
+    scripted_models.verify_generate_text_matching("Rhyme on cat")
+    scripted_models.verify_no_more_interactions()
+
+async def test_the_client_asks_them_even_if_another_fixture_wants_them(mcp_client, poets):
+    async with mcp_client() as client:
+        result = await client.call_tool("rhyme", {"content": "frog"})
+    assert result.structured_content == {"text": "frog, bog"}
+
+async def test_what_nobody_foresaw(agent_platform, scripted_models):
+    process = await agent_platform.run("Poet", UserInput("dog"))
+    assert process.outcome.value.text == "nothing"
+"""
+
+
+@pytest.fixture
+def workspace(pytester: pytest.Pytester) -> pytest.Pytester:
+    (pytester.mkdir("agents") / "poet.py").write_text(AGENT)
+    (Path(pytester.path) / "pyproject.toml").write_text("[tool.pytest.ini_options]\nanyio_mode = 'auto'\n")
+    return pytester
+
+
+def test_agents_of_a_workspace_ask_scripted_models_and_what_has_no_rule_fails_the_test(
+    workspace: pytest.Pytester,
+) -> None:
+    workspace.makepyfile(TESTS)
+    result = workspace.runpytest_subprocess("-q", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["*UnexpectedPrompt: A model was asked for what no rule is for:", "*'Rhyme on dog'*"])
+
+
+@dataclass(frozen=True)
+class Rhyme:
+    text: str
+
+
+@agent(description="Rhymes")
+class Poet:
+    @achieves_goal(description="A rhyme", export=Export(remote=True, name="rhyme", starting_input_types=[UserInput]))
+    async def rhyme(self, user_input: UserInput, ai: Ai) -> Rhyme:
+        return Rhyme(await ai.generate_text(f"Rhyme on {user_input.content}"))
+
+
+async def test_a_client_of_given_agents_asks_them_too(mcp_client: McpClient, scripted_models: ScriptedModels) -> None:
+    scripted_models.when_generate_text(contains("cat")).then_return("cat, hat")
+    async with mcp_client(Poet) as client:
+        result: Any = await client.call_tool("rhyme", {"content": "cat"})
+    assert result.structured_content == {"text": "cat, hat"}
+
+
+async def test_a_client_of_given_agents_may_have_models_of_its_own(
+    mcp_client: McpClient, scripted_models: ScriptedModels
+) -> None:
+    others = ScriptedModels()
+    others.when_generate_text(contains("cat")).then_return("cat, mat")
+    async with mcp_client(Poet, models=others) as client:
+        result: Any = await client.call_tool("rhyme", {"content": "cat"})
+    assert result.structured_content == {"text": "cat, mat"}
+    assert scripted_models.llm_invocations == []
+
+
+def test_what_the_plugin_imports_is_light() -> None:
+    program = "import json, sys, goalport.testing.plugin; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert set(json.loads(done.stdout)).isdisjoint(HEAVY)
