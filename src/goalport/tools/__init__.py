@@ -6,9 +6,10 @@ other servers' tools, and `serve` publishes exports; below it are only the error
 
 from typing import TYPE_CHECKING
 
-from goalport.tools.definition import Tool
+from goalport.tools.arguments import Parameter
+from goalport.tools.definition import Approval, Layer, Tool
 from goalport.tools.exports import McpToolExport
-from goalport.tools.groups import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver
+from goalport.tools.groups import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, ToolGroupSource
 from goalport.tools.marks import ToolMark, mark_of, tool
 from goalport.tools.naming import (
     Naming,
@@ -30,14 +31,18 @@ if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock
 
 __all__ = [
+    "Approval",
     "ContentBlock",
+    "Layer",
     "McpToolExport",
     "Naming",
+    "Parameter",
     "Permission",
     "Tool",
     "ToolGroup",
     "ToolGroupRequirement",
     "ToolGroupResolver",
+    "ToolGroupSource",
     "ToolMark",
     "ToolObject",
     "ToolResult",

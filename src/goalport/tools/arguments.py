@@ -1,26 +1,43 @@
 """A function's parameters as a schema, and JSON arguments turned into what the function is called with.
 
-Reads the signature once; pydantic does the validating. It does not call the function.
+Reads the signature once; pydantic does the validating. It does not call the function. Parameters may also be listed,
+where there is no signature to read.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 
 from goalport.errors import BadInput, DeclarationError
+from goalport.tools.injection import Injection, injection_of
 from goalport.tools.places import place_of, type_hints
 from goalport.tools.problems import argument_problems, listed, shortened
 from goalport.tools.schemas import PlainSchema
 
-__all__ = ["UNREADABLE", "Arguments", "read_arguments"]
+__all__ = ["UNREADABLE", "Arguments", "Parameter", "listed_arguments", "read_arguments"]
 
 UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
 """What pydantic raises for a type that it cannot validate or describe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a tool whose parameters are listed: `Tool.of(…, parameters=[Parameter("a", int, "The first")])`.
+
+    `type` is any type that JSON can express; what a model sends is turned into it.
+    """
+
+    name: str
+    type: Any = str
+    description: str = ""
+    required: bool = True
+    default: object = None
+    """What the tool gets where a parameter that is not required is not sent; None: it does not get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +46,8 @@ class Arguments:
 
     model: type[BaseModel]
     """One field per parameter, under a name of our own: a parameter may be called what no pydantic field may."""
-    parameters: Mapping[str, inspect.Parameter]
-    """By the field's name."""
+    parameters: Mapping[str, "_Slot"]
+    """By the field's name, those that callers do not see among them, in the order of the signature."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,7 +58,7 @@ class Arguments:
         """The JSON Schema of the arguments; `descriptions`, by parameter, stand where the annotation has none."""
         found = self.model.model_json_schema(schema_generator=PlainSchema)
         properties = found.get("properties", {})
-        for field, parameter in self.parameters.items():
+        for field, parameter in self._seen():
             described = properties[_wire_name(self.model.model_fields[field])]
             if parameter.name in descriptions:
                 described.setdefault("description", descriptions[parameter.name])
@@ -57,28 +74,72 @@ class Arguments:
             raise BadInput(listed(shortened(argument_problems(error, arguments, self.names)))) from None
         positional: list[object] = []
         named: dict[str, object] = {}
-        for field, parameter in self.parameters.items():
-            value = getattr(filled, field)
-            if parameter.kind is parameter.POSITIONAL_ONLY:
-                given = field in filled.model_fields_set or isinstance(parameter.default, FieldInfo)
-                positional.append(value if given else parameter.default)
-            elif field in filled.model_fields_set or isinstance(parameter.default, FieldInfo):
-                named[parameter.name] = value
+        for field, slot in self.parameters.items():
+            value = slot.injection.value() if slot.injection else getattr(filled, field)
+            given = slot.is_always_given or field in filled.model_fields_set
+            if slot.is_positional:
+                positional.append(value if given else slot.default)
+            elif given:
+                named[slot.name] = value
         return positional, named
+
+    def _seen(self) -> "list[tuple[str, _Slot]]":
+        return [(field, slot) for field, slot in self.parameters.items() if slot.injection is None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where an argument goes."""
+
+    name: str
+    default: object = inspect.Parameter.empty
+    is_positional: bool = False
+    injection: Injection | None = None
+    """What fills it when no caller does."""
+
+    @property
+    def is_always_given(self) -> bool:
+        return self.injection is not None or isinstance(self.default, FieldInfo)
 
 
 def read_arguments(function: Callable[..., object]) -> Arguments:
     """Read the parameters of a function; DeclarationError names the one that no schema can describe."""
     hints = type_hints(function)
-    parameters = [*inspect.signature(function).parameters.values()]
-    for parameter in parameters:
+    slots: list[_Slot] = []
+    for parameter in inspect.signature(function).parameters.values():
         _check(function, parameter, hints)
-    by_field = {f"goalport_argument_{number}": parameter for number, parameter in enumerate(parameters)}
+        positional = parameter.kind is parameter.POSITIONAL_ONLY
+        slots.append(_Slot(parameter.name, parameter.default, positional, injection_of(hints[parameter.name])))
+    return _arguments(place_of(function), slots, hints)
+
+
+def listed_arguments(where: str, parameters: Iterable[Parameter]) -> Arguments:
+    """The arguments of a tool whose parameters are listed; DeclarationError as for those that are read."""
+    slots: list[_Slot] = []
+    hints: dict[str, Any] = {}
+    for each in parameters:
+        if each.name in hints:
+            raise DeclarationError(
+                where,
+                expected="parameters with different names",
+                came=f"there are two called {each.name!r}",
+                fix="Rename one.",
+            )
+        kind: Any = each.type if each.required or each.default is not None else each.type | None
+        hints[each.name] = Annotated[kind, Field(description=each.description)] if each.description else kind
+        default = None if each.default is None else Field(default=each.default)
+        slots.append(_Slot(each.name, inspect.Parameter.empty if each.required else default))
+    return _arguments(where, slots, hints)
+
+
+def _arguments(where: str, slots: list[_Slot], hints: Mapping[str, Any]) -> Arguments:
+    by_field = {f"goalport_argument_{number}": slot for number, slot in enumerate(slots)}
+    seen = {field: slot for field, slot in by_field.items() if slot.injection is None}
     fields: dict[str, Any] = {
-        field: (hints[parameter.name], ... if parameter.default is parameter.empty else parameter.default)
-        for field, parameter in by_field.items()
+        field: (hints[slot.name], ... if slot.default is inspect.Parameter.empty else slot.default)
+        for field, slot in seen.items()
     }
-    aliases = {field: parameter.name for field, parameter in by_field.items()}
+    aliases = {field: slot.name for field, slot in seen.items()}
     # Dataclasses among the types inherit this configuration: their fields come to the generator too, and keep their
     # names.
     config = ConfigDict(extra="forbid", alias_generator=lambda field: aliases.get(field, field))
@@ -86,7 +147,7 @@ def read_arguments(function: Callable[..., object]) -> Arguments:
         model = create_model("Arguments", __config__=config, **fields)
         model.model_json_schema(schema_generator=PlainSchema)
     except UNREADABLE as error:
-        raise _unreadable(function, parameters, hints, error) from error
+        raise _unreadable(where, [*aliases.values()], hints, error) from error
     return Arguments(model, by_field)
 
 
@@ -117,21 +178,19 @@ def _missing_type_fix(parameter: inspect.Parameter) -> str:
     return f"Write `{parameter.name}: float`, or whatever type it has."
 
 
-def _unreadable(
-    function: Callable[..., object], parameters: list[inspect.Parameter], hints: Mapping[str, Any], error: Exception
-) -> DeclarationError:
-    for parameter in parameters:
+def _unreadable(where: str, names: list[str], hints: Mapping[str, Any], error: Exception) -> DeclarationError:
+    for name in names:
         try:
-            TypeAdapter(hints[parameter.name]).json_schema(schema_generator=PlainSchema)
+            TypeAdapter(hints[name]).json_schema(schema_generator=PlainSchema)
         except UNREADABLE as reason:
             return DeclarationError(
-                place_of(function),
-                expected=f"a type for the parameter {parameter.name!r} that JSON can express",
-                came=f"it is {hints[parameter.name]!r} ({_first_line(reason)})",
+                where,
+                expected=f"a type for the parameter {name!r} that JSON can express",
+                came=f"it is {hints[name]!r} ({_first_line(reason)})",
                 fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models.",
             )
     return DeclarationError(
-        place_of(function),
+        where,
         expected="a signature that a JSON Schema can describe",
         came=_first_line(error),
         fix="Simplify the annotations or defaults.",

@@ -5,24 +5,30 @@ the same kind of handler.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from goalport.errors import BadInput, DeclarationError, Signal, ToolError
-from goalport.tools.arguments import read_arguments
+from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
+from goalport.tools.coercion import numbers_of_texts
 from goalport.tools.docstrings import read_docstring
-from goalport.tools.functions import FunctionHandler
+from goalport.tools.functions import FunctionHandler, MappingHandler
 from goalport.tools.marks import ToolMark, mark_of
-from goalport.tools.outputs import read_output
+from goalport.tools.outputs import Output, read_output
 from goalport.tools.places import docstring_of, place_of
 from goalport.tools.problems import listed, schema_problems, shortened
 from goalport.tools.results import ToolResult
 
-__all__ = ["Tool"]
+__all__ = ["Approval", "Layer", "Tool"]
 
 _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000
+
+Approval = Literal["never", "always", "destructive"]
+"""Which calls a person has to agree to: none, all, or those of tools that do not say that they destroy nothing."""
+Layer = Callable[["Tool", Mapping[str, object]], Awaitable[ToolResult]]
+"""What is done around a call: it gets the tool inside and the arguments, and calls the tool, or does not."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Tool:
     """The result ends a model's loop instead of going back to the model."""
     checks_arguments: bool = False
     """The handler reports bad arguments itself; otherwise they are checked against `input_schema` before the call."""
+    approval: Approval = "never"
+    """Whether a person has to agree to a call that a model makes. It is asked for where the model is, not here."""
 
     def __post_init__(self) -> None:
         if not self.name.strip():
@@ -62,9 +70,7 @@ class Tool:
         out of a task group of the tool's own.
         """
         try:
-            if not self.checks_arguments and (problems := schema_problems(self.input_schema, arguments)):
-                return ToolResult.of_error(listed(shortened(problems)))
-            return await self.handler(arguments)
+            return await self.handler(arguments if self.checks_arguments else self._checked(arguments))
         except (BadInput, ToolError) as error:
             return ToolResult.of_error(str(error))
         except Signal:
@@ -74,6 +80,16 @@ class Tool:
                 raise signal from error
             _log.warning("Tool %s failed", self.name, exc_info=error)
             return ToolResult.of_error(f"The tool {self.name!r} failed: {_summary(error)}")
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person is to be asked before a model's call.
+
+        Under `destructive` that is so unless the tool says that it only reads or destroys nothing, as in MCP; what the
+        tools of others say of themselves is their word.
+        """
+        harmless = self.read_only is True or self.destructive is False
+        return self.approval == "always" or (self.approval == "destructive" and not harmless)
 
     def with_name(self, name: str) -> "Tool":
         return replace(self, name=name)
@@ -85,21 +101,42 @@ class Tool:
         """A copy that says more: the note is a paragraph after the description."""
         return replace(self, description=f"{self.description}\n\n{note}".strip())
 
+    def with_approval(self, approval: Approval) -> "Tool":
+        return replace(self, approval=approval)
+
+    def with_layer(self, layer: Layer) -> "Tool":
+        """A copy around whose calls `layer` does something; of several the last that was added is the outermost."""
+        return replace(self, handler=_Layered(self, layer), checks_arguments=True)
+
     @classmethod
-    def of(cls, function: Callable[..., Any], *, name: str = "", description: str = "") -> "Tool":
-        """A function as a tool, marked with `@tool` or not; `name` and `description` go before the mark's."""
+    def of(
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str = "",
+        description: str = "",
+        parameters: Iterable[Parameter] | None = None,
+        input_schema: Mapping[str, object] | None = None,
+    ) -> "Tool":
+        """A function as a tool, marked with `@tool` or not; `name` and `description` go before the mark's.
+
+        The signature says what the arguments are. Where there are `parameters`, or a JSON Schema of an object as
+        `input_schema`, they do instead, and the function takes one mapping of all arguments.
+        """
         if isinstance(function, type):
             raise _not_a_class(function)
         mark = mark_of(function) or ToolMark()
         chosen = name or mark.name or _own_name(function)
-        arguments = read_arguments(function)
+        arguments = _arguments_of(function, parameters, input_schema)
         output = read_output(function)
-        docs = read_docstring(docstring_of(function), [each.name for each in arguments.parameters.values()])
+        takes_mapping = arguments is None or parameters is not None
+        slots = arguments.parameters.values() if arguments is not None and not takes_mapping else ()
+        docs = read_docstring(docstring_of(function), [each.name for each in slots])
         return cls(
             name=chosen,
             description=description or mark.description or docs.description or chosen.replace("_", " "),
-            input_schema=arguments.schema(docs.parameters),
-            handler=FunctionHandler(function, arguments, output),
+            input_schema=arguments.schema(docs.parameters) if arguments else dict(input_schema or {}),
+            handler=_handler(function, arguments, output, takes_mapping=takes_mapping),
             title=mark.title,
             output_schema=output.schema,
             read_only=mark.read_only,
@@ -107,7 +144,7 @@ class Tool:
             idempotent=mark.idempotent,
             open_world=mark.open_world,
             return_direct=mark.return_direct,
-            checks_arguments=True,
+            checks_arguments=arguments is not None,
         )
 
     @classmethod
@@ -123,12 +160,57 @@ class Tool:
             )
         return found
 
+    def _checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments as the schema wants them, numbers that came as text among them. Raises `BadInput`."""
+        problems = schema_problems(self.input_schema, arguments)
+        if problems:
+            coerced = numbers_of_texts(self.input_schema, arguments)
+            if schema_problems(self.input_schema, coerced):
+                raise BadInput(listed(shortened(problems)))
+            return coerced
+        return arguments
+
     @classmethod
     def safely_from_instance(cls, instance: object) -> "tuple[Tool, ...]":
         """The `@tool` methods of any object; none is fine."""
         if isinstance(instance, type):
             raise _not_a_class(instance)
         return tuple(cls.of(getattr(instance, name)) for name in _marked_methods(type(instance)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layered:
+    """The handler of a tool with a layer around it."""
+
+    tool: Tool
+    layer: Layer
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        return await self.layer(self.tool, arguments)
+
+
+def _arguments_of(
+    function: Callable[..., Any], parameters: Iterable[Parameter] | None, schema: Mapping[str, object] | None
+) -> Arguments | None:
+    """How arguments are read; None: a schema says what they are."""
+    if schema is None:
+        return read_arguments(function) if parameters is None else listed_arguments(place_of(function), parameters)
+    if parameters is not None or schema.get("type") != "object":
+        raise DeclarationError(
+            place_of(function),
+            expected="parameters, or a JSON Schema of an object",
+            came="there are both" if parameters is not None else f"the schema is of type {schema.get('type')!r}",
+            fix="Leave one out." if parameters is not None else 'Write {"type": "object", "properties": {…}}.',
+        )
+    return None
+
+
+def _handler(
+    function: Callable[..., Any], arguments: Arguments | None, output: Output, *, takes_mapping: bool
+) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+    if arguments is None or takes_mapping:
+        return MappingHandler(function, arguments, output)
+    return FunctionHandler(function, arguments, output)
 
 
 def _marked_methods(kind: type) -> Iterator[str]:

@@ -3,43 +3,92 @@
 A value of this at the top level of a module in `tools/` is found and served; this module serves nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from goalport.tools.definition import Tool
-from goalport.tools.naming import Naming, identity
-from goalport.tools.objects import ToolObject, distinct, duplicate_names
+from goalport.tools.groups import ToolGroup
+from goalport.tools.naming import Naming, identity, prefixed, reference_prefix
+from goalport.tools.objects import NamedTool, ToolObject, distinct, duplicate_names, everything
 
 __all__ = ["McpToolExport"]
 
 
+class Named(Protocol):
+    """What has tools under a name of its own: a reference of the room above."""
+
+    @property
+    def name(self) -> str: ...
+    def tools(self) -> Sequence[Tool]: ...
+
+
 @dataclass(frozen=True)
 class McpToolExport:
-    """Tools to publish. Each tool object's own naming comes first, then that of the export."""
+    """Tools to publish. Each tool object's own naming comes first, then that of the export.
+
+    The filter of an export sees the tools' own names, as those of tool objects do.
+    """
 
     tool_objects: tuple[ToolObject, ...]
     naming: Naming = identity
+    filter: Callable[[str], bool] = everything
 
     @classmethod
-    def from_tool_object(cls, tool_object: object, *, naming: Naming = identity) -> "McpToolExport":
+    def from_tool_object(
+        cls,
+        tool_object: object,
+        *,
+        naming: Naming = identity,
+        filter: Callable[[str], bool] = everything,  # noqa: A002 - the word that users know it by
+    ) -> "McpToolExport":
         """Export a tool object, or any object with `@tool` methods."""
-        return cls.from_tool_objects([tool_object], naming=naming)
+        return cls.from_tool_objects([tool_object], naming=naming, filter=filter)
 
     @classmethod
-    def from_tool_objects(cls, tool_objects: Iterable[object], *, naming: Naming = identity) -> "McpToolExport":
+    def from_tool_objects(
+        cls,
+        tool_objects: Iterable[object],
+        *,
+        naming: Naming = identity,
+        filter: Callable[[str], bool] = everything,  # noqa: A002 - as above
+    ) -> "McpToolExport":
         """Export several; where two tools get one name, the first is kept."""
         wrapped = (each if isinstance(each, ToolObject) else ToolObject(each) for each in tool_objects)
-        return cls(tuple(wrapped), naming)
+        return cls(tuple(wrapped), naming, filter)
+
+    @classmethod
+    def from_reference(cls, reference: Named, *, naming: Naming = identity) -> "McpToolExport":
+        """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1."""
+        return cls.from_references([reference], naming=naming)
+
+    @classmethod
+    def from_references(cls, references: Iterable[Named], *, naming: Naming = identity) -> "McpToolExport":
+        """Export the tools of several references, each with its own prefix."""
+        return cls(
+            tuple(ToolObject(*each.tools(), naming=prefixed(reference_prefix(each.name))) for each in references),
+            naming,
+        )
+
+    @classmethod
+    def from_tool_group(
+        cls,
+        group: ToolGroup,
+        *,
+        naming: Naming = identity,
+        filter: Callable[[str], bool] = everything,  # noqa: A002 - as above
+    ) -> "McpToolExport":
+        """Export the tools that a group has now."""
+        return cls((ToolObject(*group.tools),), naming, filter)
 
     def tools(self) -> tuple[Tool, ...]:
         """What is published, each name once, sorted by name."""
-        return tuple(sorted(distinct(self._renamed()), key=lambda each: each.name))
+        return tuple(sorted(distinct(each.tool for each in self._named()), key=lambda each: each.name))
 
     def duplicates(self) -> tuple[str, ...]:
         """Names that more than one tool would have; all but the first of these are not published."""
-        within = (name for each in self.tool_objects for name in each.duplicates())
-        return tuple(dict.fromkeys([*map(self.naming, within), *duplicate_names(self._renamed())]))
+        return duplicate_names(each.tool for each in self._named())
 
-    def _renamed(self) -> tuple[Tool, ...]:
-        found = (tool for each in self.tool_objects for tool in each.tools())
-        return tuple(each.with_name(self.naming(each.name)) for each in found)
+    def _named(self) -> tuple[NamedTool, ...]:
+        kept = (each for inner in self.tool_objects for each in inner.named() if self.filter(each.own_name))
+        return tuple(each.renamed(self.naming) for each in kept)

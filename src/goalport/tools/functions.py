@@ -16,7 +16,7 @@ from goalport.tools.arguments import Arguments
 from goalport.tools.outputs import Output
 from goalport.tools.results import ToolResult
 
-__all__ = ["FunctionHandler"]
+__all__ = ["FunctionHandler", "MappingHandler"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,27 @@ class FunctionHandler:
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
         positional, named = self.arguments.bind(arguments)
-        call = partial(self.function, *positional, **named)
-        value = call() if _is_async(self.function) else await to_thread.run_sync(call, abandon_on_cancel=True)
-        return self.output.result(await value if inspect.isawaitable(value) else cast("object", value))
+        return self.output.result(await _called(self.function, *positional, **named))
+
+
+@dataclass(frozen=True, slots=True)
+class MappingHandler:
+    """The handler of a tool whose function takes all arguments as one mapping."""
+
+    function: Callable[[Mapping[str, object]], Any]
+    arguments: Arguments | None
+    """None: they come as they were sent."""
+    output: Output
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        given = arguments if self.arguments is None else self.arguments.bind(arguments)[1]
+        return self.output.result(await _called(self.function, given))
+
+
+async def _called(function: Callable[..., Any], *positional: object, **named: object) -> object:
+    call = partial(function, *positional, **named)
+    value = call() if _is_async(function) else await to_thread.run_sync(call, abandon_on_cancel=True)
+    return await value if inspect.isawaitable(value) else cast("object", value)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -1,6 +1,7 @@
 """Tool groups: an action asks for a role, `web`, and whoever deploys decides which tools play it.
 
-A group is data. What its permissions allow is declared for people to read; nothing here enforces it.
+A group is data. What its permissions allow is declared for people to read; nothing here enforces it. Groups that come
+and go, as those of other servers do, are asked of a source each time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +11,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from goalport.errors import DeclarationError
-from goalport.tools.definition import Tool
+from goalport.tools.definition import Approval, Tool
 from goalport.tools.objects import duplicate_names, tools_of
 
-__all__ = ["Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver"]
+__all__ = ["Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
 
 
 class Permission(StrEnum):
@@ -36,9 +37,16 @@ class ToolGroup:
     provider: str = ""
     version: str = "0.1.0"
     permissions: frozenset[Permission] = frozenset()
+    approve: Approval = "never"
+    """Which calls a person has to agree to, of the tools that say nothing about it themselves."""
+    exports: bool = False
+    """Whether the tools are published over MCP too."""
+    is_default: bool = False
+    """Whether any other group of the role goes before it, and nobody is told."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tools", _only_tools(self.role, self.tools))
+        given = _only_tools(self.role, self.tools)
+        object.__setattr__(self, "tools", tuple(_approved(each, self.approve) for each in given))
         object.__setattr__(self, "permissions", frozenset(self.permissions))
         object.__setattr__(self, "name", self.name or self.role)
         if clashes := duplicate_names(self.tools):
@@ -51,10 +59,23 @@ class ToolGroup:
 
     @classmethod
     def of(
-        cls, role: str, *objects: object, description: str = "", permissions: Iterable[Permission] = ()
+        cls,
+        role: str,
+        *objects: object,
+        description: str = "",
+        permissions: Iterable[Permission] = (),
+        approve: Approval = "never",
+        exports: bool = False,
     ) -> "ToolGroup":
         """A group of functions, tools, tool objects and objects with `@tool` methods."""
-        return cls(role, tools_of(*objects), description, permissions=frozenset(permissions))
+        return cls(
+            role,
+            tools_of(*objects),
+            description,
+            permissions=frozenset(permissions),
+            approve=approve,
+            exports=exports,
+        )
 
 
 class Requirement(Protocol):
@@ -74,44 +95,90 @@ class ToolGroupRequirement:
     tools: tuple[str, ...] = ()
 
 
-class ToolGroupResolver:
-    """Finds the group that plays a role. The first group of a role plays it."""
+class ToolGroupSource(Protocol):
+    """Groups that come and go."""
 
-    def __init__(self, groups: Iterable[ToolGroup] = ()) -> None:
-        given = tuple(groups)
-        self._groups: Mapping[str, ToolGroup] = {each.role: each for each in reversed(given)}
-        passed_over = [each for each in given if self._groups[each.role] is not each]
-        self.clashes = tuple(_clash(each, self._groups[each.role]) for each in passed_over)
-        """A sentence for each group whose role another one plays already."""
+    def groups(self) -> Iterable[ToolGroup]:
+        """Those that can be used now, in order."""
+        ...
+
+    def why_missing(self, role: str) -> str:
+        """What is wrong with a role that this source would play, in sentences without secrets; empty: nothing is.
+
+        Also told of a group that is there, when a part of it is not.
+        """
+        ...
+
+
+class ToolGroupResolver:
+    """Finds the group that plays a role. The first group of a role plays it.
+
+    Those given go before those of sources: what is written in code is what its author tested it with. Groups that are
+    defaults come last. Sources are asked at each look-up.
+    """
+
+    def __init__(self, groups: Iterable[ToolGroup] = (), sources: Iterable[ToolGroupSource] = ()) -> None:
+        self._given = tuple(groups)
+        self._sources = tuple(sources)
 
     @property
     def groups(self) -> tuple[ToolGroup, ...]:
-        """The groups that play a role, by role."""
-        return tuple(self._groups[role] for role in sorted(self._groups))
+        """The groups that play a role now, by role."""
+        playing = self._playing()
+        return tuple(playing[role] for role in sorted(playing))
+
+    @property
+    def clashes(self) -> tuple[str, ...]:
+        """A sentence for each group whose role another one plays already."""
+        playing = self._playing()
+        passed_over = [each for each in self._all() if playing[each.role] is not each and not each.is_default]
+        return tuple(_clash(each, playing[each.role]) for each in passed_over)
 
     def find(self, role: str) -> ToolGroup | None:
-        return self._groups.get(role)
+        return self._playing().get(role)
+
+    def _all(self) -> tuple[ToolGroup, ...]:
+        found = (*self._given, *(group for source in self._sources for group in source.groups()))
+        return tuple(sorted(found, key=lambda each: each.is_default))
+
+    def _playing(self) -> Mapping[str, ToolGroup]:
+        return {each.role: each for each in reversed(self._all())}
+
+    def _why_missing(self, role: str) -> str:
+        return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
 
     def unmet(self, requirement: Requirement) -> str | None:
         """Why a requirement does not hold, in a sentence; None: it holds."""
         group = self.find(requirement.role)
         if group is None:
-            return f"No tool group plays the role {requirement.role!r}. {self._offer(requirement.role)}"
+            why = self._why_missing(requirement.role)
+            return (
+                f"The tool group {requirement.role!r} cannot be used now. {why}"
+                if why
+                else f"No tool group plays the role {requirement.role!r}. {self._offer(requirement.role)}"
+            )
         has = [tool.name for tool in group.tools]
         missing = [name for name in requirement.tools if name not in has]
         if not missing:
             return None
+        lacks = f"The tool group {requirement.role!r} lacks {_and(missing)}."
+        if why := self._why_missing(requirement.role):
+            return f"{lacks} {why}"
         return (
-            f"The tool group {requirement.role!r} lacks {_and(missing)}. It has {_and(sorted(has)) or 'no tools'}: "
-            "add the missing ones to the group, or require others."
+            f"{lacks} It has {_and(sorted(has)) or 'no tools'}: add the missing ones to the group, or require others."
         )
 
     def _offer(self, role: str) -> str:
-        roles = sorted(self._groups)
+        roles = sorted(self._playing())
         if near := get_close_matches(role, roles, n=1):
             return f"Did you mean {near[0]!r}?"
         known = f"The roles are {_and(roles)}." if roles else "There are no tool groups."
         return f"{known} Groups are ToolGroup values in tools/."
+
+
+def _approved(tool: Tool, approval: Approval) -> Tool:
+    """What a tool says itself goes before what its group says."""
+    return tool.with_approval(approval) if tool.approval == "never" != approval else tool
 
 
 def _only_tools(role: str, tools: Iterable[object]) -> tuple[Tool, ...]:

@@ -13,7 +13,7 @@ from goalport.errors import DeclarationError
 from goalport.tools.definition import Tool
 from goalport.tools.naming import Naming, composed, identity, prefixed
 
-__all__ = ["ToolObject", "distinct", "duplicate_names", "everything", "tools_of"]
+__all__ = ["NamedTool", "ToolObject", "distinct", "duplicate_names", "everything", "tools_of"]
 
 
 def everything(_: str) -> bool:
@@ -25,8 +25,8 @@ def everything(_: str) -> bool:
 class ToolObject:
     """Tools of one or more objects: `ToolObject(Calculator(), naming=prefixed("calc_"), filter=lambda name: …)`.
 
-    An object is anything with `@tool` methods, a function, or a tool. The filter sees the tools' own names; those that
-    it keeps are renamed by the naming.
+    An object is anything with `@tool` methods, a function, a tool, or another tool object. The filter sees the tools'
+    own names, before any naming; those that it keeps are renamed by the naming, after those of tool objects inside.
     """
 
     objects: tuple[object, ...]
@@ -47,19 +47,40 @@ class ToolObject:
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, in the order in which they are written; of two with one name the first."""
-        return distinct(self._renamed())
+        return distinct(each.tool for each in self.named())
+
+    def named(self) -> "tuple[NamedTool, ...]":
+        """The tools with the names that they had at first, those of one name included."""
+        kept = (each for inner in self.objects for each in _named(inner) if self.filter(each.own_name))
+        return tuple(each.renamed(self.naming) for each in kept)
 
     def duplicates(self) -> tuple[str, ...]:
         """Names that more than one tool would have: a report for the author, who probably wants another naming."""
-        return duplicate_names(self._renamed())
+        return duplicate_names(each.tool for each in self.named())
 
     def with_prefix(self, prefix: str) -> "ToolObject":
         """A copy whose tools' names all begin with `prefix`, in front of what the naming makes of them."""
-        return ToolObject(*self.objects, naming=composed(self.naming, prefixed(prefix)), filter=self.filter)
+        return self.with_naming(prefixed(prefix))
 
-    def _renamed(self) -> tuple[Tool, ...]:
-        kept = (each for each in tools_of(*self.objects) if self.filter(each.name))
-        return tuple(each.with_name(self.naming(each.name)) for each in kept)
+    def with_naming(self, naming: Naming) -> "ToolObject":
+        """A copy with one more naming, applied after those that there are."""
+        return ToolObject(*self.objects, naming=composed(self.naming, naming), filter=self.filter)
+
+    def with_filter(self, keep: Callable[[str], bool]) -> "ToolObject":
+        """A copy that keeps fewer: those whose own names pass this filter too."""
+        before = self.filter
+        return ToolObject(*self.objects, naming=self.naming, filter=lambda name: before(name) and keep(name))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    """A tool, and the name that it had before any naming."""
+
+    own_name: str
+    tool: Tool
+
+    def renamed(self, naming: Naming) -> "NamedTool":
+        return NamedTool(self.own_name, self.tool.with_name(naming(self.tool.name)))
 
 
 def tools_of(*objects: object) -> tuple[Tool, ...]:
@@ -79,6 +100,12 @@ def duplicate_names(tools: Iterable[Tool]) -> tuple[str, ...]:
     """The names that more than one tool bears."""
     names = [each.name for each in tools]
     return tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+
+
+def _named(value: object) -> tuple[NamedTool, ...]:
+    if isinstance(value, ToolObject):
+        return value.named()
+    return tuple(NamedTool(each.name, each) for each in _tools_of_one(value))
 
 
 def _tools_of_one(value: object) -> tuple[Tool, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from goalport.tools import Permission
+from goalport.tools import Approval, Permission
 
 __all__ = [
     "Approval",
@@ -23,7 +23,6 @@ __all__ = [
 ]
 
 Transport = Literal["stdio", "http", "sse"]
-Approval = Literal["never", "always", "destructive"]
 
 
 @dataclass(frozen=True)
