@@ -7,7 +7,6 @@ tool whose arguments are the object, or is told the schema in words. `retrying` 
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from typing import Literal
 
 import anyio
@@ -45,6 +44,7 @@ from goalport.llm.model import (
     ToolSpec,
 )
 from goalport.llm.options import LlmOptions
+from goalport.llm.pricing import Pricing
 from goalport.llm.providers import Endpoint
 from goalport.llm.retrying import PassingFailure
 from goalport.llm.transcript import arguments_of, has_images, heard, told
@@ -70,6 +70,7 @@ class AdaptedModel:
 
     def __init__(self, card: ModelCard, connection: Connection[Model], endpoint: Endpoint, model: str) -> None:
         self._card = card
+        self._pricing = Pricing(model, card.prices)
         self._connection = connection
         self._endpoint = endpoint
         self._name = model
@@ -198,22 +199,11 @@ class AdaptedModel:
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,
             cache_read_tokens=response.usage.cache_read_tokens,
-            cost=self._cost(response),
+            cost=self._pricing.cost(response),
         )
         return ModelReply(
             message=message, output=output, usage=usage, model=response.model_name or self._name, finish=finish
         )
-
-    def _cost(self, response: ModelResponse) -> float:
-        prices = self._card.prices
-        if prices is not None:
-            usage = response.usage
-            return (usage.input_tokens * prices.input + usage.output_tokens * prices.output) / 1_000_000
-        try:
-            named = response if response.model_name else replace(response, model_name=self._name)
-            return float(named.cost().total_price)
-        except (LookupError, ValueError):
-            return 0.0
 
 
 class _Pieces:
