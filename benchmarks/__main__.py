@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.calls import calls, crowd, progress
 from benchmarks.loop import loop
+from benchmarks.models import models
 from benchmarks.planning import planning
 from benchmarks.report import Table, machine, write_json, write_page
 from benchmarks.servers import ROOT
@@ -22,6 +23,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "crowd": crowd,
     "loop": loop,
     "planner": planning,
+    "models": models,
     "startup": startup,
 }
 PAGE = ROOT / "docs" / "performance.md"

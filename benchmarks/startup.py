@@ -19,7 +19,7 @@ from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, GOALPORT, ROOT, Server, goalport_serves, started
 from benchmarks.wire import HANDSHAKE, Connection, Wire
 
-__all__ = ["startup"]
+__all__ = ["seconds_of", "served_modules", "startup"]
 
 MODEL_SDKS = frozenset(
     {"anthropic", "boto3", "cohere", "google", "groq", "mistralai", "openai", "pydantic_ai", "torch"}
@@ -60,15 +60,15 @@ def startup(*, quick: bool = False) -> Table:
     """The table of start-up times, imports and memory."""
     times, agents, sessions = (1, 3, 5) if quick else (5, 100, 200)
     rows = [
-        ("`python -c pass`", _s(_seconds([sys.executable, "-c", "pass"], times)), ""),
-        (f"`{_IMPORT}`", _s(_seconds([sys.executable, "-c", _IMPORT], times)), ""),
-        ("`goalport --help`", _s(_seconds([GOALPORT, "--help"], times)), "≤ 0.5 s"),
+        ("`python -c pass`", _s(seconds_of([sys.executable, "-c", "pass"], times)), ""),
+        (f"`{_IMPORT}`", _s(seconds_of([sys.executable, "-c", _IMPORT], times)), ""),
+        ("`goalport --help`", _s(seconds_of([GOALPORT, "--help"], times)), "≤ 0.5 s"),
         ("modules of that import", _modules([sys.executable, "-X", "importtime", "-c", _IMPORT]), "no model SDK"),
     ]
     with _workspace(agents) as workspace:
         ready = [_until_healthy(workspace) for _ in range(times)]
         rows.append((f"`goalport serve` with {agents} agents until `/health` answers", _s(median(ready)), "≤ 3 s"))
-        rows.append(("modules of that server", _served_modules(workspace), "no model SDK"))
+        rows.append(("modules of that server", served_modules(workspace), "no model SDK"))
         with started("goalport", goalport_serves(workspace)) as server:
             rows.append((f"memory of that server, with {agents} agents", f"{server.memory:.0f} MB", ""))
     rows += _waiting(sessions)
@@ -76,7 +76,8 @@ def startup(*, quick: bool = False) -> Table:
     return Table("startup", "Start-up, imports and memory", ("what", "takes", "aim"), rows, notes)
 
 
-def _seconds(command: Sequence[str], times: int) -> float:
+def seconds_of(command: Sequence[str], times: int) -> float:
+    """How long a command takes, the median of so many runs."""
     found: list[float] = []
     for _ in range(times):
         began = time.perf_counter()
@@ -114,7 +115,7 @@ def _modules(command: Sequence[str]) -> str:
     return _counted(done.stderr)
 
 
-def _served_modules(workspace: Path) -> str:
+def served_modules(workspace: Path) -> str:
     """What a server has imported once it is ready."""
     command = [sys.executable, "-X", "importtime", *goalport_serves(workspace)]
     with started("goalport", command) as server:
