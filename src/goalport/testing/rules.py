@@ -114,10 +114,16 @@ class Answers(Generic[T]):
     def _check(self, value: object) -> None:
         if value is None and not isinstance(self.wanted.kind, Beside):
             return
+        kind = self.wanted.value_type
         try:
-            value_of(self.wanted.value_type, value)
+            answer = value_of(kind, value)
         except ValueError:
             raise AssertionError(f"Expected an answer for {self.wanted}, but came {value!r}.") from None
+        if lost := _lost(kind, answer):
+            raise AssertionError(
+                f"Expected an answer for {self.wanted}, that a model can give, but {value!r} {lost}. "
+                f"Say it in JSON: `then_reply({{…}})`."
+            )
 
 
 @dataclass(slots=True)
@@ -180,6 +186,20 @@ def asked_for(asked: LlmInvocation) -> object:
     if asked.verb == "embed":
         return Beside.VECTOR
     return Beside.TEXT if asked.output is None else asked.output
+
+
+def _lost(kind: object, value: object) -> str:
+    """What becomes of a value on its way through JSON, if it does not come out as it was."""
+    plain = output_shape(kind).plain
+    try:
+        text = plain.dump_json(value, by_alias=True)
+    except ValueError as error:
+        return f"cannot be written as JSON ({error})"
+    try:
+        read = plain.validate_json(text)
+    except ValueError:
+        return f"cannot be read from what it is in JSON, {text.decode()}"
+    return "" if read == value else f"is {text.decode()} in JSON, read as {read!r}"
 
 
 def _said(script: Script, _request: Request) -> Script:

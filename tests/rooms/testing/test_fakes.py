@@ -273,5 +273,25 @@ async def test_sub_processes_are_answered_and_not_run() -> None:
         await context.as_sub_process(Dish, "Cook")
 
 
-def test_a_context_can_be_made_where_no_loop_runs() -> None:
-    assert FakeOperationContext(SOUP).last(Dish) == SOUP
+@pytest.fixture
+def kitchen() -> FakeOperationContext:
+    """Made by a plain fixture, where no event loop runs."""
+    return FakeOperationContext(SOUP)
+
+
+def test_a_context_can_be_made_where_no_loop_runs(kitchen: FakeOperationContext) -> None:
+    kitchen.progress("begun")
+    assert kitchen.last(Dish) == SOUP
+    assert ProgressUpdated in map(type, kitchen.events)
+
+
+async def test_a_context_of_a_plain_fixture_works_in_a_test_that_is_async(kitchen: FakeOperationContext) -> None:
+    def name(dish: Dish) -> str:
+        kitchen.progress(dish.name)
+        return dish.name
+
+    assert await kitchen.parallel_map([SOUP, Dish("Cake")], name) == ["Soup", "Cake"]
+    told = [each.message for each in kitchen.events if isinstance(each, ProgressUpdated)]
+    assert sorted(told) == ["Cake", "Soup"]
+    with pytest.raises(AssertionError, match="no process to be started"):
+        kitchen.process.surroundings.start_child(kitchen.process, "Cook", Dish, ())

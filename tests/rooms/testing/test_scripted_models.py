@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from goalport import AgentPlatform, Ai, LlmOptions, UserInput, achieves_goal, action, agent
 from goalport.ai import Determination, StreamedObject
 from goalport.errors import InvalidModelOutput, ModelUnavailable, ProcessEnded
-from goalport.llm import AssistantMessage, ThinkingDelta, UserMessage
+from goalport.llm import AssistantMessage, ModelCall, ThinkingDelta, UserMessage
 from goalport.testing import ScriptedModel, ScriptedModels, UnexpectedPrompt, calls_tool, contains, matches, streams
 from goalport.tools import tool
 
@@ -186,6 +186,42 @@ def test_an_answer_of_another_type_is_refused_where_it_is_written(models: Script
         models.when_create_object("Cook", Dish).then_return(wrong)
     with pytest.raises(AssertionError, match="but came"):
         models.when_create_object("Cook", Dish).then_stream(wrong)
+
+
+@dataclass(frozen=True)
+class Stew(Dish):
+    meat: str = "lamb"
+
+
+class Renamed(BaseModel):
+    stars: int = Field(validation_alias="starsIn", serialization_alias="starsOut")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        (Dish, Stew("Stew"), r"read as Dish\(name='Stew', minutes=10\)"),
+        (Renamed, Renamed.model_validate({"starsIn": 3}), "cannot be read"),
+        (bytes, b"\xff", "cannot be written"),
+    ],
+)
+def test_an_answer_that_json_does_not_carry_is_refused_where_it_is_written(
+    models: ScriptedModels, kind: type[Any], value: Any, read: str
+) -> None:
+    with pytest.raises(AssertionError, match=f"{read}.*then_reply"):
+        models.when_create_object("Cook", kind).then_return(value)
+
+
+async def test_what_json_does_not_carry_can_be_said_in_json(models: ScriptedModels, ai: Ai) -> None:
+    models.when_create_object("Cook", Renamed).then_reply({"starsIn": 3})
+    assert (await ai.create_object("Cook", Renamed)).stars == 3
+
+
+async def test_a_model_may_be_asked_without_an_ai(models: ScriptedModels) -> None:
+    models.when_generate_text("Hi").then_return("Ho")
+    reply = await models.choose(LlmOptions(model="some:model")).reply(ModelCall(messages=(UserMessage("Hi"),)))
+    assert (reply.message.content, reply.model, reply.usage.cost) == ("Ho", "model", 0.001)
+    models.verify_generate_text_matching("Hi")
 
 
 def test_texts_and_vectors_must_be_such(models: ScriptedModels) -> None:
