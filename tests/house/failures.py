@@ -18,6 +18,10 @@ EDGES = {
         1,
         "a provider's library raises anything when a server answers strangely, and a typed error must come of it",
     ),
+    "src/goalport/upstream/": (
+        1,
+        "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",
+    ),
     "src/goalport/serve/": (
         2,
         "a bug in one request must become an answer, and a type of a user that breaks when it is read, a problem",

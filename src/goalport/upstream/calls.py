@@ -110,8 +110,8 @@ class Calls:
         refusal = self._refusal(call, params)
         if refusal or call is None or call.hooks.ask is None:
             _log.info("%s asks something, which is declined: %s", self._server, refusal)
-            if call is not None:
-                call.unanswered = refusal
+            for each in self._running if call is None else (call,):
+                each.unanswered = refusal
             return ElicitResult(action="decline")
         schema: Mapping[str, object] = params.requested_schema
         try:

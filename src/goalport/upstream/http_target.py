@@ -38,7 +38,7 @@ class HttpTarget:
         """The last answer that was an error; empty: there was none."""
         if not self._status:
             return ""
-        status = HTTPStatus(self._status) if self._status in HTTPStatus else None
+        status = next((each for each in HTTPStatus if each == self._status), None)
         advice = f", {_ADVICE[status]}" if status is not None and status in _ADVICE else ""
         return f"HTTP {self._status} {status.phrase if status else ''}".rstrip() + advice
 

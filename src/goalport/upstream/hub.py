@@ -6,7 +6,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import anyio
@@ -41,14 +40,14 @@ class UpstreamHub:
         pace: Pace = Pace(),  # noqa: B008 - a frozen record
         sample: Sample | None = None,
         show_sign_in: SignIn | None = None,
-        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config
         self.start_wait = start_wait
         """Seconds that entering waits for servers that are not required."""
         self._pace = pace
         self._sample = sample
-        self._on_change = on_change
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a server's state or its list of tools is another; it must not raise."""
         self._secrecy = Secrecy(())
         self._watchdog = Watchdog()
         self._targets = Targets(data_dir / "oauth", self._watchdog, show_sign_in)
@@ -70,19 +69,23 @@ class UpstreamHub:
         return tuple(each.report() for each in self._servers.values())
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            stack.callback(self._watchdog.close)
-            stack.enter_context(keeping_secrets(self._secrecy))
-            self._tasks = await stack.enter_async_context(anyio.create_task_group())
-            stack.push_async_callback(self._stop_all)
+        stack = self._stack
+        stack.callback(self._watchdog.close)
+        stack.enter_context(keeping_secrets(self._secrecy))
+        self._tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.push_async_callback(self._stop_all)
+        entered = False
+        try:
             await self._start(self.config.servers.values())
-            self._stack = stack.pop_all()
+            entered = True
+        finally:
+            if not entered:
+                await stack.aclose()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        # Not told of the error of the block: a task group would wrap it.
+        await self._stack.aclose()
 
     async def reload(self, config: McpConfig) -> None:
         """Take another configuration: servers that are the same in both go on as they are.
@@ -97,7 +100,7 @@ class UpstreamHub:
         await self._stop(each for name, each in before.items() if name not in kept)
         self._servers = kept
         await self._start(each for name, each in config.servers.items() if name not in kept)
-        self._on_change()
+        self.on_change()
 
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None
@@ -128,8 +131,11 @@ class UpstreamHub:
             pace=self._pace,
             hide=self._secrecy.hide,
             sample=self._sample,
-            on_change=self._on_change,
+            on_change=self._change,
         )
+
+    def _change(self) -> None:
+        self.on_change()
 
     async def _stop_all(self) -> None:
         await self._stop(self._servers.values())

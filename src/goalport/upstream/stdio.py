@@ -82,20 +82,19 @@ class StdioTarget:
         process = await self._start()
         to_session, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
         to_server, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read, process, to_session)
-            tasks.start_soon(self._write, process, from_session, to_session)
-            tasks.start_soon(self._saying.listen, process.stderr)
-            try:
-                yield from_server, to_server
-            finally:
-                with anyio.CancelScope(shield=True):
-                    from_server.close()
-                    await _end(process)
-                    self._watchdog.forget(process.pid)
-                tasks.cancel_scope.cancel()
-        for each in (to_session, from_server, to_server, from_session):
-            each.close()
+        with to_session, from_server, to_server, from_session:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read, process, to_session)
+                tasks.start_soon(self._write, process, from_session, to_session)
+                tasks.start_soon(self._saying.listen, process.stderr)
+                try:
+                    yield from_server, to_server
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        from_server.close()
+                        await _end(process)
+                        self._watchdog.forget(process.pid)
+                    tasks.cancel_scope.cancel()
 
     async def _start(self) -> Process:
         from mcp.client.stdio import get_default_environment

@@ -32,8 +32,8 @@ def _words(config: ServerConfig, error: BaseException) -> str:
             return f"there is no folder {str(config.cwd)!r} to start it in"
         case OSError(errno=errno.ENOENT) if config.transport == "stdio":
             return f"there is no command {config.command!r}: install it, or give its full path"
-        case OSError(errno=errno.EACCES) if config.transport == "stdio":
-            return f"the command {config.command!r} may not be run"
+        case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
+            return f"the command {config.command!r} is no program, or may not be run"
         case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
             return f"nothing answers at {place_of(config)}"
         case _:

@@ -1,0 +1,248 @@
+"""Connections to servers that die, hang, lie, shout and come back: only their own tools suffer."""
+
+import json
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from goalport.errors import SettingsError
+from goalport.upstream.config import McpConfig, ServerConfig
+from goalport.upstream.hub import UpstreamHub
+from goalport.upstream.report import ServerState
+from tests.rooms.upstream.hubs import QUICK, WatchedHub, hub_of, marked, plain
+
+UP, DOWN = ServerState.UP, ServerState.DOWN
+
+
+def state(hub: WatchedHub, name: str = "plain") -> ServerState:
+    return hub.server(name).state
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_every_older_revision_is_spoken(revision: str) -> None:
+    async with hub_of(plain("--revision", revision)) as hub:
+        report = hub.server().report()
+        assert (report.state, report.protocol) == (UP, revision)
+        assert (await hub.call("echo", text="hello")).text == "hello"
+
+
+async def test_a_server_that_is_killed_in_mid_call_comes_back_by_itself() -> None:
+    async with hub_of(plain()) as hub:
+        pid = int((await hub.call("pid")).text)
+        results: list[str] = []
+
+        async def call() -> None:
+            results.append((await hub.call("never")).text)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            os.kill(pid, signal.SIGKILL)
+        assert "went away during the call" in results[0]
+        assert "is not known" in results[0]
+        assert int((await hub.call("pid")).text) != pid
+        assert hub.server().report().connections == 2
+
+
+async def test_a_server_that_is_killed_between_calls_is_missed_at_once() -> None:
+    async with hub_of(plain()) as hub:
+        os.kill(int((await hub.call("pid")).text), signal.SIGKILL)
+        await hub.until(lambda: state(hub) is DOWN)
+        assert len(hub.server().tools) > 5
+        await hub.until(lambda: state(hub) is UP)
+
+
+async def test_a_call_is_made_again_only_where_that_does_no_harm(tmp_path: Path) -> None:
+    async with hub_of(plain()) as hub:
+        harmless = await hub.call("safe_die", text=str(tmp_path / "first"))
+        harmful = await hub.call("die", text=str(tmp_path / "second"))
+    assert (harmless.text, harmless.is_error) == ("still alive", False)
+    assert harmful.is_error
+
+
+async def test_a_server_that_never_answers_is_given_up_and_the_others_are_there() -> None:
+    silent = plain("--mute", name="silent", connect_timeout=0.4)
+    async with hub_of(plain(), silent) as hub:
+        assert (await hub.call("echo", text="hello")).text == "hello"
+        report = hub.server("silent").report()
+        assert (report.state, report.last_error) == (DOWN, "its tools were not listed within 0.4 s")
+
+
+async def test_starting_waits_for_slow_servers_only_so_long() -> None:
+    with anyio.fail_after(10):
+        async with hub_of(plain("--mute", name="silent", connect_timeout=600), start_wait=0.2) as hub:
+            assert state(hub, "silent") is ServerState.CONNECTING
+
+
+async def test_a_server_that_hangs_is_found_out_by_its_silence() -> None:
+    async with hub_of(plain("--deaf-to-pings")) as hub:
+        await hub.until(lambda: state(hub) is DOWN)
+        assert "no sign of life" in hub.server().last_error
+        await hub.until(lambda: state(hub) is UP)
+
+
+async def test_rubbish_on_stdout_between_messages_is_passed_over() -> None:
+    async with hub_of(plain("--rubbish", "20")) as hub:
+        assert (await hub.call("echo", text="hello")).text == "hello"
+
+
+async def test_nothing_but_rubbish_on_stdout_is_said() -> None:
+    async with hub_of(plain("--rubbish", "5000")) as hub:
+        assert state(hub) is DOWN
+        assert "no message to its stdout, such as 'rubbish" in hub.server().last_error
+
+
+async def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
+    async with hub_of(plain("--flood")) as hub:
+        assert state(hub) is DOWN
+        assert "a message of more than 16,777,216 bytes" in hub.server().last_error
+
+
+async def test_five_thousand_tools_are_listed_page_by_page() -> None:
+    async with hub_of(plain("--tools", "5000")) as hub:
+        assert [each.name for each in hub.server().tools] == [f"t{number}" for number in range(5000)]
+
+
+async def test_a_list_that_never_ends_is_cut() -> None:
+    async with hub_of(plain("--endless")) as hub:
+        report = hub.server().report()
+    assert (report.tools, report.notes) == (10_000, ("its list of tools does not end, and was cut",))
+
+
+async def test_a_list_that_goes_round_in_a_circle_is_cut() -> None:
+    async with hub_of(plain("--circle")) as hub:
+        report = hub.server().report()
+    assert (report.tools, report.notes) == (1, ("its list of tools goes round in a circle, and was cut",))
+
+
+async def test_a_list_that_changes_is_asked_for_again() -> None:
+    async with hub_of(plain()) as hub:
+        await hub.call("change", text="brand_new")
+        await hub.until(lambda: "brand_new" in [each.name for each in hub.server().tools])
+
+
+async def test_a_server_that_ends_at_once_is_told_with_its_last_words() -> None:
+    async with hub_of(plain("--say", "no such database", "--exit", "1")) as hub:
+        assert state(hub) is DOWN
+        assert "its stderr ends with 'no such database'" in hub.server().last_error
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"command": "goalport-no-such-command"}, "there is no command 'goalport-no-such-command'"),
+        ({"command": "/etc/hostname"}, "the command '/etc/hostname' is no program, or may not be run"),
+        ({"cwd": Path("/no/such/folder")}, "there is no folder '/no/such/folder' to start it in"),
+    ],
+)
+async def test_a_command_that_cannot_be_started_is_said(change: dict[str, object], says: str) -> None:
+    async with hub_of(replace(plain(), **change)) as hub:
+        assert says in hub.server().last_error
+
+
+async def test_a_call_of_a_server_that_is_down_says_so() -> None:
+    async with hub_of(plain(), pace=replace(QUICK, wait_for_up=0.1, first_delay=60)) as hub:
+        os.kill(int((await hub.call("pid")).text), signal.SIGKILL)
+        await hub.until(lambda: state(hub) is DOWN)
+        result = await hub.call("echo", text="hello")
+    assert result.is_error
+    assert "The server 'plain' is down: " in result.text
+
+
+async def test_a_disabled_server_is_not_started() -> None:
+    async with hub_of(plain(disabled=True)) as hub:
+        assert (state(hub), hub.server().tools) == (ServerState.DISABLED, ())
+
+
+async def test_nothing_starts_without_a_server_that_is_required() -> None:
+    config = McpConfig({"plain": marked(plain("--exit", "1", required=True))})
+    with pytest.raises(SettingsError, match="The required server 'plain' is down"):
+        async with UpstreamHub(config, Path("/nonexistent"), pace=QUICK):
+            raise AssertionError("it is entered")
+
+
+async def test_what_a_server_started_ends_with_it() -> None:
+    async with hub_of(plain("--child")) as hub:
+        assert state(hub) is UP
+
+
+async def test_a_server_that_will_not_end_is_ended() -> None:
+    async with hub_of(plain("--stubborn")) as hub:
+        assert state(hub) is UP
+
+
+async def test_an_error_in_the_block_comes_out_as_it_is() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with hub_of(plain()):
+            raise KeyError("mine")
+
+
+async def test_cancelling_ends_the_servers() -> None:
+    with anyio.move_on_after(10) as scope:
+        async with hub_of(plain("--child")) as hub:
+            assert state(hub) is UP
+            scope.cancel()
+            await anyio.Event().wait()
+    assert scope.cancelled_caught
+
+
+async def test_reloading_restarts_only_what_is_different() -> None:
+    stays, changes, goes = plain(name="stays"), plain(name="changes"), plain(name="goes")
+    async with hub_of(stays, changes, goes) as hub:
+        pids = {name: (await hub.call("pid", name)).text for name in ("stays", "changes")}
+        new = [stays, replace(changes, timeout=7), plain(name="new")]
+        await hub.hub.reload(McpConfig({each.name: marked(each) for each in new}))
+        assert list(hub.hub.servers) == ["stays", "changes", "new"]
+        assert (await hub.call("pid", "stays")).text == pids["stays"]
+        assert (await hub.call("pid", "changes")).text != pids["changes"]
+        assert [each.state for each in hub.hub.report()] == [UP, UP, UP]
+
+
+async def test_two_servers_with_the_same_tools_are_kept_apart() -> None:
+    async with hub_of(plain(name="one", env={"WHO": "one"}), plain(name="two", env={"WHO": "two"})) as hub:
+        said = {name: json.loads((await hub.call("environment", name)).text)["WHO"] for name in ("one", "two")}
+    assert said == {"one": "one", "two": "two"}
+
+
+async def test_servers_end_when_goalport_is_killed(tmp_path: Path) -> None:
+    script = f"""
+import asyncio, sys
+sys.path.insert(0, {str(Path.cwd())!r})
+from tests.rooms.upstream.hubs import plain
+from goalport.upstream.config import McpConfig
+from goalport.upstream.hub import UpstreamHub
+from pathlib import Path
+
+async def main():
+    async with UpstreamHub(McpConfig({{"plain": plain("--stubborn", "--child")}}), Path({str(tmp_path)!r})) as hub:
+        print((await hub.servers["plain"].call("pid", {{}}, False)).text, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+    async with await anyio.open_process([sys.executable, "-c", script], stderr=None) as process:
+        assert process.stdout is not None
+        group = int(await process.stdout.receive())
+        process.kill()
+        await process.wait()
+    with anyio.fail_after(20):
+        while group_lives(group):
+            await anyio.lowlevel.checkpoint()
+
+
+def group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_server_is_shown_without_what_is_secret() -> None:
+    config = ServerConfig("s", "http", url="https://me:pw@example.com/mcp?key=abc", headers={"X": "secret-value"})
+    assert not {"pw@", "abc", "secret-value"} & set(repr(config).split("'"))

@@ -1,0 +1,176 @@
+"""Upstream servers over streamable HTTP and SSE, in both eras of the protocol: calls, restarts, headers, limits."""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from goalport.upstream.config import ServerConfig
+from goalport.upstream.hooks import call_hooks
+from goalport.upstream.report import ServerState
+from tests.rooms.upstream.hubs import hub_of
+from tests.stories.servers import started
+
+WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
+WAYS = [("http", ()), ("http", ("--legacy",)), ("http", ("--json",)), ("sse", ()), ("sse", ("--legacy",))]
+STREAMS = [way for way in WAYS if way[1] != ("--json",)]
+READY = "listening on "
+
+
+def revision(options: tuple[str, ...]) -> str:
+    return "2025-11-25" if options == ("--legacy",) else "2026-07-28"
+
+
+@asynccontextmanager
+async def web(*options: str) -> AsyncGenerator[str]:
+    """The address of a server, for as long as the block lasts."""
+    async with started([*WEB, *options]) as (_, heard):
+        said = await heard.until(READY)
+        found = re.search(r"http://[\d.:]+", said)
+        assert found is not None
+        yield found[0]
+
+
+def remote(address: str, transport: Any = "http", **more: Any) -> ServerConfig:
+    path = "sse" if transport == "sse" else "mcp"
+    return ServerConfig("web", transport, url=f"{address}/{path}", timeout=10, **more)
+
+
+@pytest.mark.parametrize(("transport", "options"), WAYS)
+async def test_tools_are_listed_and_called(transport: str, options: tuple[str, ...]) -> None:
+    async with web(*options) as address, hub_of(remote(address, transport)) as hub:
+        report = hub.server("web").report()
+        assert (report.state, report.protocol, report.tools) == (ServerState.UP, revision(options), 9)
+        assert (await hub.call("echo", "web", text="hello")).text == "hello"
+
+
+@pytest.mark.parametrize(("transport", "options"), STREAMS)
+async def test_questions_and_progress_reach_whoever_called(transport: str, options: tuple[str, ...]) -> None:
+    heard: list[str | None] = []
+    came = anyio.Event()
+
+    async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+        return {"sign": "Leo"}
+
+    async def hear(done: float, total: float | None, words: str | None) -> None:
+        heard.append(words)
+        came.set()
+
+    async with web(*options) as address, hub_of(remote(address, transport)) as hub:
+        with call_hooks(ask=ask, progress=hear):
+            assert "Leo" in (await hub.call("ask", "web")).text
+            await hub.call("progress", "web")
+        with anyio.fail_after(5):
+            await came.wait()
+    assert heard == ["half"]
+
+
+@pytest.mark.parametrize("options", [(), ("--legacy",)])
+async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(options: tuple[str, ...]) -> None:
+    both = anyio.Event()
+    asked: list[str] = []
+    texts: dict[str, str] = {}
+
+    async def call(sign: str) -> None:
+        async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+            asked.append(sign)
+            if len(asked) == 2:
+                both.set()
+            await both.wait()
+            return {"sign": sign}
+
+        with call_hooks(ask=ask):
+            texts[sign] = (await hub.call("ask", "web")).text
+
+    async with web(*options) as address, hub_of(remote(address)) as hub, anyio.create_task_group() as tasks:
+        tasks.start_soon(call, "Leo")
+        tasks.start_soon(call, "Virgo")
+    assert "Leo" in texts["Leo"]
+    assert "Virgo" in texts["Virgo"]
+
+
+@pytest.mark.parametrize(("transport", "options"), WAYS)
+async def test_a_server_that_is_killed_and_started_again_is_found_again(
+    transport: str, options: tuple[str, ...]
+) -> None:
+    async with started([*WEB, *options]) as (process, heard):
+        port = (await heard.until(READY)).strip().rpartition(":")[2]
+        async with hub_of(remote(f"http://127.0.0.1:{port}", transport)) as hub:
+            first = (await hub.call("pid", "web")).text
+            results: list[str] = []
+
+            async def call() -> None:
+                results.append((await hub.call("never", "web")).text)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                await anyio.wait_all_tasks_blocked()
+                process.kill()
+                await process.wait()
+            assert "went away during the call" in results[0]
+            await hub.until(lambda: hub.server("web").state is ServerState.DOWN)
+            async with started([*WEB, *options, "--port", port]) as (_, again):
+                await again.until(READY)
+                await hub.until(lambda: hub.server("web").state is ServerState.UP)
+                assert (await hub.call("pid", "web")).text != first
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_cancelled_call_is_cancelled_at_the_server(transport: str) -> None:
+    async with web() as address, hub_of(remote(address, transport)) as hub:
+        with anyio.move_on_after(0.3):
+            await hub.call("never", "web")
+        with anyio.fail_after(5):
+            while json.loads((await hub.call("cancelled", "web")).text) != ["never"]:
+                await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_list_that_changes_is_heard_of(transport: str) -> None:
+    async with web() as address, hub_of(remote(address, transport)) as hub:
+        await hub.call("change", "web", text="brand_new")
+        await hub.until(lambda: "brand_new" in [each.name for each in hub.server("web").tools])
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_headers_are_sent_and_never_shown(transport: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with web("--token", "t0ken-secret") as address:
+        path = "sse" if transport == "sse" else "mcp"
+        config = ServerConfig(
+            "web", transport, url=f"{address}/{path}?key=query-secret", headers={"Authorization": "Bearer t0ken-secret"}
+        )
+        async with hub_of(config) as hub:
+            assert (await hub.call("echo", "web", text="hello")).text == "hello"
+            shown = str(hub.hub.report())
+    ours = "\n".join(each.getMessage() for each in caplog.records)
+    for secret in ("t0ken-secret", "query-secret"):
+        assert secret not in shown
+        assert secret not in ours
+
+
+async def test_a_refused_key_is_said_with_what_to_do() -> None:
+    async with web("--token", "t0ken-secret") as address, hub_of(remote(address)) as hub:
+        error = hub.server("web").last_error
+    assert "HTTP 401 Unauthorized, it wants credentials: see its `headers`" in error
+
+
+async def test_an_address_where_nobody_is_is_said_without_its_query() -> None:
+    config = ServerConfig("web", "http", url="http://user:pass-word@127.0.0.1:9/mcp?key=query-secret")
+    async with hub_of(config) as hub:
+        assert hub.server("web").last_error == "nothing answers at http://127.0.0.1:9/mcp"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+async def test_an_answer_beyond_all_bounds_is_an_error_and_the_server_stays(options: tuple[str, ...]) -> None:
+    async with web(*options) as address, hub_of(remote(address)) as hub:
+        assert (await hub.call("huge", "web")).is_error
+        assert (await hub.call("echo", "web", text="well")).text == "well"
+        assert hub.server("web").report().connections == 1
