@@ -1,6 +1,7 @@
 """Section 3.26 of the guide, on testing: its unit tests and its integration test, as they are written in Python."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import pytest
 
@@ -113,6 +114,36 @@ async def test_several_calls_are_answered_in_order(context: FakeOperationContext
     assert reviewed == ReviewedStory(STORY, "Dry, and yet moving.", CRITIC)
     assert [each.interaction.llm.temperature for each in context.llm_invocations] == [0.9, 0.2]
     context.verify_responses_used()
+
+
+class Almanac(Protocol):
+    async def saying_for(self, day: str) -> str: ...
+
+
+@agent(description="Opens a day with a verse")
+class DayOpener:
+    def __init__(self, almanac: Almanac) -> None:
+        self.almanac = almanac
+
+    @achieves_goal(description="A verse for the day")
+    async def open_day(self, user_input: UserInput, context: OperationContext) -> Story:
+        saying = await self.almanac.saying_for(user_input.content)
+        return await context.ai.create_object(f"Make a verse of this saying: {saying}", Story)
+
+
+async def test_a_service_is_replaced_by_handing_another_to_the_constructor(context: FakeOperationContext) -> None:
+    asked: list[str] = []
+
+    class Sayings:
+        async def saying_for(self, day: str) -> str:
+            asked.append(day)
+            return "Red sky at night"
+
+    context.expect_response(Story("The sky was red."))
+
+    assert await DayOpener(Sayings()).open_day(UserInput("Monday"), context) == Story("The sky was red.")
+    assert asked == ["Monday"]
+    assert "Red sky at night" in context.llm_invocations[0].prompt
 
 
 class Jester:
