@@ -144,14 +144,15 @@ class ToolGroupResolver:
     def _playing(self) -> Mapping[str, ToolGroup]:
         return {each.role: each for each in reversed(self._all())}
 
-    def _why_missing(self, role: str) -> str:
+    def why_missing(self, role: str) -> str:
+        """What sources say is wrong with a role, in sentences; empty: they know of nothing."""
         return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
 
     def unmet(self, requirement: Requirement) -> str | None:
         """Why a requirement does not hold, in a sentence; None: it holds."""
         group = self.find(requirement.role)
         if group is None:
-            why = self._why_missing(requirement.role)
+            why = self.why_missing(requirement.role)
             return (
                 f"The tool group {requirement.role!r} cannot be used now. {why}"
                 if why
@@ -162,7 +163,7 @@ class ToolGroupResolver:
         if not missing:
             return None
         lacks = f"The tool group {requirement.role!r} lacks {_and(missing)}."
-        if why := self._why_missing(requirement.role):
+        if why := self.why_missing(requirement.role):
             return f"{lacks} {why}"
         return (
             f"{lacks} It has {_and(sorted(has)) or 'no tools'}: add the missing ones to the group, or require others."
@@ -173,7 +174,7 @@ class ToolGroupResolver:
         if near := get_close_matches(role, roles, n=1):
             return f"Did you mean {near[0]!r}?"
         known = f"The roles are {_and(roles)}." if roles else "There are no tool groups."
-        return f"{known} Groups are ToolGroup values in tools/."
+        return f"{known} Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
 
 
 def _approved(tool: Tool, approval: Approval) -> Tool:

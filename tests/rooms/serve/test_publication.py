@@ -260,7 +260,7 @@ async def test_a_goal_that_only_lacks_a_tool_group_is_published_and_its_callers_
     assert publication.refusals == ()
     (warning,) = (each for each in publication.warnings if "workshop" in each)
     assert warning.startswith("Craftsman.craft cannot run. No tool group plays the role 'workshop'.")
-    assert warning.endswith("Groups are ToolGroup values in tools/.")
+    assert warning.endswith("and toolGroups in mcp_config.json.")
     async with served(tmp_path, Craftsman()) as server, server.client() as client:
         result = await client.call_tool("craft", {"tone": "sad"})
     assert result.is_error

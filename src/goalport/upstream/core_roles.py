@@ -1,0 +1,143 @@
+"""The core roles, web, maps, browser_automation and github: groups that appear when a server that plays them is there.
+
+The patterns fit what the servers call their tools today, by what the tools do rather than by fixed lists, since those
+go stale. A role that `toolGroups` declares is left to the declaration. Math, the fifth, needs no server:
+`goalport.tools.arithmetic`. User guide, section 3.24.1.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import urlsplit
+
+from goalport.tools import Permission
+from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
+
+__all__ = ["core_groups"]
+
+_GATEWAYS: Final = (("docker", "mcp"), ("mcp", "docker"), ("mcp", "gateway"))
+"""Words of servers that stand for many, as the gateway of Docker's MCP Toolkit."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Servers of one kind: known by words in their names, and which of their tools are meant."""
+
+    words: tuple[str, ...]
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    in_gateway: tuple[str, ...] | None = None
+    """Which tools of a gateway; None: as of a server of its own."""
+
+
+@dataclass(frozen=True)
+class _Role:
+    description: str
+    kinds: tuple[_Kind, ...]
+
+
+_ROLES: Final[dict[str, _Role]] = {
+    "web": _Role(
+        "Search the web, read pages, and look things up in Wikipedia",
+        (
+            # A limit on the rate of local search would stop the other searches too.
+            _Kind(("brave",), ("brave_*",), ("brave_local_search", "brave_place_search")),
+            _Kind(("fetch",), ("fetch*", "*_fetch")),
+            _Kind(
+                ("wikipedia",),
+                ("search_wikipedia", "get_article", "get_summary", "get_related_topics", "wikipedia_*", "wiki_*"),
+                ("*connectivity*",),
+                ("search_wikipedia", "get_article", "get_summary", "get_related_topics"),
+            ),
+            _Kind(("tavily",), ("tavily*search", "tavily*extract")),
+            _Kind(("duckduckgo",), ("*search*", "fetch_content"), (), ("duckduckgo*", "fetch_content")),
+            _Kind(("exa",), ("web_search_exa", "crawling_exa", "*_exa")),
+            _Kind(("searxng",), ("*search*", "*url_read*"), (), ("searxng*",)),
+        ),
+    ),
+    "maps": _Role(
+        "Find places, coordinates, distances and directions",
+        (
+            _Kind(
+                ("maps",),
+                ("maps_*", "*geocode*", "*place*", "*direction*", "*route*", "*distance*", "*elevation*"),
+                (),
+                ("maps_*",),
+            ),
+        ),
+    ),
+    "browser_automation": _Role(
+        "Open pages in a browser, look at them, fill forms and click",
+        (
+            _Kind(("playwright",), ("browser_*", "playwright_*"), ("browser_install",)),
+            _Kind(("puppeteer",), ("puppeteer_*",)),
+        ),
+    ),
+    "github": _Role(
+        "Work with the issues and pull requests of GitHub",
+        (
+            _Kind(
+                ("github",),
+                ("*issue*", "*pull_request*"),
+                # Merging and deleting cannot be undone; assigning an agent starts other work.
+                ("merge_*", "delete_*", "*copilot*"),
+            ),
+        ),
+    ),
+}
+
+
+def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
+    """The core roles that servers of this configuration can play, but for those that it declares itself."""
+    servers = [each for each in config.servers.values() if not each.disabled]
+    found = {role: _group(role, known, servers) for role, known in _ROLES.items() if role not in config.groups}
+    return {role: group for role, group in found.items() if group.servers}
+
+
+def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:
+    group = GroupConfig(
+        role, (), known.description, permissions=frozenset({Permission.INTERNET_ACCESS}), provider="core"
+    )
+    for server in servers:
+        words = _words(server)
+        is_gateway = any(_contains(words, each) for each in _GATEWAYS)
+        for kind in known.kinds:
+            if is_gateway or any(_contains(words, (word,)) for word in kind.words):
+                group = _with(group, server.name, kind, is_gateway=is_gateway)
+    return group
+
+
+def _with(group: GroupConfig, server: str, kind: _Kind, *, is_gateway: bool) -> GroupConfig:
+    include = kind.include if kind.in_gateway is None or not is_gateway else kind.in_gateway
+    return replace(
+        group,
+        servers=tuple(dict.fromkeys((*group.servers, server))),
+        include=(*group.include, *(f"{server}/{each}" for each in include)),
+        exclude=(*group.exclude, *(f"{server}/{each}" for each in kind.exclude)),
+    )
+
+
+def _words(server: ServerConfig) -> tuple[tuple[str, ...], ...]:
+    """What a server is called, by whom it is configured and by its makers: its name, its package, its host."""
+    names = [server.name, *_packages(server)]
+    if server.transport != "stdio":
+        parts = urlsplit(server.url)
+        names += [parts.hostname or "", parts.path]
+    return tuple(tuple(re.findall(r"[a-z0-9]+", each.lower())) for each in names)
+
+
+def _packages(server: ServerConfig) -> Iterator[str]:
+    """The program and those arguments that may name a package or an image; paths, options and their like do not."""
+    if server.transport != "stdio":
+        return
+    yield PurePosixPath(server.command.replace("\\", "/")).name
+    named = [each for each in server.args if re.fullmatch(r"@?[a-z][\w.@/:~-]*", each, re.IGNORECASE)]
+    yield " ".join(each for each in named if "=" not in each and not re.match(r"[A-Za-z]:[\\/]", each))
+
+
+def _contains(names: tuple[tuple[str, ...], ...], words: tuple[str, ...]) -> bool:
+    """Whether words stand one after the other in one of the names."""
+    length = len(words)
+    return any(name[at : at + length] == words for name in names for at in range(len(name) - length + 1))

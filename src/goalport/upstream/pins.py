@@ -1,0 +1,140 @@
+"""Fingerprints of tools' definitions: a tool that is not as it was when it was trusted is withheld.
+
+What a server says of a tool steers the model that reads it, so a definition that changes after people looked at it is a
+way in. The first list of a server is trusted; afterwards what is new or changed waits for `trust`. The file is read
+again when another process has written it. Above: `groups`.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from goalport.errors import UnknownName
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as Definition
+
+__all__ = ["PINS_FILE", "Pins", "fingerprint"]
+
+PINS_FILE: Final = "tool-pins.json"
+"""Its name in the data folder."""
+_FIELDS: Final = {"name", "description", "input_schema", "annotations"}
+Record = dict[str, dict[str, dict[str, str]]]
+"""By server and tool: the fingerprint that is `trusted`, and another one that was `seen` since."""
+
+
+def fingerprint(definition: "Definition") -> str:
+    """SHA-256 of what a model and a host go by: name, description, input schema and annotations, in canonical JSON."""
+    plain: dict[str, Any] = definition.model_dump(mode="json", by_alias=True, include=_FIELDS, exclude_none=True)
+    written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"
+
+
+@dataclass
+class Pins:
+    """What is trusted, in a file that only its owner may read."""
+
+    path: Path
+    _record: Record = field(default_factory=dict[str, dict[str, dict[str, str]]], init=False)
+    _stamp: tuple[int, int] | None = field(default=None, init=False)
+    _unreadable: str = field(default="", init=False)
+
+    @property
+    def stamp(self) -> object:
+        """Something that is another one after the file has changed."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    def withheld(self, server: str, definitions: "Iterable[Definition]") -> Mapping[str, str]:
+        """The tools of a server that must not be used, each with the reason. The first list of a server is trusted."""
+        self._load()
+        prints = {each.name: fingerprint(each) for each in definitions}
+        if self._unreadable:
+            return dict.fromkeys(prints, f"what is trusted is not known: {self._unreadable}")
+        if not prints:
+            return {}
+        if server not in self._record:
+            self._record[server] = {name: {"trusted": found} for name, found in prints.items()}
+            return self._unsaved(prints)
+        return self._compare(server, prints)
+
+    def trust(self, server: str, tool: str) -> None:
+        """Trust a tool as it was last seen. Raises `UnknownName` for one that nobody saw."""
+        self._load()
+        entries = self._record.get(server)
+        if entries is None:
+            raise UnknownName("pinned server", server, self._record)
+        if tool not in entries:
+            raise UnknownName("pinned tool", tool, entries)
+        entry = entries[tool]
+        entries[tool] = {"trusted": entry.get("seen", entry.get("trusted", ""))}
+        self._save()
+
+    def _compare(self, server: str, prints: Mapping[str, str]) -> dict[str, str]:
+        entries = self._record[server]
+        before = {name: dict(entry) for name, entry in entries.items()}
+        for name, found in prints.items():
+            entry = entries.setdefault(name, {})
+            entry["seen"] = found
+            if entry.get("trusted") == found:
+                del entry["seen"]
+        if entries != before and (unsaved := self._unsaved(prints)):
+            return unsaved
+        return {
+            name: "it is not as it was when it was trusted" if "trusted" in entries[name] else "it is new"
+            for name in prints
+            if "seen" in entries[name]
+        }
+
+    def _unsaved(self, prints: Mapping[str, str]) -> dict[str, str]:
+        """Nothing, once the file is written; else every tool: what cannot be remembered is not trusted."""
+        try:
+            self._save()
+        except OSError as error:
+            reason = f"what is trusted cannot be written to {self.path} ({error.strerror or type(error).__name__})"
+            return dict.fromkeys(prints, reason)
+        return {}
+
+    def _load(self) -> None:
+        stamp = cast("tuple[int, int] | None", self.stamp)
+        if stamp is None:
+            self._record, self._unreadable = {}, ""
+        elif stamp != self._stamp:
+            self._record, self._unreadable = _read(self.path)
+        self._stamp = stamp
+
+    def _save(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(self._record, file, indent=2, sort_keys=True)
+        Path(name).replace(self.path)
+        self._stamp = cast("tuple[int, int] | None", self.stamp)
+
+
+def _read(path: Path) -> tuple[Record, str]:
+    """The record, or why it cannot be used: then nothing is trusted."""
+    try:
+        found: object = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        return {}, f"{path} cannot be read ({type(error).__name__}). Remove it to trust everything anew."
+    if not _is_record(found):
+        return {}, f"{path} holds something else. Remove it to trust everything anew."
+    return cast("Record", found), ""
+
+
+def _is_record(value: object, depth: int = 3) -> bool:
+    """Whether a value is objects in objects, with texts innermost."""
+    if not depth:
+        return isinstance(value, str)
+    return isinstance(value, dict) and all(
+        _is_record(each, depth - 1) for each in cast("dict[str, object]", value).values()
+    )

@@ -1,0 +1,56 @@
+"""Servers that have listed tools, as records: what groups look at, without a connection. No test is in here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_types import Tool as Definition, ToolAnnotations
+
+from goalport.tools import ToolResult
+from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
+from goalport.upstream.report import ServerState
+from goalport.upstream.tool import UpstreamTool, tools_of_list
+
+
+async def call(name: str, arguments: Mapping[str, object], _: Any) -> ToolResult:
+    return ToolResult.of_text(f"{name} {dict(arguments)}")
+
+
+def definition(name: str, description: str = "", **hints: bool) -> Definition:
+    return Definition(
+        name=name,
+        description=description or name,
+        input_schema={"type": "object"},
+        annotations=ToolAnnotations.model_validate(hints) if hints else None,
+    )
+
+
+@dataclass
+class Listed:
+    """A server with its last list."""
+
+    tools: tuple[UpstreamTool, ...] = ()
+    state: ServerState = ServerState.UP
+    last_error: str = ""
+
+
+@dataclass
+class Servers:
+    """All servers, and what the configuration says."""
+
+    config: McpConfig
+    servers: dict[str, Listed] = field(default_factory=dict[str, Listed])
+
+    def lists(self, server: str, *tools: str | Definition) -> None:
+        """The server lists these tools from now on."""
+        definitions = [definition(each) if isinstance(each, str) else each for each in tools]
+        self.servers[server].tools = tools_of_list(server, definitions, call)[0]
+
+
+def servers_of(*groups: GroupConfig, pinned: bool = False, **tools: str) -> Servers:
+    """Servers by their names, each with the names of its tools, and groups of them."""
+    configs = {name: ServerConfig(name, "stdio", command=name, pin=pinned) for name in tools}
+    made = Servers(McpConfig(configs, {each.role: each for each in groups}), {name: Listed() for name in tools})
+    for name, listed in tools.items():
+        made.lists(name, *listed.split())
+    return made
