@@ -3,24 +3,30 @@
 Below: `llm` asks one model once, `tools` are what models call. Above: `process` gives each action an `Ai` of its own.
 """
 
+from goalport.ai.agentic import AgenticTool
 from goalport.ai.ai import Ai
+from goalport.ai.around import Around, around, within
 from goalport.ai.conditions import Determination
 from goalport.ai.creating import Creation
-from goalport.ai.engine import Engine, Operation, Outside, Request, StreamedObject
+from goalport.ai.engine import Engine, Interruption, Operation, Outside, Request, StreamedObject
 from goalport.ai.guarding import MaxLength, PatternGuard
 from goalport.ai.guards import Guard, Objection, Severity
 from goalport.ai.interaction import Interaction
 from goalport.ai.llm_engine import LlmEngine
 from goalport.ai.operations import LlmOperations
 from goalport.ai.streaming import Streaming
+from goalport.ai.unfolding import UnfoldingTool
 
 __all__ = [
+    "AgenticTool",
     "Ai",
+    "Around",
     "Creation",
     "Determination",
     "Engine",
     "Guard",
     "Interaction",
+    "Interruption",
     "LlmEngine",
     "LlmOperations",
     "MaxLength",
@@ -32,4 +38,7 @@ __all__ = [
     "Severity",
     "StreamedObject",
     "Streaming",
+    "UnfoldingTool",
+    "around",
+    "within",
 ]

@@ -21,7 +21,7 @@ from goalport.prompts import PromptContributor
 from goalport.references import LlmReference
 from goalport.tools import Tool, tools_of
 
-__all__ = ["Ai", "LlmChanges"]
+__all__ = ["Ai", "LlmChanges", "changed_llm"]
 
 T = TypeVar("T")
 
@@ -43,6 +43,13 @@ class LlmChanges(TypedDict, total=False):
     thinking: Thinking | bool | None
 
 
+def changed_llm(before: LlmOptions, llm: str | LlmOptions | None, changes: LlmChanges) -> LlmOptions:
+    """The options that `with_llm` leads to."""
+    options = llm if isinstance(llm, LlmOptions) else before
+    named: LlmChanges = {"model": llm} if isinstance(llm, str) else {}
+    return options.but(**{**named, **changes})
+
+
 @dataclass(frozen=True, slots=True)
 class Ai:
     """A way to a model: `await ai.with_llm(role="best").create_object("Make up a story", Story)`."""
@@ -56,9 +63,7 @@ class Ai:
 
         Options replace all that was said before; a name and single changes keep the rest.
         """
-        options = llm if isinstance(llm, LlmOptions) else self.interaction.llm
-        named: LlmChanges = {"model": llm} if isinstance(llm, str) else {}
-        return self._but(llm=options.but(**{**named, **changes}))
+        return self._but(llm=changed_llm(self.interaction.llm, llm, changes))
 
     def with_default_llm(self) -> Self:
         """Ask the model that the settings call the default one."""

@@ -13,7 +13,8 @@ from typing import Any, Final, cast
 import anyio
 from pydantic_core import from_json
 
-from goalport.ai.engine import Operation
+from goalport.ai.around import asking_through
+from goalport.ai.engine import Engine, Interruption, Operation
 from goalport.ai.operations import LlmOperations
 from goalport.ai.toolbox import Toolbox
 from goalport.errors import GoalportError
@@ -22,7 +23,7 @@ from goalport.llm import Image, ToolCall, ToolReply
 from goalport.observe.spans import note_tool, tool_span
 from goalport.tools import Tool, ToolResult
 
-__all__ = ["Called", "ToolCalls"]
+__all__ = ["Called", "ToolCalls", "arguments_of"]
 
 _SHOWN: Final = 2_000
 """Characters of a result that its event shows."""
@@ -65,13 +66,19 @@ class ToolCalls:
     tools: Toolbox
     operation: Operation
     settings: LlmOperations
+    engine: Engine
+    """What tools that ask models themselves ask through."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Called]:
-        """What each call gave, in the order of the calls. A `Signal` of one ends the others and is raised."""
+        """What each call gave, in the order of the calls.
+
+        A `Signal` of one ends the others and is raised; an `Interruption` is once they have ended.
+        """
         if len(calls) == 1 or not self.settings.parallel_tools:
             return [await self._call(call) for call in calls]
         found: dict[int, Called] = {}
         ends: dict[int, GoalportError] = {}
+        interruptions: list[Interruption] = []
 
         async def one(number: int, call: ToolCall) -> None:
             try:
@@ -79,12 +86,16 @@ class ToolCalls:
             except GoalportError as error:
                 ends[number] = error
                 group.cancel_scope.cancel()
+            except Interruption as interruption:
+                interruptions.append(interruption)
 
         async with anyio.create_task_group() as group:
             for number, call in enumerate(calls):
                 group.start_soon(one, number, call)
         if ends:
             raise ends[min(ends)]
+        if interruptions:
+            raise interruptions[0]
         return [found[number] for number in range(len(calls))]
 
     async def _call(self, call: ToolCall) -> Called:
@@ -114,19 +125,20 @@ class ToolCalls:
         return result
 
     async def _within_time(self, tool: Tool, call: ToolCall) -> ToolResult:
-        arguments = _arguments(call.arguments)
+        arguments = arguments_of(call)
         if isinstance(arguments, str):
             return ToolResult.of_error(arguments)
         seconds = self.settings.tool_timeout
-        with anyio.move_on_after(seconds):
+        with asking_through(self.engine), anyio.move_on_after(seconds if tool.timed else None):
             return await tool.call(arguments)
         return ToolResult.of_error(
             f"The tool {tool.name!r} gave nothing within {seconds:g} seconds. Ask it for less, or do without it."
         )
 
 
-def _arguments(written: str) -> dict[str, object] | str:
+def arguments_of(call: ToolCall) -> dict[str, object] | str:
     """The arguments that a model wrote, or what is wrong with them."""
+    written = call.arguments
     try:
         found: object = from_json(written) if written.strip() else {}
     except ValueError as error:

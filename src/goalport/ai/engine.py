@@ -8,7 +8,7 @@ from goalport.ai.interaction import Interaction
 from goalport.events import Event
 from goalport.llm import Message, TextDelta, ThinkingDelta, TokenUsage
 
-__all__ = ["Engine", "Operation", "Outside", "Request", "StreamedObject"]
+__all__ = ["Engine", "Interruption", "Operation", "Outside", "Request", "StreamedObject"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -28,6 +28,8 @@ class Request:
     """The method of `Ai` that was called, for those who record calls."""
     properties: Callable[[str], bool] | None = None
     """Which fields of the object the model is asked for, by their names; None: all."""
+    on_artifact: Callable[[object], None] | None = None
+    """Told of each object that a tool gave behind its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,14 @@ class Operation(Protocol):
         It waits as long as the run's delays want, and raises a `Signal` when the budget is spent or the process ends.
         """
         ...
+
+
+class Interruption(BaseException):
+    """What a tool is called for cannot go on until something has happened outside of it: a person has answered.
+
+    No failure, and no `Exception`: no user's code may swallow it. Tools that run at the same time come to their end
+    before it goes on to whoever knows when to try again.
+    """
 
 
 @dataclass(frozen=True, slots=True)

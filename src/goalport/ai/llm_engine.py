@@ -90,7 +90,7 @@ class LlmEngine:
         seconds = self.settings.default_timeout
         return ToolLoop(
             Asking(model, self.operation, self._name(request), request, seconds, tools.specs, output),
-            ToolCalls(tools, self.operation, self.settings),
+            ToolCalls(tools, self.operation, self.settings, self),
             all_messages(request.messages, interaction, model.card, form),
         )
 

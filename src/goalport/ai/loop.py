@@ -4,13 +4,14 @@ Provider-neutral: what goes between is a list of messages. Above: `binding` and 
 model, `calling` calls the tools.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from goalport.ai.asking import Asking, reply_text
-from goalport.ai.calling import ToolCalls
+from goalport.ai.calling import Called, ToolCalls
+from goalport.ai.unfolding import unfold
 from goalport.errors import ModelRefused, ToolNotFound, TooManyTurns
 from goalport.llm import AssistantMessage, Message, ModelReply, TextDelta, ThinkingDelta, UserMessage
 from goalport.tools import ToolResult
@@ -88,7 +89,7 @@ class ToolLoop:
         self._rounds += 1
         if self._rounds >= self.calls.settings.max_turns:
             raise TooManyTurns(self._rounds)
-        called = await self.calls.run(reply.message.calls)
+        called = self._unfold(await self.calls.run(reply.message.calls))
         self._count_unknown(reply.message, known=any(each.tool for each in called))
         direct = next((each.result for each in called if each.is_direct), None)
         if direct is not None:
@@ -96,6 +97,17 @@ class ToolLoop:
         sees = self.asking.model.card.vision is not False
         self.messages += [reply.message, *(each.reply(sees=sees) for each in called)]
         return None
+
+    def _unfold(self, called: Sequence[Called]) -> list[Called]:
+        """Take what tools gave, and offer the tools that they stand for."""
+        on_artifact = self.asking.request.on_artifact
+        for each in called:
+            if on_artifact is not None and each.result.artifact is not None and not each.result.is_error:
+                on_artifact(each.result.artifact)
+        results, tools = unfold(called, self.calls.tools)
+        self.calls = replace(self.calls, tools=tools)
+        self.asking.tools = tools.specs
+        return results
 
     def _count_unknown(self, message: AssistantMessage, *, known: bool) -> None:
         self._unknown = 0 if known else self._unknown + 1

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import count
 from typing import Final
 
 from goalport.ai.interaction import Interaction
@@ -24,6 +25,7 @@ _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST: Final = 64
 _ALIKE: Final = 0.25
 """The share of words that two names must have in common to be taken for alike."""
+_DIGITS: Final = 8
 _MOST_OFFERED: Final = 3
 _MOST_NAMED: Final = 20
 
@@ -39,6 +41,17 @@ class Toolbox:
         """The tools as a model sees them."""
         return tuple(ToolSpec(name, each.description, each.input_schema) for name, each in self.tools.items())
 
+    def plus(self, origin: str, tools: Iterable[Tool]) -> "tuple[Toolbox, list[tuple[str, str]]]":
+        """These tools too, and which of them got another name: their own is taken, and begins with the origin's now."""
+        every = dict(self.tools)
+        renamed: list[tuple[str, str]] = []
+        for tool in tools:
+            name = next(each for each in _names(origin, tool) if each not in every or _same(every[each], tool))
+            every[name] = tool
+            if name != tool.name:
+                renamed.append((tool.name, name))
+        return Toolbox(every), renamed
+
     def correction(self, name: str) -> str:
         """What a model is told that called a tool which is not there."""
         near = _near(name, self.tools)
@@ -53,7 +66,7 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
     """The tools that an interaction names, found now. Raises `DeclarationError` for two of one name."""
     found: dict[str, tuple[str, Tool]] = {}
     for origin, tool in _offered(interaction, groups):
-        name = _NOT_PORTABLE.sub("_", tool.name)[:_LONGEST]
+        name = _portable(tool.name)
         first, before = found.setdefault(name, (origin, tool))
         if not _same(before, tool):
             raise _clash(name, first, origin)
@@ -74,6 +87,18 @@ def _offered(interaction: Interaction, groups: ToolGroupResolver) -> Iterator[tu
             yield f"the reference {reference.name!r}", tool.with_name(f"{prefix}{tool.name}")
     for tool in interaction.tools:
         yield "those given with `with_tools` or `with_tool_objects`", tool
+
+
+def _portable(name: str) -> str:
+    """A name as every provider takes it."""
+    return _NOT_PORTABLE.sub("_", name)[:_LONGEST]
+
+
+def _names(origin: str, tool: Tool) -> Iterator[str]:
+    """The names that a tool may have, each different, the best first."""
+    yield _portable(tool.name)
+    yield (longer := _portable(f"{origin}_{tool.name}"))
+    yield from (f"{longer[: _LONGEST - _DIGITS]}_{number}" for number in count(2))
 
 
 def _same(first: Tool, second: Tool) -> bool:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 from anyio import CapacityLimiter
 
-from goalport.ai import Engine, Operation
+from goalport.ai import Around, Engine, Operation, around, within
 from goalport.blackboard import Blackboard, matcher
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, type_name
@@ -254,7 +254,7 @@ class AgentProcess:
         self.status = ProcessStatus.RUNNING
         token = _current.set(self)
         try:
-            with anyio.CancelScope() as self._cancel_scope:
+            with within(Around(self, line=around().line)), anyio.CancelScope() as self._cancel_scope:
                 if self.options.deadline is not None:
                     self._cancel_scope.deadline = anyio.current_time() + self.options.deadline
                 yield

@@ -14,7 +14,7 @@ from typing import Self, TypeVar, cast
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class, to_thread
 
-from goalport.ai import Ai, Interaction
+from goalport.ai import Ai, Around, Interaction, Interruption, around, within
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.errors import GoalportError, NonRetryable, UnknownName
@@ -37,11 +37,8 @@ _place: ContextVar[str] = ContextVar("goalport_place", default="")
 """Which of the items of `parallel_map` the calling code works on; empty outside."""
 
 
-class Parked(BaseException):
-    """An action cannot go on until a person has answered a process that it started.
-
-    No failure, and no `Exception`: no user's code may swallow it.
-    """
+class Parked(Interruption):
+    """An action cannot go on until a person has answered a process that it started."""
 
     def __init__(self, child: AgentProcess) -> None:
         super().__init__(child.id)
@@ -184,7 +181,8 @@ class ActionContext(OperationContext):
         """The time in which this is the current context."""
         token = _current.set(self)
         try:
-            yield
+            with within(Around(self.process, lambda: self.ai.engine, around().line)):
+                yield
         finally:
             _current.reset(token)
 

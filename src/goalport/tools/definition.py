@@ -53,6 +53,8 @@ class Tool:
     """The handler reports bad arguments itself; otherwise they are checked against `input_schema` before the call."""
     approval: Approval = "never"
     """Whether a person has to agree to a call that a model makes. It is asked for where the model is, not here."""
+    timed: bool = True
+    """Whether a model's call ends after the time that tools have; those that ask models have other limits."""
 
     def __post_init__(self) -> None:
         if not self.name.strip():
