@@ -14,8 +14,8 @@ from agents.bank_support.customer import Customer
 from agents.bank_support.customers import CustomersOfFile
 from goalport import AgentPlatform, Tool
 from goalport.llm import ModelCall, ToolReply, UserMessage
-from goalport.testing import McpClient, plan_of
-from goalport.testing.scripted import Script, ScriptedModel, calls_tool
+from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
+from goalport.testing.scripted import Script
 
 CALM = Assessment(advice="All is well, John.", block_card=False, risk=1)
 ALARMED = Assessment(advice="Do not worry, John.", block_card=True, risk=9)

@@ -17,8 +17,8 @@ from goalport.errors import ToolError
 from goalport.events import Event, ModelCalled
 from goalport.llm import ModelCall, SystemMessage, ToolReply, UserMessage
 from goalport.process import Stuck
-from goalport.testing import McpClient, plan_of
-from goalport.testing.scripted import Script, ScriptedModel, calls_tool
+from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
+from goalport.testing.scripted import Script
 
 LYNDA = StarPerson(name="Lynda", sign="Scorpio")
 STORY = NewsStory(url="https://news.example/otters", title="Otters elect a mayor", summary="She juggles.")
