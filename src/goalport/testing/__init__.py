@@ -1,18 +1,16 @@
 """Help for the tests of people who write agents. It stands beside the floors: it may use all, and none uses it.
 
+A name is looked up when it is first used, as in the root of the package: every run of pytest imports this, wherever
+goalport is installed.
+
 The pytest plugin with the fixtures `agent_platform`, `mcp_client` and `scripted_models` is loaded by itself; see
 `docs/testing.md`.
 """
 
-from goalport.testing.clients import McpClient, client_of
-from goalport.testing.context import FakeOperationContext, SubProcess
-from goalport.testing.fakes import FakeEngine
-from goalport.testing.invocations import LlmInvocation
-from goalport.testing.models import ScriptedModels
-from goalport.testing.plans import plan_of
-from goalport.testing.prompts import contains, matches
-from goalport.testing.rules import Answers, UnexpectedPrompt
-from goalport.testing.scripted import ScriptedModel, calls_tool, streams
+# pyright: reportUnsupportedDunderAll=false
+# The names are in __init__.pyi, which pyright does not read for the file beside it.
+
+from importlib import import_module
 
 __all__ = [
     "Answers",
@@ -31,3 +29,23 @@ __all__ = [
     "plan_of",
     "streams",
 ]
+
+_PLACES = {
+    "clients": ["McpClient", "client_of"],
+    "context": ["FakeOperationContext", "SubProcess"],
+    "fakes": ["FakeEngine"],
+    "invocations": ["LlmInvocation"],
+    "models": ["ScriptedModels"],
+    "plans": ["plan_of"],
+    "prompts": ["contains", "matches"],
+    "rules": ["Answers", "UnexpectedPrompt"],
+    "scripted": ["ScriptedModel", "calls_tool", "streams"],
+}
+
+
+def __getattr__(name: str) -> object:
+    module = next((module for module, names in _PLACES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found
