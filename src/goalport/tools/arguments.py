@@ -66,12 +66,16 @@ class Arguments:
         definitions = {"$defs": found["$defs"]} if "$defs" in found else {}
         return {"type": "object", "properties": properties, **required, "additionalProperties": False, **definitions}
 
-    def bind(self, arguments: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Positional and named arguments for the function; BadInput with a line per field when they are not right."""
+    def check(self, arguments: Mapping[str, object]) -> BaseModel:
+        """The arguments as they were meant; BadInput with a line per field when they are not right."""
         try:
-            filled = self.model.model_validate(dict(arguments))
+            return self.model.model_validate(dict(arguments))
         except ValidationError as error:
             raise BadInput(listed(shortened(argument_problems(error, arguments, self.names)))) from None
+
+    def bind(self, arguments: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
+        """Positional and named arguments for the function; BadInput as `check` raises it."""
+        filled = self.check(arguments)
         positional: list[object] = []
         named: dict[str, object] = {}
         for field, slot in self.parameters.items():

@@ -27,6 +27,10 @@ class FunctionHandler:
     arguments: Arguments
     output: Output
 
+    def check(self, arguments: Mapping[str, object]) -> None:
+        """Raises BadInput for arguments that the function cannot be called with."""
+        self.arguments.check(arguments)
+
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
         positional, named = self.arguments.bind(arguments)
         return self.output.result(await _called(self.function, *positional, **named))
@@ -40,6 +44,11 @@ class MappingHandler:
     arguments: Arguments | None
     """None: they come as they were sent."""
     output: Output
+
+    def check(self, arguments: Mapping[str, object]) -> None:
+        """Raises BadInput for arguments that were not listed so."""
+        if self.arguments is not None:
+            self.arguments.check(arguments)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
         given = arguments if self.arguments is None else self.arguments.bind(arguments)[1]
