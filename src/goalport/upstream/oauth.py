@@ -127,13 +127,12 @@ def _with_person(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, s
     from mcp.shared.auth import OAuthClientMetadata
 
     port = oauth.redirect_port or _port_of(config.name)
-    answer = _Answer(port)
+    page = _Page(port, show)
 
     async def redirect(url: str) -> None:
         if show is None:
             raise SignInNeeded(config.name)
-        await answer.expect()
-        await show(url)
+        page.url = url
 
     metadata = OAuthClientMetadata.model_validate(
         {
@@ -145,7 +144,7 @@ def _with_person(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, s
             "scope": oauth.scope or None,
         }
     )
-    return OAuthClientProvider(config.url, metadata, storage, redirect, answer.come)
+    return OAuthClientProvider(config.url, metadata, storage, redirect, page.visit)
 
 
 def _port_of(name: str) -> int:
@@ -153,18 +152,16 @@ def _port_of(name: str) -> int:
     return 49_152 + int.from_bytes(sha256(name.encode()).digest()[:2]) % 16_000
 
 
-class _Answer:
-    """Waits on loopback for a person's browser to bring the code back."""
+class _Page:
+    """The page where a person signs in, and loopback, where their browser brings the code back to."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, show: SignIn | None) -> None:
+        self.url = ""
         self._port = port
-        self._listener: anyio.abc.Listener[SocketStream] | None = None
+        self._show = show
 
-    async def expect(self) -> None:
-        """Listen, before the person can be there."""
-        self._listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
-
-    async def come(self) -> "AuthorizationCodeResult":
+    async def visit(self) -> "AuthorizationCodeResult":
+        """Show the page, and wait until the browser has come back."""
         from mcp.shared.auth import AuthorizationCodeResult
 
         found: list[AuthorizationCodeResult] = []
@@ -178,9 +175,12 @@ class _Answer:
                 found.append(AuthorizationCodeResult(code=code or "", state=state, iss=iss))
                 came.set()
 
-        assert self._listener is not None
-        async with self._listener, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._listener.serve, serve)
+        assert self._show is not None
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, serve)
+            # Whoever shows it may wait for the browser.
+            await self._show(self.url)
             await came.wait()
             tasks.cancel_scope.cancel()
         return found[0]

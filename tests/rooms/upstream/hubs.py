@@ -90,5 +90,5 @@ class WatchedHub:
         assert holds(), f"It did not come within {seconds} s; the servers are {self.hub.report()}"
 
     async def call(self, tool: str, server: str = "plain", **arguments: object) -> ToolResult:
-        found = next(each for each in self.server(server).tools if each.name == tool)
+        (found,) = (each for each in self.server(server).tools if each.name == tool)
         return await found.tool.call(arguments)

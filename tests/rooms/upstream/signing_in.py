@@ -1,0 +1,109 @@
+"""An authorization server and an MCP server that wants its tokens, on one port of loopback. No test is in here."""
+
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import anyio
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
+    return ListToolsResult(tools=[Tool(name="hello", input_schema={"type": "object"})])
+
+
+async def call_tool(ctx: Any, params: Any) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text="hello")])
+
+
+@dataclass
+class Doorkeeper:
+    """Gives out tokens and looks at them."""
+
+    address: str = ""
+    granted: list[str] = field(default_factory=list[str])
+    """The kinds of grants that tokens were given for."""
+    registered: int = 0
+    tokens: set[str] = field(default_factory=set[str])
+
+    async def resource(self, request: Request) -> Response:
+        return JSONResponse({"resource": f"{self.address}/mcp", "authorization_servers": [self.address]})
+
+    async def metadata(self, request: Request) -> Response:
+        return JSONResponse(
+            {
+                "issuer": self.address,
+                "authorization_endpoint": f"{self.address}/authorize",
+                "token_endpoint": f"{self.address}/token",
+                "registration_endpoint": f"{self.address}/register",
+                "response_types_supported": ["code"],
+                "grant_types_supported": ["authorization_code", "client_credentials", "refresh_token"],
+                "code_challenge_methods_supported": ["S256"],
+                "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
+            }
+        )
+
+    async def register(self, request: Request) -> Response:
+        self.registered += 1
+        return JSONResponse({**await request.json(), "client_id": "registered"}, 201)
+
+    async def authorize(self, request: Request) -> Response:
+        query = request.query_params
+        return RedirectResponse(f"{query['redirect_uri']}?{urlencode({'code': 'c0de', 'state': query['state']})}")
+
+    async def token(self, request: Request) -> Response:
+        form = await request.form()
+        grant = str(form["grant_type"])
+        wrong = grant == "client_credentials" and "authorization" not in request.headers
+        if wrong or (grant == "authorization_code" and form["code"] != "c0de"):
+            return JSONResponse({"error": "invalid_client"}, 401)
+        self.granted.append(grant)
+        token = f"access-token-{len(self.granted)}"
+        self.tokens.add(token)
+        return JSONResponse({"access_token": token, "token_type": "Bearer", "expires_in": 3600})
+
+    def guard(self, app: ASGIApp) -> ASGIApp:
+        where = f'Bearer resource_metadata="{self.address}/.well-known/oauth-protected-resource/mcp"'
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            wanted = scope["type"] == "http" and scope["path"] == "/mcp"
+            if wanted and Request(scope).headers.get("authorization", "")[7:] not in self.tokens:
+                await Response("no", 401, {"WWW-Authenticate": where})(scope, receive, send)
+            else:
+                await app(scope, receive, send)
+
+        return guarded
+
+
+@asynccontextmanager
+async def doorkeeper() -> AsyncGenerator[Doorkeeper]:
+    """A server that lets in whoever has a token, until the block ends."""
+    keeper = Doorkeeper()
+    app = Server("guarded", on_list_tools=list_tools, on_call_tool=call_tool).streamable_http_app()
+    app.routes.extend(
+        [
+            Route("/.well-known/oauth-protected-resource/mcp", keeper.resource),
+            Route("/.well-known/oauth-authorization-server", keeper.metadata),
+            Route("/register", keeper.register, methods=["POST"]),
+            Route("/authorize", keeper.authorize),
+            Route("/token", keeper.token, methods=["POST"]),
+        ]
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        keeper.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        web = uvicorn.Server(uvicorn.Config(keeper.guard(app), log_level="critical", timeout_graceful_shutdown=1))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.serve, [listener])
+            try:
+                yield keeper
+            finally:
+                web.should_exit = True
