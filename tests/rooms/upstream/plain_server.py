@@ -22,6 +22,7 @@ OPTIONS.add_argument("--tools", type=int, default=0, help="as many more, in page
 OPTIONS.add_argument("--endless", action="store_true", help="a list that never ends")
 OPTIONS.add_argument("--circle", action="store_true", help="a list whose second page comes after itself")
 OPTIONS.add_argument("--say", default="", help="written to stderr first")
+OPTIONS.add_argument("--shout", type=int, default=1, help="how often it is written")
 OPTIONS.add_argument("--exit", type=int, help="ends at once")
 OPTIONS.add_argument("--child", action="store_true", help="starts a process that outlives it")
 OPTIONS.add_argument("--stubborn", action="store_true", help="does not end when its stdin does, nor when it is told to")
@@ -29,7 +30,9 @@ OPTIONS.add_argument("--odd-tools", action="store_true", help="tools that should
 GIVEN = OPTIONS.parse_args()
 
 PLAIN = {"type": "object", "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}
-NAMES = "echo never die pid environment ask ask_page change progress picture fail huge slow cancelled structured lie"
+NAMES = (
+    "echo never die pid environment ask ask_page change progress picture fail huge slow cancelled structured lie sample"
+)
 SAFE = {"readOnlyHint": True, "destructiveHint": False}
 MORE: list[str] = []
 CANCELLED: list[Any] = []
@@ -148,6 +151,13 @@ def ask(more: dict[str, Any]) -> object:
     return answer.get("result") or answer["error"]
 
 
+def sample() -> object:
+    said = {"role": "user", "content": {"type": "text", "text": "Say something"}}
+    write({"id": "s1", "method": "sampling/createMessage", "params": {"messages": [said], "maxTokens": 10}})
+    answer = answer_to("s1")
+    return answer.get("result") or answer["error"]
+
+
 def progress(params: dict[str, Any]) -> dict[str, Any]:
     token = params["_meta"]["progressToken"]
     for done in (1, 2):
@@ -178,6 +188,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "cancelled": lambda _: text(CANCELLED),
     "ask": lambda _: text(ask({"mode": "form"} if GIVEN.revision >= "2025-11-25" else {})),
     "ask_page": lambda _: text(ask({"mode": "url", "url": "https://example.com/", "elicitationId": "1"})),
+    "sample": lambda _: text(sample()),
     "change": change,
     "progress": progress,
     "picture": lambda _: picture(),
@@ -222,7 +233,7 @@ def serve() -> None:
 
 def main() -> None:
     if GIVEN.say:
-        sys.stderr.write(f"{GIVEN.say}\n")
+        sys.stderr.write(f"{GIVEN.say}\n" * GIVEN.shout)
     if GIVEN.exit is not None:
         sys.exit(GIVEN.exit)
     if GIVEN.child:
