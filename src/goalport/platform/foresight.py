@@ -5,7 +5,6 @@ object that it looks at is made on the way only, it counts as false, as it will 
 """
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain import Goal, Input, PlannerType, fits, related
@@ -13,7 +12,7 @@ from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Probl
 from goalport.process import PLANNING_SECONDS, Scope
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["foresee", "inputs_of", "starting_types", "unmade"]
+__all__ = ["foresee", "inputs_of", "starting_types"]
 
 
 def foresee(scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver | None) -> Explanation:
@@ -28,7 +27,7 @@ def starting_types(scope: Scope, goal: Goal, groups: ToolGroupResolver) -> tuple
     """The types from which a goal can be started: declared, else what its plan needs and no action makes."""
     if goal.export.starting_input_types:
         return tuple(goal.export.starting_input_types)
-    leaves = unmade(scope)
+    leaves = scope.unmade
     plan = foresee(scope, goal, leaves, groups).plan or foresee(scope, goal, leaves, None).plan
     if plan is None:
         return ()
@@ -45,13 +44,7 @@ def inputs_of(scope: Scope) -> tuple[object, ...]:
     declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
     if goals and all(goal.export.starting_input_types for goal in goals):
         return tuple(declared)
-    return tuple(declared | dict.fromkeys(unmade(scope)))
-
-
-def unmade(scope: Scope) -> tuple[object, ...]:
-    """The types that some action needs and none makes."""
-    made = {fact for operator in scope.system.operators for fact, value in operator.effects.items() if value}
-    return tuple(dict.fromkeys(fact.type for fact in scope.facts if _unnamed(fact) and fact not in made))
+    return tuple(declared | dict.fromkeys(scope.unmade))
 
 
 def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> bool:
@@ -61,11 +54,6 @@ def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> boo
     parameters = scope.conditions[question.condition].parameters
     needed = [each for each in parameters if isinstance(each, Input) and each.required]
     return all(any(related(kind, each.type) for kind in given) for each in needed)
-
-
-def _unnamed(fact: Fact) -> TypeGuard[Available]:
-    """Whether an input that nobody names can make the fact true."""
-    return isinstance(fact, Available) and fact.binding == DEFAULT_BINDING
 
 
 def _given_by(fact: Fact, given: Sequence[object]) -> bool:

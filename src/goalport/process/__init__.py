@@ -1,6 +1,7 @@
 """Running an agent: the tick, one action at a time, budgets and ends. Floor 5."""
 
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure, Surroundings
+from goalport.process.agent_tool import agent_tool
 from goalport.process.ambient import Ambient
 from goalport.process.answering import answer, asking, decline
 from goalport.process.arguments import SERVICE_TYPES, ArgumentResolver
@@ -71,6 +72,7 @@ __all__ = [
     "Underway",
     "Verbosity",
     "Waiting",
+    "agent_tool",
     "answer",
     "asking",
     "decline",

@@ -91,6 +91,13 @@ class Scope:
         found.update(each for each in self._flags if blackboard.conditions.get(each.condition, False))
         return found
 
+    @property
+    def unmade(self) -> tuple[object, ...]:
+        """The types that some action needs and none makes."""
+        made = {fact for each in self.system.operators for fact, value in each.effects.items() if value}
+        unnamed = (each for each in self.facts if isinstance(each, Available) and each.binding == DEFAULT_BINDING)
+        return tuple(dict.fromkeys(each.type for each in unnamed if each not in made))
+
     def _gifts(self, action: str) -> frozenset[Fact]:
         own = (each.effects for each in self.system.operators if each.action == action)
         return frozenset(fact for effects in own for fact, value in effects.items() if value)
