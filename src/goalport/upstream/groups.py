@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Final, Protocol
 
 from goalport.tools import Approval, Tool, ToolGroup, identity, lower, snake, upper
@@ -36,6 +37,8 @@ class Origin(Protocol):
     def state(self) -> ServerState: ...
     @property
     def last_error(self) -> str: ...
+    @property
+    def retry_at(self) -> float: ...
 
 
 class Origins(Protocol):
@@ -127,7 +130,8 @@ class LiveGroups:
             case ServerState.CONNECTING:
                 return f"The server {name!r} is being connected{why}."
             case ServerState.DOWN:
-                return f"The server {name!r} is down{why}; it is tried again by itself."
+                seconds = max(0.0, server.retry_at - monotonic())
+                return f"The server {name!r} is down{why}; it is tried again {_soon(seconds)}."
             case ServerState.STOPPED:
                 return f"The server {name!r} is stopped{why}."
 
@@ -274,6 +278,10 @@ def _is_enabled(server: ServerConfig | None, name: str, tool: str) -> bool:
         return True
     enabled = not server.enabled_tools or any_matches(server.enabled_tools, name, tool)
     return enabled and not any_matches(server.disabled_tools, name, tool)
+
+
+def _soon(seconds: float) -> str:
+    return f"in {seconds:.0f} s" if seconds >= 1 else "at once"
 
 
 def _near(pattern: str, names: Iterable[str]) -> str:

@@ -81,8 +81,9 @@ class Section:
         return (_text(self, value, at, name),)
 
     def table(self, name: str, *others: str) -> dict[str, str]:
-        """An object whose values are texts, numbers or yes and no."""
-        return {key: _text(self, value, (*at, key), name) for key, value, at in self.items(name, *others)}
+        """An object whose values are texts, numbers or yes and no; a null is as if it were not there."""
+        found = [each for each in self.items(name, *others) if each[1] is not None]
+        return {key: _text(self, value, at, name) for key, value, at in found}
 
     def choices(self, name: str, words: Iterable[str]) -> dict[str, str]:
         """An object whose values are words of a list; one word alone stands under `*`."""

@@ -44,6 +44,8 @@ class UpstreamServer:
         """Those of the last list, also while the server is down."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
         self.last_error = ""
+        self.retry_at = 0.0
+        """When a server that is down is tried again, in seconds of the monotonic clock."""
         self._target = target
         self._pace = pace
         self._hide = hide
@@ -96,7 +98,9 @@ class UpstreamServer:
                     lasted = await self._attempt()
                     delay = self._pace.first_delay if lasted > self._pace.steady else delay
                     if not self._stopping:
-                        await self._bell.wait(delay * random.uniform(0.5, 1))  # noqa: S311 - not a secret
+                        pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
+                        self.retry_at = monotonic() + pause
+                        await self._bell.wait(pause)
                     delay = min(delay * 2, self._pace.longest_delay)
         finally:
             if self.state is not ServerState.DISABLED:

@@ -32,6 +32,7 @@ class Listed:
     tools: tuple[UpstreamTool, ...] = ()
     state: ServerState = ServerState.UP
     last_error: str = ""
+    retry_at: float = 0.0
 
 
 @dataclass

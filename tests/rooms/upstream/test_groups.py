@@ -4,6 +4,7 @@ import string
 import sys
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import anyio
 import pytest
@@ -165,8 +166,10 @@ def test_a_server_that_is_down_takes_its_own_tools_away_and_brings_them_back(pin
     assert names(groups, "web") == ["fetch"]
     assert unmet(groups, "web") is None
     assert unmet(groups, "web", "fetch", "search") == (
-        "The tool group 'web' lacks search. The server 'b' is down (it ended with code 1); it is tried again by itself."
+        "The tool group 'web' lacks search. The server 'b' is down (it ended with code 1); it is tried again at once."
     )
+    servers.servers["b"].retry_at = monotonic() + 60.2
+    assert str(unmet(groups, "web", "search")).endswith("it is tried again in 60 s.")
     servers.servers["b"].state = ServerState.UP
     assert unmet(groups, "web", "fetch", "search") is None
 
@@ -174,7 +177,7 @@ def test_a_server_that_is_down_takes_its_own_tools_away_and_brings_them_back(pin
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        (ServerState.DOWN, "The server 'a' is down (no answer); it is tried again by itself."),
+        (ServerState.DOWN, "The server 'a' is down (no answer); it is tried again at once."),
         (ServerState.CONNECTING, "The server 'a' is being connected (no answer)."),
         (ServerState.STOPPED, "The server 'a' is stopped (no answer)."),
         (ServerState.DISABLED, "The server 'a' is disabled in mcp_config.json."),

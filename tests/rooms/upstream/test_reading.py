@@ -124,7 +124,7 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
         tmp_path,
         command="it",
         args=["-p", 80],
-        env={"A": "b", "N": 1, "YES": True},
+        env={"A": "b", "N": 1, "YES": True, "NONE": None},
         envFile="${workspaceFolder}/.env",
         cwd="sub",
         concurrency=3,
@@ -224,7 +224,7 @@ BARE_ENTRY = {"command": "it"}
         ({"command": "it", "cwd": "nowhere"}, "its cwd is no folder."),
         ({"command": "it", "envFile": "none.env"}, "envFile 'none.env' is no file."),
         ({"command": "it", "args": [["x"]]}, "args should hold texts, but there is a list."),
-        ({"command": "it", "env": {"A": None}}, "env should hold texts, but there is null."),
+        ({"command": "it", "env": {"A": []}}, "env should hold texts, but there is a list."),
         ({"command": {}}, "command should hold texts, but there is an object."),
     ],
 )
