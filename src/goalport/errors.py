@@ -11,6 +11,7 @@
     ├── ToolError             a tool failed; its text is written for a model
     ├── Retryable             an action failed and may succeed when tried again
     ├── NonRetryable          an action failed and trying again is pointless
+    │   └── Declined          a person was asked in the middle of an action and said no, or nothing in time
     ├── Signal                an action or a tool steers its process; no failure
     │   ├── ReplanRequested
     │   └── TerminateAction
@@ -40,6 +41,7 @@ __all__ = [
     "AlreadyAnswered",
     "BadInput",
     "DeclarationError",
+    "Declined",
     "DeploymentError",
     "GoalportError",
     "GuardViolation",
@@ -137,6 +139,15 @@ class Retryable(GoalportError):
 
 class NonRetryable(GoalportError):
     """Raised by an action to say: trying again is pointless, find another way."""
+
+
+class Declined(NonRetryable):
+    """A person was asked in the middle of an action and said no, or nothing in time."""
+
+    def __init__(self, question: str, reason: str) -> None:
+        self.question = question
+        self.reason = reason
+        super().__init__(f"A person was asked {question!r}, and there was no answer: {reason}")
 
 
 class Signal(GoalportError):

@@ -8,7 +8,7 @@ from goalport.ai.ai import Ai
 from goalport.ai.around import Around, around, within
 from goalport.ai.conditions import Determination
 from goalport.ai.creating import Creation
-from goalport.ai.engine import Engine, Interruption, Operation, Outside, Request, StreamedObject
+from goalport.ai.engine import Engine, Interruption, Operation, Outside, Record, Request, StreamedObject, Unrecorded
 from goalport.ai.guarding import MaxLength, PatternGuard
 from goalport.ai.guards import Guard, Objection, Severity
 from goalport.ai.interaction import Interaction
@@ -34,11 +34,13 @@ __all__ = [
     "Operation",
     "Outside",
     "PatternGuard",
+    "Record",
     "Request",
     "Severity",
     "StreamedObject",
     "Streaming",
     "UnfoldingTool",
+    "Unrecorded",
     "around",
     "within",
 ]

@@ -54,26 +54,41 @@ class Asking:
 
     async def reply(self, messages: Sequence[Message]) -> ModelReply:
         """Ask, and wait for the whole answer. Raises `ModelError`, and the `Signal` of a spent budget."""
-        call = await self._prepare(messages)
+        call = self._call(messages)
+        record = self.operation.record(self.model.card.name, call)
+        self.turn += 1
+        if record.reply is not None:
+            return record.reply
+        await self._prepare(messages)
         with self._telling(call) as told, self._span(streamed=False) as span:
             reply = await self.model.reply(call)
             self._received(reply, told, call, span)
+        record.keep(reply)
         return reply
 
     async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """The same piece by piece; the last item is the whole reply."""
-        call = await self._prepare(messages)
+        call = self._call(messages)
+        record = self.operation.record(self.model.card.name, call)
+        self.turn += 1
+        if record.reply is not None:
+            for piece in _pieces(record.reply):
+                yield piece
+            return
+        await self._prepare(messages)
         with self._telling(call) as told, self._span(streamed=True) as span:
             async with aclosing(self.model.stream(call)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, ModelReply):
                         self._received(piece, told, call, span)
+                        record.keep(piece)
                     yield piece
 
-    async def _prepare(self, messages: Sequence[Message]) -> ModelCall:
+    async def _prepare(self, messages: Sequence[Message]) -> None:
         self._check_images(messages)
         await self.operation.before_turn("")
-        self.turn += 1
+
+    def _call(self, messages: Sequence[Message]) -> ModelCall:
         return ModelCall(
             messages=tuple(messages),
             options=self.request.interaction.llm,
@@ -163,6 +178,15 @@ class _Told:
 
     reply: ModelReply | None = None
     started: float = field(default_factory=monotonic)
+
+
+def _pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:
+    """A reply that is there already, as a stream."""
+    if reply.message.thinking:
+        yield ThinkingDelta(reply.message.thinking)
+    if text := reply_text(reply):
+        yield TextDelta(text)
+    yield reply
 
 
 def reply_text(reply: ModelReply) -> str:

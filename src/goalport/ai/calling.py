@@ -21,7 +21,7 @@ from goalport.errors import GoalportError
 from goalport.events import ToolCalled, ToolReturned
 from goalport.llm import Image, ToolCall, ToolReply
 from goalport.observe.spans import note_tool, tool_span
-from goalport.tools import Tool, ToolResult
+from goalport.tools import Tool, ToolResult, current_call_site
 
 __all__ = ["Called", "ToolCalls", "arguments_of"]
 
@@ -101,6 +101,8 @@ class ToolCalls:
     async def _call(self, call: ToolCall) -> Called:
         tool = self.tools.tools.get(call.name)
         if tool is not None:
+            if (remembered := await self._remembered(tool, call)) is not None:
+                return Called(call, tool, remembered)
             await self.operation.before_turn(call.name)
         process_id, action = self.operation.place
         self.operation.emit(ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action))
@@ -117,6 +119,13 @@ class ToolCalls:
             )
         )
         return Called(call, tool, result)
+
+    async def _remembered(self, tool: Tool, call: ToolCall) -> ToolResult | None:
+        """What an action that begins again has been given before; nothing happens then that anybody is told of."""
+        site, arguments = current_call_site(), arguments_of(call)
+        if site is None or isinstance(arguments, str) or not site.remembers(tool, arguments):
+            return None
+        return await tool.call(arguments)
 
     async def _ask(self, tool: Tool, call: ToolCall) -> ToolResult:
         with tool_span(call.name, call_id=call.id, description=tool.description) as span:

@@ -6,9 +6,9 @@ from typing import Generic, Protocol, TypeVar
 
 from goalport.ai.interaction import Interaction
 from goalport.events import Event
-from goalport.llm import Message, TextDelta, ThinkingDelta, TokenUsage
+from goalport.llm import Message, ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
 
-__all__ = ["Engine", "Interruption", "Operation", "Outside", "Request", "StreamedObject"]
+__all__ = ["Engine", "Interruption", "Operation", "Outside", "Record", "Request", "StreamedObject", "Unrecorded"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -62,12 +62,29 @@ class Engine(Protocol):
         ...
 
 
+class Record(Protocol):
+    """The place for one reply of a model in the journal of an action, which may begin again."""
+
+    @property
+    def reply(self) -> ModelReply | None:
+        """What the model replied when the action had begun before; None: it is to be asked."""
+        ...
+
+    def keep(self, reply: ModelReply, /) -> None:
+        """Write down what it replied now."""
+        ...
+
+
 class Operation(Protocol):
     """What a model's work is part of: an action of a process. `process` makes one for each action."""
 
     @property
     def place(self) -> tuple[str, str]:
         """The id of the process and the name of the action; both empty outside of one."""
+        ...
+
+    def record(self, model: str, call: ModelCall, /) -> Record:
+        """Where the reply to a request is written down, or stands already. Called once for each request, in order."""
         ...
 
     def emit(self, event: Event, /) -> None:
@@ -95,10 +112,24 @@ class Interruption(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """A record where nothing is written down."""
+
+    reply: ModelReply | None = None
+
+    def keep(self, reply: ModelReply, /) -> None:
+        """Nothing begins again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outside:
     """What a model's work is part of where there is no process."""
 
     place: tuple[str, str] = ("", "")
+
+    def record(self, model: str, call: ModelCall, /) -> Record:
+        """Nothing begins again."""
+        return Unrecorded()
 
     def emit(self, event: Event, /) -> None:
         """Nobody listens."""

@@ -100,7 +100,9 @@ class Processes:
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
         limiter = self._limiters.here()
-        surroundings = Surroundings(limiter, groups, self._service, self._start_child, self._engine, self._wake_parent)
+        surroundings = Surroundings(
+            limiter, groups, self._service, self._start_child, self._engine, self._wake_parent, self.resume
+        )
         goals = _chosen(scope, inputs.goals)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
         if inputs.parent is not None:

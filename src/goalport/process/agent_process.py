@@ -25,6 +25,7 @@ from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessS
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.llm import TokenUsage
 from goalport.process.audience import Audience
+from goalport.process.journal import Journal
 from goalport.process.ledger import NOTHING, Ledger, Spending
 from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
@@ -80,6 +81,8 @@ class Surroundings:
     """What carries out what an action asks of models: as part of what, with which groups' tools."""
     ended_at_rest: "Callable[[AgentProcess], None]"
     """Told of a process that was ended while nothing ran in it."""
+    resume: "Callable[[AgentProcess], None]"
+    """Lets a process go on that waited and does not have to any more."""
 
 
 @dataclass(slots=True)
@@ -104,8 +107,8 @@ class Progress:
     history: list[ActionInvocation] = field(default_factory=list[ActionInvocation])
     parked: "dict[str, AgentProcess]" = field(default_factory=dict[str, "AgentProcess"])
     """Actions that wait for a process of their own, which waits for a person."""
-    journal: "dict[str, AgentProcess]" = field(default_factory=dict[str, "AgentProcess"])
-    """The processes that actions have started, by action and number, so that none is started twice."""
+    journals: "dict[str, Journal[AgentProcess]]" = field(default_factory=dict[str, "Journal[AgentProcess]"])
+    """What actions that have begun and are not over have done, so that nothing is done twice."""
 
 
 class AgentProcess:
@@ -268,6 +271,9 @@ class AgentProcess:
         """Note how the process ended, and tell whoever waits."""
         self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
         self.plan = ()
+        if outcome.status.ended:
+            for journal in self.progress.journals.values():
+                journal.end_calls()
         if isinstance(outcome, Failed) and self.failure is None:
             self.failure = Failure(outcome.reason)
         if self.audience.attentive:

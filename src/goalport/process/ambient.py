@@ -4,10 +4,10 @@ So that an `Ai` that a class got in its constructor counts towards the process a
 process there is nothing to count towards.
 """
 
-from goalport.ai import Operation, Outside
+from goalport.ai import Operation, Outside, Record
 from goalport.errors import GoalportError
 from goalport.events import Event
-from goalport.llm import TokenUsage
+from goalport.llm import ModelCall, TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.operation import ActionOperation
@@ -24,6 +24,10 @@ class Ambient:
     def place(self) -> tuple[str, str]:
         """The id of the process and the name of the action; both empty outside of one."""
         return _here().place
+
+    def record(self, model: str, call: ModelCall, /) -> Record:
+        """As an action's own `Ai` does."""
+        return _here().record(model, call)
 
     def emit(self, event: Event, /) -> None:
         """Tell those who listen to the process, if there is one."""

@@ -49,7 +49,9 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
     if accepted is None:
         decline(process, question, "The answer was no.")
         return
-    _settle(process, question, "answered")
+    _settle(process, question, "answered", answer=accepted)
+    if question.in_action:
+        return
     action = process.scope.actions[question.action]
     try:
         take(process, action, as_declared(action, accepted))
@@ -58,13 +60,19 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
 
 
 def decline(process: AgentProcess, question: Question, reason: str, status: Status = "declined") -> None:
-    """Settle a question with a no: its action is left out, and another way is planned. Raises `AlreadyAnswered`."""
-    _settle(process, question, status)
-    process.progress.left_out[question.action] = f"{question.action} was declined: {reason.rstrip('.')}"
+    """Settle a question with a no. Raises `AlreadyAnswered`.
+
+    Its action is left out, and another way is planned; one that asked in its middle goes on, and decides itself.
+    """
+    _settle(process, question, status, reason=reason)
+    if not question.in_action:
+        process.progress.left_out[question.action] = f"{question.action} was declined: {reason.rstrip('.')}"
 
 
-def _settle(process: AgentProcess, question: Question, status: Status) -> None:
-    process.questions.settle(question, status)
+def _settle(
+    process: AgentProcess, question: Question, status: Status, *, answer: object = None, reason: str = ""
+) -> None:
+    process.questions.settle(question, status, answer=answer, reason=reason)
     process.emit(QuestionSettled(question.id, status, process_id=process.id))
 
 

@@ -4,28 +4,32 @@ A context belongs to one attempt of one action. Once the attempt has been abando
 """
 
 from asyncio import CancelledError, current_task
-from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class, to_thread
 
-from goalport.ai import Ai, Around, Interaction, Interruption, around, within
+from goalport.ai import Ai, Around, Interaction, around, within
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
-from goalport.errors import GoalportError, NonRetryable, UnknownName
+from goalport.domain import Agent, WaitFor, type_name
+from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
+from goalport.process.call_site import ActionCalls
+from goalport.process.journal import Journal, Names, Parked, at_place, print_of_question
 from goalport.process.operation import ActionOperation
 from goalport.process.outcome import Completed, Waiting
-from goalport.tools import Tool
+from goalport.process.posing import SchemaSubmission, pose
+from goalport.process.questions import Question
+from goalport.tools import Tool, calling_from
 
-__all__ = ["ActionContext", "OperationContext", "Parked", "run_subagent"]
+__all__ = ["ActionContext", "OperationContext", "run_subagent"]
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 - an item
@@ -33,16 +37,6 @@ R = TypeVar("R")
 _DEEPEST = 20
 """How many processes may be started within one another; what goes deeper starts itself."""
 _current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
-_place: ContextVar[str] = ContextVar("goalport_place", default="")
-"""Which of the items of `parallel_map` the calling code works on; empty outside."""
-
-
-class Parked(Interruption):
-    """An action cannot go on until a person has answered a process that it started."""
-
-    def __init__(self, child: AgentProcess) -> None:
-        super().__init__(child.id)
-        self.child = child
 
 
 class OperationContext:
@@ -54,6 +48,9 @@ class OperationContext:
         """The name of the action, condition or cost that it was made for."""
         self.tools = tuple(tools)
         """The tools of the groups that the action names."""
+        self.journal = process.progress.journals.get(action) or Journal(f"{process.id}:{action}")
+        """What the action has done since it began first; of what is no action, only what this context has seen."""
+        self.names = Names(self.journal.key)
         self._ai: Ai | None = None
         self._abandoned = False
 
@@ -157,11 +154,6 @@ class OperationContext:
 class ActionContext(OperationContext):
     """The context of an action: it can start processes of its own, and work through many items at once."""
 
-    def __init__(self, process: AgentProcess, tools: Iterable[Tool] = (), action: str = "") -> None:
-        super().__init__(process, tools, action)
-        self._counted: Counter[str] = Counter()
-        """How many processes, and how many runs over items, have begun at each place of the action."""
-
     @property
     def key(self) -> str:
         """The same for each attempt of this action in this process: what makes an outside effect happen once."""
@@ -181,10 +173,49 @@ class ActionContext(OperationContext):
         """The time in which this is the current context."""
         token = _current.set(self)
         try:
-            with within(Around(self.process, lambda: self.ai.engine, around().line)):
+            with (
+                within(Around(self.process, lambda: self.ai.engine, around().line)),
+                at_place(""),
+                calling_from(ActionCalls(self)),
+            ):
                 yield
         finally:
             _current.reset(token)
+
+    @overload
+    async def ask(self, message: str, kind: type[T], /, *, key: str = "", expires_in: float | None = None) -> T: ...
+    @overload
+    async def ask(
+        self, message: str, schema: Mapping[str, object], /, *, key: str = "", expires_in: float | None = None
+    ) -> dict[str, Any]: ...
+    async def ask(self, message: str, kind: Any, /, *, key: str = "", expires_in: float | None = None) -> Any:
+        """Ask a person in the middle of the action, and get the answer.
+
+        `kind` is the type of the answer, `bool` for a yes or no, or the JSON Schema of an object, which comes as a
+        dict. The action is parked: its code ends here, and begins again from its start once there is an answer. What
+        its models replied, its tools gave and people answered is then given without asking again; other code before
+        this runs again. `key` names the question where its words change each time. After `expires_in` seconds nobody's
+        answer counts as a no. Raises `Declined` when the person said no, and `NonRetryable` outside of actions.
+        """
+        wait = _wait_for(message, kind, expires_in)
+        name = f"{self.journal.key}/{key}" if key else self.names.next("ask", print_of_question(message))
+        return await self.asked(self.journal.questions, name, wait)
+
+    async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
+        """The answer to the question of that name, which is put when it was not before. Raises what `ask` raises."""
+        self._refuse_when_abandoned()
+        self._refuse_to_wait_in_vain()
+        question = questions.get(name)
+        if question is None:
+            question = questions[name] = pose(self.process, self.action, wait, in_action=True)
+        match question.status:
+            case "open":
+                self.journal.parked = True
+                raise Parked
+            case "answered":
+                return question.answer
+            case _:
+                raise Declined(question.message, question.reason)
 
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """Run another agent on a copy of this blackboard, and return its result of type `kind`.
@@ -193,12 +224,12 @@ class ActionContext(OperationContext):
         When a person has to be asked, the action is parked: it begins again once there is an answer, and finds what it
         had started. Raises `ProcessEnded`, by its kind, when there is no result.
         """
-        entry = f"{self.action}:{self._next(_place.get())}"
-        journal = self.process.progress.journal
-        child = journal.get(entry)
+        children = self.journal.children
+        entry = self.names.next("child", f"{_name_of(agent)}-{type_name(kind)}")
+        child = children.get(entry)
         if child is None:
             _refuse_depth(self.process)
-            child = journal[entry] = self.process.surroundings.start_child(self.process, agent, kind, inputs)
+            child = children[entry] = self.process.surroundings.start_child(self.process, agent, kind, inputs)
             child.started_by = self.action
         try:
             outcome = await child.wait()
@@ -206,9 +237,12 @@ class ActionContext(OperationContext):
             child.kill("What it was started for was cancelled.")
             raise
         if isinstance(outcome, Waiting):
-            raise Parked(child)
+            self._refuse_to_wait_in_vain()
+            self.journal.parked = True
+            self.journal.waits_for.append(child)
+            raise Parked
         if not isinstance(outcome, Completed):
-            del journal[entry]
+            del children[entry]
         return child.result_of_type(kind)
 
     async def parallel_map(
@@ -221,16 +255,16 @@ class ActionContext(OperationContext):
         """
         if max_concurrency < 1:
             raise ValueError(f"Expected max_concurrency to be 1 or more, but got {max_concurrency!r}.")
-        given, here = list(items), self._next(_place.get())
+        given, here = list(items), self.names.next("map")
         results: dict[int, R] = {}
         parked: list[Parked] = []
         limiter = CapacityLimiter(max_concurrency)
 
         async def one(index: int) -> None:
-            _place.set(f"{here}[{index}]")
             async with limiter:
                 try:
-                    results[index] = cast("R", await self.call(partial(function, given[index])))
+                    with at_place(f"{here}[{index}]"):
+                        results[index] = cast("R", await self.call(partial(function, given[index])))
                 except Parked as waiting:
                     parked.append(waiting)
 
@@ -244,10 +278,13 @@ class ActionContext(OperationContext):
             raise parked[0]
         return [results[index] for index in range(len(given))]
 
-    def _next(self, place: str) -> str:
-        """A name for what begins now, the same whenever the action does the same again, in whatever order."""
-        self._counted[place] += 1
-        return f"{place}.{self._counted[place]}"
+    def abandon(self) -> None:
+        """Let nothing more come of what this attempt has begun."""
+        self._abandoned = True
+
+    def _refuse_to_wait_in_vain(self) -> None:
+        if self.process.progress.journals.get(self.action) is not self.journal:
+            raise NonRetryable("Only an action can wait for a person, not a condition or a cost. Ask in an action.")
 
 
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
@@ -271,3 +308,15 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(found, BaseExceptionGroup):
         found = cast("BaseExceptionGroup[BaseException]", found).exceptions[0]
     return found
+
+
+def _wait_for(message: str, kind: Any, expires_in: float | None) -> WaitFor[Any]:
+    if isinstance(kind, Mapping):
+        return SchemaSubmission(message, cast("Mapping[str, object]", kind), expires_in)
+    return WaitFor[Any].form_submission(message, kind, expires_in=expires_in)
+
+
+def _name_of(agent: object) -> str:
+    if isinstance(agent, str):
+        return agent
+    return agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__

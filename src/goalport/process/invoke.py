@@ -1,7 +1,8 @@
 """Running one action of a process: arguments, attempts and waits, and what its result does to the blackboard."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
@@ -18,14 +19,15 @@ from goalport.events import (
     ActionStarted,
     ActionStatus,
     PlanRejected,
-    QuestionAsked,
     StateEntered,
 )
 from goalport.observe.spans import action_span, note_failure, note_spent
 from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure
 from goalport.process.arguments import fill
-from goalport.process.context import ActionContext, Parked
+from goalport.process.context import ActionContext
+from goalport.process.journal import Journal, Parked
 from goalport.process.outcome import Failed
+from goalport.process.posing import pose, withdraw
 from goalport.tools import Tool, ToolResult
 
 __all__ = ["as_declared", "in_words", "invoke", "invoke_all", "leave_out", "take"]
@@ -59,13 +61,16 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
     if action.name not in progress.sequence:
         progress.sequence[action.name], progress.begun = progress.begun, progress.begun + 1
+        progress.journals[action.name] = Journal(f"{process.id}:{progress.sequence[action.name]}")
     if process.audience.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
     try:
         end = await (_traced(process, action) if process.traced else _end(process, action))
-    except Parked as parked:
-        process.progress.parked[action.name] = parked.child
+    except Parked:
+        # Who has been answered meanwhile wakes nobody any more: then the action just begins again.
+        going_on = [each for each in progress.journals[action.name].waits_for if not each.status.ended]
+        progress.parked.update((action.name, each) for each in going_on[:1])
         return None
     _forget(process, action)
     seconds = time.perf_counter() - start
@@ -155,10 +160,10 @@ def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> N
 def _forget(process: AgentProcess, action: Action) -> None:
     """An action that is over starts its processes anew when it runs again; those that still wait, wait in vain."""
     process.progress.sequence.pop(action.name, None)
-    for entry in [each for each in process.progress.journal if each.rpartition(":")[0] == action.name]:
-        child = process.progress.journal.pop(entry)
-        if not child.status.ended:
-            child.kill(f"{action.name} is over, which had started it.")
+    process.progress.journals.pop(action.name).close(f"{action.name} is over, which had started it.")
+    for question in process.questions.open:
+        if question.in_action and question.action == action.name:
+            withdraw(process, question)
 
 
 def in_words(error: BaseException) -> str:
@@ -181,15 +186,45 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
             if isinstance(error, Signal) or not policy.retries(error):
                 raise
             process.emit(ActionRetried(action.name, attempt, delay, in_words(error), process_id=process.id))
+            for question in process.progress.journals[action.name].forget_work():
+                withdraw(process, question)
             await anyio.sleep(delay)
     return await _once(process, action)
+
+
+def _is_parking(end: BaseException | None) -> bool:
+    """Whether this is what came of having to wait, as far as the action's code let it through."""
+    while end is not None:
+        if isinstance(end, Parked):
+            return True
+        if isinstance(end, BaseExceptionGroup) and cast("BaseExceptionGroup[BaseException]", end).subgroup(Parked):
+            return True
+        end = end.__cause__ or end.__context__
+    return False
 
 
 async def _once(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, _tools(process, action), action.name)
     process.blackboard.stated.clear()
-    with context.active():
+    with _parking(context), context.active():
         return await context.call(action.function, **fill(action.parameters, action.owner, context))
+
+
+@contextmanager
+def _parking(context: ActionContext) -> Generator[None]:
+    """Once an attempt has come to where it has to wait, it ends with that, whatever its code makes of it.
+
+    A failure of something else that it did at the same time goes before.
+    """
+    context.journal.begin()
+    try:
+        yield
+    except BaseException as end:
+        if not _is_parking(end):
+            raise
+    if context.journal.parked:
+        context.abandon()
+        raise Parked
 
 
 def _tools(process: AgentProcess, action: Action) -> list[Tool]:
@@ -232,9 +267,8 @@ def _enter(process: AgentProcess, entered: object, before: list[object]) -> None
 
 def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
     """Note a question; the process goes on with what does not need the answer."""
-    question = process.questions.ask(action.name, wait)
     process.blackboard.last_result = None
-    process.emit(QuestionAsked(question.id, action.name, question.message, process_id=process.id))
+    pose(process, action.name, wait)
 
 
 def as_declared(action: Action, result: object) -> object:

@@ -5,14 +5,16 @@ spent, and between two turns it pauses as the run wants and ends an action that 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
 
 from goalport.errors import NonRetryable, TerminateAction
 from goalport.events import Event
-from goalport.llm import TokenUsage
+from goalport.llm import ModelCall, ModelReply, TokenUsage
 from goalport.process.agent_process import AgentProcess
+from goalport.process.journal import Journal, Names, print_of_model_call
 
 __all__ = ["ActionOperation", "Attempt"]
 
@@ -31,9 +33,34 @@ class Attempt(Protocol):
         ...
 
     @property
+    def journal(self) -> Journal[AgentProcess]:
+        """What the action has done so far."""
+        ...
+
+    @property
+    def names(self) -> Names:
+        """What it does is called by these in the journal."""
+        ...
+
+    @property
     def cancelled(self) -> bool:
         """Whether nobody waits for it any more."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The place in a journal for a model's reply: the `Record` of `goalport.ai`."""
+
+    journal: Journal[AgentProcess]
+    name: str
+
+    @property
+    def reply(self) -> ModelReply | None:
+        return self.journal.replies.get(self.name)
+
+    def keep(self, reply: ModelReply, /) -> None:
+        self.journal.replies[self.name] = reply
 
 
 class ActionOperation:
@@ -47,6 +74,11 @@ class ActionOperation:
     def place(self) -> tuple[str, str]:
         """The id of the process and the name of the action."""
         return self._process.id, self._attempt.action
+
+    def record(self, model: str, call: ModelCall, /) -> _Record:
+        """Where the reply to a request is written down, or stands since the action began before."""
+        name = self._attempt.names.next("model", print_of_model_call(model, call))
+        return _Record(self._attempt.journal, name)
 
     def emit(self, event: Event, /) -> None:
         """Tell those who listen to the process."""

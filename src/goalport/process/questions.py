@@ -15,7 +15,8 @@ from goalport.errors import AlreadyAnswered
 
 __all__ = ["Question", "Questions"]
 
-Status = Literal["open", "answered", "declined", "expired"]
+Status = Literal["open", "answered", "declined", "expired", "withdrawn"]
+"""Withdrawn: what asked does not need the answer any more."""
 
 
 @dataclass(slots=True)
@@ -27,8 +28,14 @@ class Question:
     action: str
     """The name of the action that asked."""
     wait: WaitFor[Any]
+    in_action: bool = False
+    """Whether its action goes on with the answer itself, instead of being over with it."""
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: Status = "open"
+    answer: object = None
+    """What the answer came to, once there is one."""
+    reason: str = ""
+    """Why there will be none."""
 
     @property
     def message(self) -> str:
@@ -55,9 +62,9 @@ class Questions:
         self._asked: dict[str, Question] = {}
         self._lock = Lock()
 
-    def ask(self, action: str, wait: WaitFor[Any]) -> Question:
+    def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
         """Note a question."""
-        question = Question(f"q-{secrets.token_hex(6)}", self._process_id, action, wait)
+        question = Question(f"q-{secrets.token_hex(6)}", self._process_id, action, wait, in_action)
         self._asked[question.id] = question
         return question
 
@@ -73,9 +80,10 @@ class Questions:
         """The question of that id, or None."""
         return self._asked.get(question_id)
 
-    def settle(self, question: Question, status: Status) -> None:
+    def settle(self, question: Question, status: Status, *, answer: object = None, reason: str = "") -> None:
         """Note what became of a question. Raises `AlreadyAnswered` when something has before: compare and set."""
         with self._lock:
             if question.status != "open":
                 raise AlreadyAnswered(question.id, question.status)
+            question.answer, question.reason = answer, reason
             question.status = status

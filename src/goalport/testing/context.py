@@ -147,6 +147,7 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         start_child=start_child,
         engine=lambda _operation, _groups: engine,
         ended_at_rest=lambda _process: None,
+        resume=lambda _process: None,
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     process = AgentProcess("test", scope, ProcessOptions(), caller, lent)

@@ -7,7 +7,9 @@ other servers' tools, and `serve` publishes exports; below it are only the error
 from typing import TYPE_CHECKING
 
 from goalport.tools.arguments import Parameter
-from goalport.tools.definition import Approval, Layer, Tool
+from goalport.tools.arithmetic import math_group
+from goalport.tools.confirmation import with_confirmation
+from goalport.tools.definition import Approval, CallSite, Layer, Tool, calling_from, current_call_site
 from goalport.tools.exports import McpToolExport
 from goalport.tools.groups import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, ToolGroupSource
 from goalport.tools.marks import ToolMark, mark_of, tool
@@ -24,7 +26,7 @@ from goalport.tools.naming import (
     upper,
 )
 from goalport.tools.objects import ToolObject, tools_of
-from goalport.tools.problems import argument_problems, listed
+from goalport.tools.problems import argument_problems, listed, schema_problems
 from goalport.tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Approval",
+    "CallSite",
     "ContentBlock",
     "Layer",
     "McpToolExport",
@@ -47,19 +50,24 @@ __all__ = [
     "ToolObject",
     "ToolResult",
     "argument_problems",
+    "calling_from",
     "composed",
+    "current_call_site",
     "identity",
     "listed",
     "lower",
     "mark_of",
+    "math_group",
     "prefixed",
     "reference_prefix",
     "renamed",
+    "schema_problems",
     "snake",
     "suffixed",
     "tool",
     "tools_of",
     "upper",
+    "with_confirmation",
 ]
 
 

@@ -5,11 +5,13 @@ the same kind of handler.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
-from goalport.errors import BadInput, DeclarationError, Signal, ToolError
+from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.coercion import numbers_of_texts
 from goalport.tools.docstrings import read_docstring
@@ -20,7 +22,7 @@ from goalport.tools.places import docstring_of, place_of
 from goalport.tools.problems import listed, schema_problems, shortened
 from goalport.tools.results import ToolResult
 
-__all__ = ["Approval", "Layer", "Tool"]
+__all__ = ["Approval", "CallSite", "Layer", "Tool", "calling_from", "current_call_site"]
 
 _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000
@@ -29,6 +31,21 @@ Approval = Literal["never", "always", "destructive"]
 """Which calls a person has to agree to: none, all, or those of tools that do not say that they destroy nothing."""
 Layer = Callable[["Tool", Mapping[str, object]], Awaitable[ToolResult]]
 """What is done around a call: it gets the tool inside and the arguments, and calls the tool, or does not."""
+
+
+class CallSite(Protocol):
+    """Where tools are called: an action, which remembers what they gave and asks people who have to agree."""
+
+    def remembers(self, tool: "Tool", arguments: Mapping[str, object], /) -> bool:
+        """Whether the next such call runs nothing, since what it gave is known."""
+        ...
+
+    async def call(self, tool: "Tool", arguments: Mapping[str, object], /) -> ToolResult:
+        """What the call gives; `Tool.run` is what it consists of."""
+        ...
+
+
+_site: ContextVar[CallSite | None] = ContextVar("goalport_call_site", default=None)
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,11 @@ class Tool:
     checks_arguments: bool = False
     """The handler reports bad arguments itself; otherwise they are checked against `input_schema` before the call."""
     approval: Approval = "never"
-    """Whether a person has to agree to a call that a model makes. It is asked for where the model is, not here."""
+    """Whether a person has to agree to a call. Asked for in actions; where there is none, such a call is refused."""
+    confirmation: Callable[[Mapping[str, object]], str] | None = None
+    """What that person is asked, of the arguments; None: whether the tool may be called with them."""
+    server: str = ""
+    """The upstream server whose tool it is, which may ask a person itself in the middle of a call."""
     timed: bool = True
     """Whether a model's call ends after the time that tools have; those that ask models have other limits."""
 
@@ -66,14 +87,29 @@ class Tool:
             )
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
-        """Run the tool. Bad arguments and failures are results with `is_error`, in words for the model that called.
+        """Call the tool. Bad arguments and failures are results with `is_error`, in words for the model that called.
 
-        A `Signal`, which is meant for the process that the call is part of, is raised as it is; so is one that comes
-        out of a task group of the tool's own.
+        So is a call to which a person does not agree. In an action that begins again, what it gave before is given. A
+        `Signal`, which is meant for the process that the call is part of, is raised as it is; so is one that comes out
+        of a task group of the tool's own.
         """
+        site = _site.get()
+        if site is not None:
+            return await self._answered(_called_from(site, self, arguments))
+        if self.needs_approval:
+            return ToolResult.of_error(
+                f"A person has to agree to calls of {self.name!r}, and nobody can be asked here."
+            )
+        return await self.run(arguments)
+
+    async def run(self, arguments: Mapping[str, object]) -> ToolResult:
+        """As `call`, at once: nobody is asked, and nothing is remembered."""
+        return await self._answered(_handled(self, arguments))
+
+    async def _answered(self, work: Awaitable[ToolResult]) -> ToolResult:
         try:
-            return await self.handler(arguments if self.checks_arguments else self._checked(arguments))
-        except (BadInput, ToolError) as error:
+            return await work
+        except (BadInput, Declined, ToolError) as error:
             return ToolResult.of_error(str(error))
         except Signal:
             raise
@@ -82,6 +118,13 @@ class Tool:
                 raise signal from error
             _log.warning("Tool %s failed", self.name, exc_info=error)
             return ToolResult.of_error(f"The tool {self.name!r} failed: {_summary(error)}")
+
+    def check(self, arguments: Mapping[str, object]) -> None:
+        """Raises `BadInput` for arguments that the tool would refuse, as far as that is known before a call."""
+        if not self.checks_arguments:
+            self.checked(arguments)
+        elif (check := getattr(self.handler, "check", None)) is not None:
+            check(arguments)
 
     @property
     def needs_approval(self) -> bool:
@@ -108,7 +151,8 @@ class Tool:
 
     def with_layer(self, layer: Layer) -> "Tool":
         """A copy around whose calls `layer` does something; of several the last that was added is the outermost."""
-        return replace(self, handler=_Layered(self, layer), checks_arguments=True)
+        inside = replace(self, approval="never")  # once is enough
+        return replace(self, handler=_Layered(inside, layer), checks_arguments=True)
 
     @classmethod
     def of(
@@ -162,7 +206,7 @@ class Tool:
             )
         return found
 
-    def _checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+    def checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments as the schema wants them, numbers that came as text among them. Raises `BadInput`."""
         problems = schema_problems(self.input_schema, arguments)
         if problems:
@@ -180,12 +224,40 @@ class Tool:
         return tuple(cls.of(getattr(instance, name)) for name in _marked_methods(type(instance)))
 
 
+@contextmanager
+def calling_from(site: CallSite | None) -> Generator[None]:
+    """The time in which tools are called from there; None: from nowhere."""
+    token = _site.set(site)
+    try:
+        yield
+    finally:
+        _site.reset(token)
+
+
+async def _called_from(site: CallSite, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+    if tool.needs_approval:
+        tool.check(arguments)  # no person is asked about what cannot be called
+    return await site.call(tool, arguments)
+
+
+async def _handled(tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+    return await tool.handler(arguments if tool.checks_arguments else tool.checked(arguments))
+
+
+def current_call_site() -> CallSite | None:
+    """Where the calling code calls tools."""
+    return _site.get()
+
+
 @dataclass(frozen=True, slots=True)
 class _Layered:
     """The handler of a tool with a layer around it."""
 
     tool: Tool
     layer: Layer
+
+    def check(self, arguments: Mapping[str, object]) -> None:
+        self.tool.check(arguments)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
         return await self.layer(self.tool, arguments)

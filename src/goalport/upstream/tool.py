@@ -55,7 +55,7 @@ def tools_of_list(
         if reason:
             withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
         else:
-            found[each.name] = UpstreamTool(server, each, _tool(each, call))
+            found[each.name] = UpstreamTool(server, each, _tool(server, each, call))
     return tuple(found.values()), tuple(withheld)
 
 
@@ -73,7 +73,7 @@ def _unfit(definition: "Definition") -> str:
     return ""
 
 
-def _tool(definition: "Definition", call: CallTool) -> Tool:
+def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     hints = definition.annotations
     repeatable = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
@@ -94,6 +94,7 @@ def _tool(definition: "Definition", call: CallTool) -> Tool:
         open_world=hints.open_world_hint if hints else None,
         # The server knows its arguments best, and says what is wrong in a result for the model.
         checks_arguments=True,
+        server=server,
     )
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from goalport.ai import Ai, LlmEngine, LlmOperations, Operation, Outside
+from goalport.ai import Ai, LlmEngine, LlmOperations, Operation, Outside, Record, Unrecorded
 from goalport.errors import Signal
 from goalport.events import Event
-from goalport.llm import EmbeddingService, LanguageModel, Models, TokenUsage
+from goalport.llm import EmbeddingService, LanguageModel, ModelCall, Models, TokenUsage
 from goalport.prompts import Templates
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroup, ToolGroupResolver
@@ -33,6 +33,9 @@ class Watched:
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
         assert seconds >= 0
         self.spent.append((model, usage))
+
+    def record(self, model: str, call: ModelCall, /) -> Record:
+        return Unrecorded()
 
     async def before_turn(self, tool: str, /) -> None:
         if self.signal and len(self.turns) == self.ends_before:
