@@ -131,6 +131,8 @@ class Settings(BaseSettings):
     log_level: LogLevel = "info"
     log_personality: Personality = ""
     """Whose words the log speaks in at level debug; empty: plain ones."""
+    upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    """How long a start waits for upstream servers that are not required."""
     max_threads: Count = 40
     max_processes: Count = 1_000
     """How many processes are remembered."""

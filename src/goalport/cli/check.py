@@ -57,7 +57,7 @@ def _findings(place: Place) -> Findings:
     empty = [] if len(place.platform.agents) else [place.no_agents]
     published = publish(place.platform, place.workspace, place.settings)
     unready = (f"[models] {each}" for each in place.platform.models.problems())
-    mistakes = mistakes_in(place.platform.agents, place.platform.groups)
+    mistakes = mistakes_in(place.platform.agents, place.platform.foreseen)
     return Findings(
         problems=(*published.problems, *map(str, mistakes), *unready),
         warnings=(*empty, *published.warnings),

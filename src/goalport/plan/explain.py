@@ -4,18 +4,18 @@ Nothing is asked for: what is unknown is taken for whatever suits the plan, and 
 search, the walk that finds what is missing, and the reasons. Above: whoever tells a person or a model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from goalport.plan.amounts import total
 from goalport.plan.clash import first_clash
-from goalport.plan.facts import Fact
+from goalport.plan.facts import Fact, GroupAvailable
 from goalport.plan.missing import missing_for
 from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
 from goalport.plan.reach import Reach
-from goalport.plan.reasons import Failure, Reliance, StepReason, Supply
+from goalport.plan.reasons import Failure, Missing, Reliance, StepReason, Supply, Unproduced
 from goalport.plan.search import NoPlan, Plan, best_plan, reliances
 
 __all__ = ["Alternative", "Explanation", "explain"]
@@ -76,6 +76,19 @@ class Explanation:
         """Whether tool groups are all that is missing for the goal that lacks least: that is up to whoever deploys."""
         return bool(self.failures) and self.failures[0].lacks_only_groups
 
+    def with_reasons(self, why_missing: Callable[[str], str]) -> "Explanation":
+        """The same, and why tool groups are missing: of a role that it knows, `why_missing` tells what is wrong."""
+        failures = (
+            replace(failure, missing=tuple(_with_reason(each, why_missing) for each in failure.missing))
+            for failure in self.failures
+        )
+        return replace(self, failures=tuple(failures)) if self.lacks_groups else self
+
+    @property
+    def lacks_groups(self) -> bool:
+        """Whether some goal lacks a tool group."""
+        return any(isinstance(each.fact, GroupAvailable) for failure in self.failures for each in failure.missing)
+
     def summary(self) -> str:
         """One sentence."""
         if self.plan is not None:
@@ -118,6 +131,12 @@ def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation
         key=lambda failure: len(failure.missing),
     )
     return Explanation(problem.goals, failures=tuple(failures), problem=problem)
+
+
+def _with_reason(missing: Missing, why_missing: Callable[[str], str]) -> Missing:
+    if not isinstance(missing.fact, GroupAvailable) or not missing.value:
+        return missing
+    return replace(missing, why=Unproduced(why_missing(missing.fact.role)))
 
 
 def _without(problem: Problem, found: Plan, action: str, ways: int) -> Alternative | NoPlan:

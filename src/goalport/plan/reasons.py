@@ -107,6 +107,9 @@ class Wanter:
 class Unproduced:
     """No operator gives the fact this value."""
 
+    reason: str = ""
+    """What whoever does give it says; empty where there is no such one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
@@ -156,8 +159,10 @@ class Missing:
     @property
     def because(self) -> str:
         match self.why:
-            case Unproduced():
+            case Unproduced(""):
                 return self._unproduced()
+            case Unproduced(reason):
+                return f"it cannot be used now: {reason.rstrip('.')}"
             case Unanswered():
                 return "it was asked for and there was no answer"
             case LeftOut(actions):

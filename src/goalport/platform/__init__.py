@@ -5,5 +5,16 @@ from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in
 from goalport.platform.invocation import AgentInvocation, Invoked
 from goalport.platform.models import asks_a_model
+from goalport.platform.upstream import CONFIG_FILE, GroupReport, Upstream
 
-__all__ = ["AgentInvocation", "AgentPlatform", "Deployments", "Invoked", "asks_a_model", "mistakes_in"]
+__all__ = [
+    "CONFIG_FILE",
+    "AgentInvocation",
+    "AgentPlatform",
+    "Deployments",
+    "GroupReport",
+    "Invoked",
+    "Upstream",
+    "asks_a_model",
+    "mistakes_in",
+]

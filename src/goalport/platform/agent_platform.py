@@ -6,7 +6,7 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Self, TypedDict
 
 from typing_extensions import Unpack
@@ -20,8 +20,10 @@ from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, starting_types
+from goalport.platform.lifetime import Lifetime
 from goalport.platform.models import Intelligence, models_of, workspace_models
 from goalport.platform.processes import Inputs, Processes
+from goalport.platform.upstream import Foreseen, Upstream, upstream_of, workspace_upstream
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -34,6 +36,9 @@ from goalport.process import (
 from goalport.prompts import Templates
 from goalport.settings import Settings
 from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.tools.arithmetic import math_group
+from goalport.upstream import McpConfig
+from goalport.upstream.hub import UpstreamHub
 from goalport.workspace import Workspace
 
 __all__ = ["AgentPlatform", "PlatformSetup"]
@@ -52,10 +57,12 @@ class PlatformSetup(TypedDict, total=False):
     """Where processes are kept; in memory by default."""
     max_threads: int
     """How many `def` functions run at once; 40 by default."""
+    upstream: Upstream | UpstreamHub | McpConfig | Path | str
+    """The upstream MCP servers and the groups made of their tools: a file like `mcp_config.json`, or what it says."""
 
 
-class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
-    """Agents that are deployed, and the processes that run them.
+class AgentPlatform(Lifetime):
+    """Agents that are deployed, and the processes that run them. Entering it connects its upstream servers.
 
     `agents`: instances, classes or `Agent` objects; a class is made an instance of, with services for the parameters of
     its constructor. `tool_groups`: what roles are played by. `services`: what `Provided` parameters are filled with; an
@@ -63,6 +70,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     catalogue; by default those that the environment has keys for. `listeners`: told of every event. `options`: for
     processes started without their own. `PlatformSetup` says what else.
     """
+
+    problems: tuple[str, ...] = ()
+    """What could not be deployed of a workspace, a sentence each."""
 
     def __init__(
         self,
@@ -79,9 +89,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         stores = (each for each in self._services if isinstance(each, ContextRepository))
         self.contexts = next(stores, None) or InMemoryContextRepository()
         """What outlives processes, by id."""
-        self.groups = ToolGroupResolver(tool_groups)
-        self.problems: tuple[str, ...] = ()
-        """What could not be deployed of a workspace, a sentence each."""
+        self.upstream = upstream_of(setup.get("upstream", McpConfig()))
+        self._take_groups(tool_groups)
         self._options = options or ProcessOptions()
         self.models = models_of(models)
         self._asking = _asking(self.models, setup)
@@ -127,6 +136,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
             repository=repository,
             max_threads=settings.max_threads,
+            upstream=workspace_upstream(workspace, settings),
         )
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
@@ -146,7 +156,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 problems.append(str(error))
             except (Exception, SystemExit) as error:
                 problems.append(f"{_place_of(declared)} could not be read: {type(error).__name__}: {error}")
-        self.groups = ToolGroupResolver(workspace.values(ToolGroup))
+        self._take_groups(workspace.values(ToolGroup))
         self.agents, self.problems = fresh, tuple(problems)
 
     def deploy(self, agent: object) -> Agent:
@@ -219,24 +229,29 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
         """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
         agent, found = self.agents.goal(goal)
-        return foresee(self.agents.scope(agent), found, given, self.groups)
+        explanation = foresee(self.agents.scope(agent), found, given, self.foreseen)
+        return explanation.with_reasons(self.groups.why_missing)
 
     def starting_types(self, goal: str | Goal) -> tuple[object, ...]:
         """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""
         agent, found = self.agents.goal(goal)
-        return starting_types(self.agents.scope(agent), found, self.groups)
+        return starting_types(self.agents.scope(agent), found, self.foreseen)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
         return self.processes.audience.join(listener)
 
     async def aclose(self) -> None:
-        """Kill what runs, wait until it has ended, and close the connections to models."""
+        """Kill what runs, wait until it has ended, and close the connections to models and upstream servers."""
         await self.processes.close()
         await self._asking.aclose()
+        await self.upstream.close()
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+    def _take_groups(self, given: Iterable[ToolGroup]) -> None:
+        groups = (*given, math_group())
+        self.groups = ToolGroupResolver(groups, [self.upstream])
+        self.foreseen = Foreseen(groups, self.upstream)
+        """The groups by which plans are judged that nobody has started yet."""
 
 
 def _asking(models: Models, setup: PlatformSetup) -> Intelligence:

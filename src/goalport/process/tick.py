@@ -224,6 +224,7 @@ def _no_way(process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
 
 
 def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
+    explanation = explanation.with_reasons(process.surroundings.groups.why_missing)
     return Stuck(_declined(process) + explanation.summary(), input_may_help=not explanation.lacks_only_groups)
 
 

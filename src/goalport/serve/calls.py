@@ -24,12 +24,13 @@ from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.output import Wire
 from goalport.serve.publication import PublishedTool
+from goalport.serve.pulse import heard
 from goalport.serve.raw import RawTool
 from goalport.serve.resuming import accompany
 from goalport.serve.runs import Run, Ticket
 from goalport.serve.serving import Context
 from goalport.serve.texts import one_line
-from goalport.serve.watching import heartbeats, outcome_of
+from goalport.serve.watching import outcome_of
 
 __all__ = ["call_tool"]
 
@@ -63,7 +64,7 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
             return await accompany(context, published, params.arguments or {})
         case FunctionTool():
             serving = context.lifespan_context
-            async with heartbeats(context, params.name, serving.settings.heartbeat_seconds):
+            async with heard(context, params.name, serving.settings.heartbeat_seconds):
                 with _ended_by_departure(context):
                     wire = await published.call(params.arguments or {})
                     return serving.answers.fitting(params.name, wire)

@@ -10,7 +10,7 @@ from mcp_types import Tool, ToolAnnotations
 
 from goalport import tools
 from goalport.errors import Signal
-from goalport.serve.output import Wire, done, failed
+from goalport.serve.output import Wire, done, failed, text_block
 from goalport.serve.schemas import portable
 
 __all__ = ["FunctionTool", "annotations_of"]
@@ -46,7 +46,9 @@ class FunctionTool:
         content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
         if result.is_error:
             return failed(*content)
-        return done(content, None if self.tool.output_schema is None else dict(result.structured or {}))
+        if self.tool.output_schema is not None and result.structured is None:
+            return failed(*content, text_block("The tool did not give the structured result that it promises."))
+        return done(content, None if result.structured is None else dict(result.structured))
 
 
 def annotations_of(hints: Any) -> ToolAnnotations | None:

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from goalport import __version__
 from goalport.serve.serving import Serving
+from goalport.serve.tool_groups import groups_of, servers_of
 
 __all__ = ["Health", "health_of"]
 
@@ -39,6 +40,7 @@ def health_of(serving: Serving) -> dict[str, Any]:
         "resources": len(publication.resource_list.entries),
         "processes": Counter(str(process.status) for process in platform.processes),
         "openCalls": serving.open_calls,
-        "toolGroups": {group.role: {"status": "up", "tools": len(group.tools)} for group in platform.groups.groups},
+        "toolGroups": groups_of(platform),
+        "upstreamServers": servers_of(platform),
         "loadProblems": len(publication.problems),
     }

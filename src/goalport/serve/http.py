@@ -23,6 +23,7 @@ from goalport.serve.replies import InOnePiece, Replies
 from goalport.serve.security import Gate
 from goalport.serve.server import GoalServer, make_server
 from goalport.serve.serving import Serving
+from goalport.serve.tool_groups import connected
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
@@ -76,7 +77,7 @@ class Site:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
-        async with self._sessions.run():
+        async with self._sessions.run(), connected(self.serving):
             try:
                 yield
             finally:

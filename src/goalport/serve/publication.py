@@ -28,6 +28,7 @@ from goalport.serve.prompts import GoalPrompt
 from goalport.serve.raw import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.serve.terms import Terms
 from goalport.settings import Settings
+from goalport.tools import ToolGroupRequirement
 from goalport.workspace import Workspace
 
 __all__ = ["Publication", "PublishedPrompt", "PublishedTool", "publish"]
@@ -79,6 +80,7 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         *_raw(workspace),
     ]
     settled = _tools(candidates, problems)
+    settled |= _of_groups(platform, settled, problems)
     prompts = _prompts(settled.values(), workspace, problems)
     resources = _resources(workspace, problems)
     templates = workspace.values(RawTemplate)
@@ -100,7 +102,12 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
             "templates", [*own_templates(), *(each.template for each in templates)], lambda each: each.uri_template
         ),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
-        problems=(*map(str, workspace.problems), *platform.problems, *problems),
+        problems=(
+            *map(str, workspace.problems),
+            *platform.problems,
+            *map(str, platform.upstream.problems),
+            *problems,
+        ),
         warnings=tuple(_warnings(platform, published)),
     )
 
@@ -137,6 +144,7 @@ def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _
 def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[str]:
     yield from _missing_groups(platform)
     yield from platform.groups.clashes
+    yield from platform.upstream.warnings
     yield from warnings_of_list(published)
     for tool in published:
         yield from warnings_of_tool(tool)
@@ -146,10 +154,16 @@ def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
     for agent in (*platform.agents, *platform.agents.components):
         for action in agent.actions:
             for role in action.settings.tool_groups:
-                if platform.groups.find(role) is None:
-                    yield f"{action.name} asks for the tool group {role!r}, and there is none: it runs without tools."
-            for unmet in filter(None, map(platform.groups.unmet, action.requirements)):
+                if (unmet := platform.foreseen.unmet(ToolGroupRequirement(role))) is not None:
+                    why = platform.groups.why_missing(role)
+                    yield _without_tools(action.name, role, unmet if why else "")
+            for unmet in filter(None, map(platform.foreseen.unmet, action.requirements)):
                 yield f"{action.name} cannot run. {unmet}"
+
+
+def _without_tools(action: str, role: str, why: str) -> str:
+    asks = f"{action} asks for the tool group {role!r}"
+    return f"{asks}, but runs without. {why}" if why else f"{asks}, and there is none: it runs without tools."
 
 
 def _is_mirrored(tool: Tool) -> bool:
@@ -214,6 +228,23 @@ def _functions(workspace: Workspace, settings: Settings, problems: list[str]) ->
                 problems.append(f"The exported tool {tool.name} is not published: {reason}")
             case published:
                 yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
+
+
+def _of_groups(
+    platform: AgentPlatform, settled: Mapping[str, _Candidate], problems: list[str]
+) -> Iterator[tuple[str, _Candidate]]:
+    """The tools of exported groups. Whatever else has a name keeps it: tools of others must not displace ours."""
+    taken = {name: each.owner for name, each in settled.items()}
+    for group in platform.groups.groups:
+        for tool in group.tools if group.exports else ():
+            owner = f"the tool {tool.name} of the tool group {group.role}"
+            reason = f"{taken[tool.name]} is called so too" if tool.name in taken else fault_of(tool.name)
+            match Fault(reason) if reason else read_or_fault(partial(FunctionTool.of, tool)):
+                case Fault(reason):
+                    problems.append(f"{_capital(owner)} is not published: {reason}. Rename it in the group's naming.")
+                case published:
+                    taken[tool.name] = owner
+                    yield tool.name, _Candidate(tool.name, owner, published)
 
 
 def _raw(workspace: Workspace) -> Iterator[_Candidate]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from goalport.platform import AgentPlatform
+from goalport.platform import CONFIG_FILE, AgentPlatform
 from goalport.serve.edge import Broken, answer_of
 from goalport.serve.publication import publish
 from goalport.serve.serving import Serving
@@ -70,8 +70,8 @@ def _stamps(root: Path) -> Stamps:
 
 
 def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    for folder in FOLDERS:
-        for path in (root / folder).rglob("*"):
+    for paths in (*((root / folder).rglob("*") for folder in FOLDERS), [root / CONFIG_FILE]):
+        for path in paths:
             if not _SILENT & set(path.parts):
                 with suppress(OSError):  # it may vanish at any moment: editors write files beside it and rename them
                     state = path.stat()

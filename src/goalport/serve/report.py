@@ -12,6 +12,7 @@ from goalport.serve.goal_tool import GoalTool
 from goalport.serve.models import models_in_words
 from goalport.serve.publication import Publication, PublishedTool
 from goalport.serve.texts import counted, indented
+from goalport.serve.tool_groups import groups_in_words
 from goalport.settings import Settings
 
 __all__ = ["report_of"]
@@ -23,8 +24,8 @@ def report_of(
     """The lines. `address` is where the HTTP server listens; None over stdio."""
     yield f"{settings.name}: {counted(len(publication.tools), 'tool')}, {counted(len(publication.prompts), 'prompt')}"
     yield from _goals(publication)
-    for group in platform.groups.groups:
-        yield f"  tool group {group.role}: {counted(len(group.tools), 'tool')}"
+    for line in groups_in_words(platform):
+        yield f"  {indented(line)}"
     for line in models_in_words(platform):
         yield f"  {indented(line)}"
     for problem in publication.problems:

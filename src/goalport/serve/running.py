@@ -23,17 +23,18 @@ __all__ = ["log_to_stderr", "serve_http", "tell"]
 async def serve_http(
     platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` when the port cannot be had."""
+    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` when the port or a required server cannot be had."""
     log_to_stderr(settings, platform)
     with bind(settings) as listener, children_end_when_told():
         address = address_of(listener)
-        site = Site(Serving(platform, workspace, settings))
-        tell(report_of(site.serving.publication, platform, settings, address))
-        async with anyio.create_task_group() as tasks:
-            if reload:
-                tasks.start_soon(watch, site.serving)
-            await listen(site, listener, lambda: tell([f"goalport ready on {address}/mcp"]))
-            tasks.cancel_scope.cancel()
+        async with platform:
+            site = Site(Serving(platform, workspace, settings))
+            tell(report_of(site.serving.publication, platform, settings, address))
+            async with anyio.create_task_group() as tasks:
+                if reload:
+                    tasks.start_soon(watch, site.serving)
+                await listen(site, listener, lambda: tell([f"goalport ready on {address}/mcp"]))
+                tasks.cancel_scope.cancel()
 
 
 def tell(lines: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ Handlers find it as the SDK's lifespan context. It composes; the work is done in
 """
 
 import asyncio
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,8 @@ from goalport.workspace import Workspace
 
 __all__ = ["Context", "Serving"]
 
+_log = logging.getLogger(__name__)
+
 
 class Serving:
     """One server's state; each replica has its own. Raises `SettingsError` for a role whose model is not ready."""
@@ -39,6 +42,7 @@ class Serving:
         self.runs = Runs()
         self.answers = Answers(settings.max_result_bytes)
         self.open_calls = 0
+        self._publishing = asyncio.Lock()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -46,13 +50,25 @@ class Serving:
         """Serve a workspace that was loaded anew; calls that are open finish with what they began with."""
         self.platform.load(workspace)
         self.workspace = workspace
+        try:
+            await self.platform.upstream.reload()
+        except SettingsError as error:
+            _log.error("The upstream servers are not all as they should be: %s", error)
         await self.republish("tools", "prompts", "resources")
 
     async def republish(self, *kinds: Kind) -> None:
         """Publish what platform and workspace offer now, and tell the clients which lists changed."""
         # In a thread: for a hundred agents it takes half a second, in which others are served.
-        self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings)
+        async with self._publishing:
+            self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings)
         await self.changes.announce(*kinds)
+
+    def say_what_is_new(self, before: Publication) -> None:
+        """Log the problems and warnings that another publication did not have."""
+        known = {*before.problems, *before.warnings}
+        for each in (*self.publication.problems, *self.publication.warnings):
+            if each not in known:
+                _log.warning("%s", each)
 
     def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
         """A process of this caller; None when it is unknown or somebody else's, which nobody else shall learn."""

@@ -18,6 +18,7 @@ from goalport.serve.report import report_of
 from goalport.serve.running import log_to_stderr, tell
 from goalport.serve.server import make_server
 from goalport.serve.serving import Serving
+from goalport.serve.tool_groups import connected
 from goalport.serve.unread import answer_the_unread
 from goalport.settings import Settings
 from goalport.workspace import Workspace
@@ -32,16 +33,20 @@ async def serve_stdio(
     platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
 ) -> None:
     """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr."""
-    serving = Serving(platform, workspace, settings)
-    server, _ = make_server(serving)
     log_to_stderr(settings, platform)
+    async with platform:
+        await _serve(Serving(platform, workspace, settings), reload=reload)
+
+
+async def _serve(serving: Serving, *, reload: bool) -> None:
+    server, _ = make_server(serving)
     with children_end_when_told():
-        async with anyio.create_task_group() as tasks:
+        async with connected(serving), anyio.create_task_group() as tasks:
             if sys.platform != "win32":
                 await tasks.start(_stop_on_signal, serving)
             if reload:
                 tasks.start_soon(watch, serving)
-            tell(report_of(serving.publication, platform, settings, None))
+            tell(report_of(serving.publication, serving.platform, serving.settings, None))
             async with stdio_server() as (incoming, outgoing):
                 messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
                 tasks.start_soon(answer_the_unread, incoming, messages, outgoing)

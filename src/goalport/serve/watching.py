@@ -5,11 +5,8 @@ left. `runs` is below, `calls` above.
 """
 
 import asyncio
-import itertools
 import math
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any, Final, get_args
 
 import anyio
@@ -32,7 +29,7 @@ from goalport.serve.resting import rest, resting
 from goalport.serve.runs import Run, Watch
 from goalport.serve.texts import one_line
 
-__all__ = ["heartbeats", "outcome_of", "seen"]
+__all__ = ["outcome_of", "seen"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -69,24 +66,6 @@ async def seen(context: Context, process: AgentProcess, heartbeat: float, patien
             await _News(context, progress=progress, level=level).follow(process, heartbeat)
         return await rest(process)
     return resting(process)
-
-
-@asynccontextmanager
-async def heartbeats(context: Context, what: str, interval: float) -> AsyncGenerator[None]:
-    """The time of an exported tool, which tells nothing of its progress itself; for a caller that asked for some."""
-    if not progress_wanted(context):
-        yield
-        return
-
-    async def beat() -> None:
-        for count in itertools.count(1):
-            await anyio.sleep(_EARLY * interval)
-            await context.session.report_progress(count, None, f"still at {what} after {count * interval:.0f} s")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(beat)
-        yield
-        tasks.cancel_scope.cancel()
 
 
 class _News:

@@ -132,3 +132,5 @@ class McpConfig:
     servers: Mapping[str, ServerConfig] = field(default_factory=dict[str, ServerConfig])
     groups: Mapping[str, GroupConfig] = field(default_factory=dict[str, GroupConfig])
     problems: tuple[Problem, ...] = ()
+    is_readable: bool = True
+    """Whether the file could be read at all; of what it says nothing is here otherwise."""

@@ -35,7 +35,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
     if not written.is_object:
         if not written.problems:
             notes.add(f"it should be an object with {_SERVERS[0]} and {_GROUPS}.", ())
-        return McpConfig(problems=tuple(notes.problems))
+        return McpConfig(problems=tuple(notes.problems), is_readable=False)
     root = Section(written.data, (), notes, variables)
     declared = dict(_declared(root))
     servers = {name: read_server(name, each) for name, each in declared.items()}

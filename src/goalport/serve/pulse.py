@@ -1,0 +1,73 @@
+"""The progress of an exported tool: what it tells of itself, and a sign of life when it is silent.
+
+There is no process whose news could be told. Above: `calls`.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from mcp.server.context import ServerRequestContext
+
+from goalport.serve.connections import progress_wanted
+from goalport.serve.texts import one_line
+from goalport.upstream.hooks import call_hooks
+
+__all__ = ["heard"]
+
+Context = ServerRequestContext[Any, Any]
+
+_EARLY: Final = 0.95
+"""The part of a heartbeat after which silence is broken, so that clients never wait for longer than a whole one."""
+_LITTLE: Final = 0.001
+"""How much a sign of life adds to what a tool has told: it must grow, and the tool must not be outrun."""
+
+
+@asynccontextmanager
+async def heard(context: Context, what: str, interval: float) -> AsyncGenerator[None]:
+    """The time of a call; a caller that asked for progress hears of it at least each `interval` seconds."""
+    if not progress_wanted(context):
+        yield
+        return
+    pulse = _Pulse(context, what, _EARLY * interval)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pulse.beat)
+        with call_hooks(progress=pulse.tell):
+            yield
+        tasks.cancel_scope.cancel()
+
+
+class _Pulse:
+    """What one caller hears, which only grows."""
+
+    def __init__(self, context: Context, what: str, silence: float) -> None:
+        self._context = context
+        self._what = what
+        self._silence = silence
+        self._began = self._spoke = anyio.current_time()
+        self._told = 0.0
+        self._total: float | None = None
+        self._before: float | None = None
+        """What had been told when the tool spoke first; None: it has not."""
+
+    async def beat(self) -> None:
+        """Break each silence, until cancelled."""
+        while True:
+            await anyio.sleep_until(self._spoke + self._silence)
+            now = anyio.current_time()
+            if now >= self._spoke + self._silence:
+                more = 1 if self._before is None else _LITTLE
+                await self._report(self._told + more, f"still at {self._what} after {now - self._began:.0f} s")
+
+    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
+        """What the tool tells; what does not grow is left out."""
+        if self._before is None:
+            self._before = self._told
+        if self._before + progress > self._told:
+            self._total = None if total is None else self._before + total
+            await self._report(self._before + progress, message or "")
+
+    async def _report(self, progress: float, message: str) -> None:
+        self._spoke, self._told = anyio.current_time(), progress
+        await self._context.session.report_progress(progress, self._total, one_line(message) or None)

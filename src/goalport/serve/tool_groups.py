@@ -1,0 +1,120 @@
+"""What a server says of its tool groups and of the upstream servers behind them: at start, and in `/health`.
+
+It also publishes anew when exported tools come and go. Nothing here tells a secret. Above: `report`, `health`, `http`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+
+from goalport.platform import AgentPlatform
+from goalport.serve.serving import Serving
+from goalport.serve.texts import counted, one_line
+from goalport.tools import Tool
+
+__all__ = ["connected", "groups_in_words", "groups_of", "servers_of"]
+
+_GAP: Final = 0.05
+"""Seconds in which changes of several servers become one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A group as people are told of it."""
+
+    role: str
+    status: str
+    tools: tuple[Tool, ...]
+    exports: bool
+    why: str = ""
+
+
+@asynccontextmanager
+async def connected(serving: Serving) -> AsyncGenerator[None]:
+    """The time in which upstream servers are connected, and what is published follows what they list."""
+    upstream = serving.platform.upstream
+    bell = asyncio.Event()
+    upstream.on_change = bell.set
+    try:
+        if not upstream.connected:
+            await upstream.open()
+            bell.set()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_follow, serving, bell)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        upstream.on_change = lambda: None
+
+
+def groups_of(platform: AgentPlatform) -> dict[str, Any]:
+    """Each tool group by role: whether it can be used, how many tools it has, and what is wrong with it."""
+    return {
+        each.role: {"status": each.status, "tools": len(each.tools), **({"reason": each.why} if each.why else {})}
+        for each in _states(platform)
+    }
+
+
+def servers_of(platform: AgentPlatform) -> dict[str, Any]:
+    """Each upstream server by name: how it is reached, and how it is."""
+    return {
+        each.name: {
+            "status": each.state,
+            "transport": each.transport,
+            "protocol": each.protocol or None,
+            "tools": each.tools,
+            "calls": each.calls,
+            "failures": each.failures,
+            **({"lastError": each.last_error} if each.last_error else {}),
+        }
+        for each in platform.upstream.servers()
+    }
+
+
+def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
+    """A line for each tool group, and one for each upstream server."""
+    for each in _states(platform):
+        exported = ", published" if each.exports else ""
+        state = "" if each.status == "up" else f", {each.status}. {one_line(each.why)}"
+        yield f"tool group {each.role}: {counted(len(each.tools), 'tool')}{exported}{state}"
+    for server in platform.upstream.servers():
+        said = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
+        why = f": {one_line(server.last_error)}" if server.last_error else ""
+        yield f"upstream server {server.name}: {server.state}{said}{why}"
+
+
+def _states(platform: AgentPlatform) -> Iterator[_State]:
+    """Each role that somebody plays or should, by name; what is built in is no news to anybody."""
+    found: dict[str, _State] = {}
+    reports = {each.role: each for each in platform.upstream.reports()}
+    for group in platform.groups.groups:
+        report = reports.get(group.role)
+        if report is not None and report.group is group:
+            found[group.role] = _State(group.role, report.status, group.tools, group.exports, report.why)
+        elif not group.is_default:
+            found[group.role] = _State(group.role, "up", group.tools, group.exports)
+    for role, report in reports.items():
+        if platform.groups.find(role) is None:
+            found[role] = _State(role, report.status, (), exports=False, why=report.why)
+    return iter([found[role] for role in sorted(found)])
+
+
+async def _follow(serving: Serving, bell: asyncio.Event) -> None:
+    """Publish anew whenever exported tools are others, until cancelled."""
+    published: Mapping[str, Any] = {}
+    while True:
+        await bell.wait()
+        await anyio.sleep(_GAP)
+        bell.clear()
+        exported = {each.role: each.tools for each in serving.platform.groups.groups if each.exports}
+        if exported != published:
+            published = exported
+            before = serving.publication
+            await serving.republish()
+            if serving.publication.tool_list.entries != before.tool_list.entries:
+                await serving.changes.announce("tools")
+            serving.say_what_is_new(before)
