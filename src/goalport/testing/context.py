@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from anyio import CapacityLimiter
 
 from goalport.ai import Ai, Engine, Interaction
 from goalport.blackboard import matcher
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Action, Agent, Condition, objects_of, read_agent, type_name
+from goalport.domain import Action, Agent, Condition, WaitFor, objects_of, read_agent, type_name
 from goalport.events import Event
 from goalport.process import (
     SERVICE_TYPES,
@@ -17,6 +17,7 @@ from goalport.process import (
     AgentProcess,
     ProcessOptions,
     ProcessStatus,
+    Question,
     Scope,
     Surroundings,
 )
@@ -81,7 +82,8 @@ class FakeOperationContext(ActionContext):
     def expect_response(self, *responses: object) -> None:
         """Answer with these, in order; see `FakeEngine.expect_response`.
 
-        Also what `as_sub_process` and `run_subagent` give: nothing is started.
+        Also what `as_sub_process` and `run_subagent` give: nothing is started; and what people answer who are asked by
+        `ask`, or whether a tool may be called.
         """
         self.engine.expect_response(*responses)
 
@@ -104,6 +106,13 @@ class FakeOperationContext(ActionContext):
             raise AssertionError(f"Expected a {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
         with self.active():
             return await self.call(declared.function, **fill(declared.parameters, declared.owner, self))
+
+    async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
+        """The next response, as the person's answer; give a `Declined` for a no to more than a yes or no."""
+        said = self.engine.take(wait)
+        if not matcher(wait.response_type)(said):
+            raise AssertionError(f"Expected an answer to {wait}, but the response is {said!r}.")
+        return wait.accept(said)
 
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """The next response, which must be of that type; the agent is not run, but noted in `sub_processes`."""
