@@ -226,7 +226,10 @@ class _Assembly:
                 f"{second.own_name!r} of {second.server!r} are both called {first.tool.name!r}; the former is used. "
                 "Rename one, or exclude it."
             )
-        if not self._is_core and all(each.state is ServerState.UP for each in self._known.values()) and self._known:
+        all_listed = set(self._known) == set(self._config.servers) and all(
+            each.state is ServerState.UP for each in self._known.values()
+        )
+        if all_listed and self._known and not self._is_core:
             yield from self._idle()
 
     def _idle(self) -> Iterator[str]:

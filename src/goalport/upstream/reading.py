@@ -77,7 +77,9 @@ def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfi
     for number, name in enumerate(servers):
         if name not in declared:
             at = (*section.at, "servers", number)
-            section.notes.add(f"tool group {role!r} names the server {name!r}. {nearest(name, declared)}", at)
+            section.notes.add(
+                f"tool group {role!r} names the server {name!r}, which is not there. {nearest(name, declared)}", at
+            )
     approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS))
     found = GroupConfig(
         role,

@@ -105,7 +105,7 @@ def _environment(section: Section) -> dict[str, str]:
         if file.is_file():
             found = {key: value for key, value in dotenv_values(file, interpolate=False).items() if value is not None}
         else:
-            section.mistakes.append((f"envFile {written!r} is no file.", (*section.at, "envFile")))
+            section.mistakes.append(("its envFile is no file.", (*section.at, "envFile")))
     return found | section.table("env", "environment")
 
 

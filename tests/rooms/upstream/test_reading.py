@@ -222,7 +222,7 @@ BARE_ENTRY = {"command": "it"}
         ({"url": "http://[::1"}, "its url should begin with http:// or https:// and name a host."),
         ({"url": "http://it.example:99999"}, "its url should begin with http:// or https:// and name a host."),
         ({"command": "it", "cwd": "nowhere"}, "its cwd is no folder."),
-        ({"command": "it", "envFile": "none.env"}, "envFile 'none.env' is no file."),
+        ({"command": "it", "envFile": "none.env"}, "its envFile is no file."),
         ({"command": "it", "args": [["x"]]}, "args should hold texts, but there is a list."),
         ({"command": "it", "env": {"A": []}}, "env should hold texts, but there is a list."),
         ({"command": {}}, "command should hold texts, but there is an object."),
@@ -330,7 +330,7 @@ def test_a_group_says_everything_about_itself_and_takes_all_servers_when_it_name
 
 
 WRONG_GROUPS: list[tuple[Any, str]] = [
-    ({"servers": ["fetsch"]}, "tool group 'web' names the server 'fetsch'. Did you mean 'fetch'?"),
+    ({"servers": ["fetsch"]}, "tool group 'web' names the server 'fetsch', which is not there. Did you mean 'fetch'?"),
     ({"permissions": ["internet"]}, "unknown permission 'internet'. Did you mean 'internet_access'?"),
     ({"approve": "sometimes"}, "approve should be one of never, always, destructive, but is 'sometimes'."),
     ({"approve": {"rm": 1}}, "rm should be one of never, always, destructive, but is a number."),
