@@ -11,6 +11,7 @@ from pydantic import Field
 from goalport import (
     ActionContext,
     AgentPlatform,
+    AgentProcess,
     Ai,
     Budget,
     Export,
@@ -23,12 +24,14 @@ from goalport import (
     action,
     agent,
 )
+from goalport.ai import AgenticTool, UnfoldingTool
 from goalport.domain import Agent, read_agent
 from goalport.errors import DeclarationError
 from goalport.events import Event, ProcessFinished
 from goalport.llm import ModelCall, TokenUsage, ToolReply
 from goalport.process import SERVICE_TYPES, Completed, ProcessStatus, Terminated, agent_tool
 from goalport.testing import FakeOperationContext, ScriptedModel, calls_tool
+from goalport.tools import Parameter
 
 CENT = TokenUsage(input_tokens=60, output_tokens=40, cost=0.01)
 
@@ -206,6 +209,15 @@ class Ended:
             self.news.set()
 
 
+async def answered(platform: AgentPlatform, process: AgentProcess, response: object) -> None:
+    """Answer the one question that is open, and wait until the process has come to an end, or waits again."""
+    ended = Ended(process.id)
+    process.subscribe(ended)
+    platform.answer(process.id, response=response)
+    with anyio.fail_after(5):
+        await ended.news.wait()
+
+
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "with others"])
 async def test_when_the_agent_asks_a_person_the_action_waits(together: bool) -> None:  # noqa: FBT001 - a parameter
     asks = calls_tool("asker", start="Ulm", end="Bonn")
@@ -223,11 +235,7 @@ async def test_when_the_agent_asks_a_person_the_action_waits(together: bool) -> 
     assert process.status is ProcessStatus.WAITING
     (question,) = process.open_questions
     assert question.message == "How far is Bonn?"
-    ended = Ended(process.id)
-    process.subscribe(ended)
-    platform.answer(process.id, question.id, {"km": 330})
-    with anyio.fail_after(5):
-        await ended.news.wait()
+    await answered(platform, process, {"km": 330})
 
     assert process.outcome == Completed(Answer("Far"))
     given = [each.content for each in replies_to(model.calls[-1])]
@@ -314,3 +322,65 @@ async def test_agents_that_call_one_another_in_a_circle_come_to_an_end() -> None
     process = await platform.run("Circle", UserInput("Go"))
     assert process.outcome == Completed(Answer("out"))
     assert calls == 40
+
+
+async def test_inside_of_agentic_and_unfolding_tools_too_an_agent_asks_a_person_and_nothing_is_done_twice() -> None:
+    folded = UnfoldingTool("more", "More tools").with_tools(agent_tool(Asker()), MEASURING)
+    scout = AgenticTool("scout", "Finds out").with_tools(folded)
+    replies = [
+        calls_tool("scout"),
+        calls_tool("more"),
+        calls_tool("surveyor", start="Ulm", end="Bern"),
+        "5",
+        calls_tool("asker", start="Ulm", end="Bonn"),
+        "It is 330 km",
+        "Far",
+    ]
+    model = ScriptedModel(replies, usage=CENT)
+    platform = AgentPlatform([Planner(scout)], models=model)
+    process = await platform.run("Planner", UserInput("How far?"))
+    assert process.status is ProcessStatus.WAITING
+    assert model.unused == 2
+
+    await answered(platform, process, {"km": 330})
+
+    assert process.outcome == Completed(Answer("Far"))
+    assert len(process.children) == 2
+    assert process.usage.cost == pytest.approx(0.07)
+    assert [each.content for each in replies_to(model.calls[5])][1:] == ['{"km":5.0}', '{"km":330.0}']
+
+
+@pytest.mark.parametrize(("agreed", "text"), [(True, "contents"), (False, "A person was asked")])
+async def test_a_tool_that_a_person_has_to_agree_to_is_asked_for_inside_of_an_agentic_tool(
+    agreed: bool,  # noqa: FBT001 - a parameter
+    text: str,
+) -> None:
+    def read() -> str:
+        return "contents"
+
+    clerk = AgenticTool("clerk", "Reads").with_tools(Tool.of(read).with_approval("always"))
+    model = ScriptedModel([calls_tool("clerk"), calls_tool("read"), "I am done", "Done"])
+    platform = AgentPlatform([Planner(clerk)], models=model)
+    process = await platform.run("Planner", UserInput("Read"))
+    assert process.status is ProcessStatus.WAITING
+
+    await answered(platform, process, agreed)
+
+    assert process.outcome == Completed(Answer("Done"))
+    assert replies_to(model.calls[2])[0].content.startswith(text)
+
+
+WORKING = AgenticTool("asked", "Works").with_tools(MEASURING).with_parameters(Parameter("start"), Parameter("end"))
+
+
+@pytest.mark.parametrize("tool", [WORKING, MEASURING.with_name("asked")], ids=["agentic", "agent"])
+async def test_a_person_may_have_to_agree_to_the_whole(tool: Tool) -> None:
+    model = ScriptedModel([calls_tool("asked", start="Ulm", end="Bonn"), "Then not"])
+    platform = AgentPlatform([Planner(tool.with_approval("always"))], models=model)
+    process = await platform.run("Planner", UserInput("Go"))
+    assert process.status is ProcessStatus.WAITING
+
+    await answered(platform, process, False)
+
+    assert process.outcome == Completed(Answer("Then not"))
+    assert process.children == []
