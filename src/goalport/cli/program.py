@@ -101,6 +101,13 @@ _command(
     "goalport models",
     "goalport models --format json",
 )
+app.command(
+    "goalport.cli.tools:app",
+    name="tools",
+    help="List tool groups, upstream servers and their tools; call one, or trust it.",
+    group=LOOK,
+)
+app.command("goalport.cli.mcp:app", name="mcp", help="Try the upstream servers of mcp_config.json.", group=LOOK)
 _command(
     "plan",
     "planning:plan",

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import anyio
 from cyclopts import Parameter
@@ -17,8 +17,10 @@ from cyclopts import Parameter
 from goalport.cli.asking import Unanswered, answer_to
 from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
+from goalport.cli.given import object_of
 from goalport.cli.place import opened
-from goalport.cli.terminal import say, show_markdown
+from goalport.cli.results import show_result
+from goalport.cli.terminal import say
 from goalport.errors import BadInput
 from goalport.events import (
     ActionFinished,
@@ -41,7 +43,6 @@ from goalport.serve.resting import rest
 from goalport.tools.arguments import UNREADABLE
 
 FAILED, MISUSED = 1, 2
-_LONGEST = 60
 
 
 def run(
@@ -68,13 +69,13 @@ def run(
     if not len(place.platform.agents):
         raise BadInput(place.no_agents)
     found = chosen(place.platform, goal)
-    inputs = _read(found, _object(given))
+    inputs = _read(found, object_of(given, "--input"))
     with asyncio.Runner() as runner:
         outcome = _to_the_end(runner, Running(place.platform, found, inputs, () if quiet else (Steps(),)))
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
         wire, _ = Output.of(found.goals[0].output).wire(outcome.value)
-        _print(wire, structured=structured)
+        show_result(wire, structured=structured)
         return 0
     say(f"error: {reason}")
     if isinstance(outcome, Waiting):
@@ -96,6 +97,7 @@ class Running:
 
     async def begin(self) -> Outcome:
         """Start it and wait for its end, or for what it asks."""
+        await self._platform.upstream.open()
         goals = [goal.name for goal in self._found.goals]
         self._process = self._platform.start(self._found.agent, *self._inputs, goals=goals)
         for watcher in self._watchers:
@@ -167,39 +169,6 @@ class Steps:
                 pass
 
 
-def _object(given: str) -> Mapping[str, Any]:
-    text = _text(given)
-    try:
-        value: object = json.loads(text)
-    except ValueError as error:
-        raise BadInput(f"--input was expected to be JSON, not {_shown(text)} ({error}). {_EXAMPLE}") from error
-    if not isinstance(value, dict):
-        raise BadInput(f"--input was expected to be a JSON object, not {_shown(text)}. {_EXAMPLE}")
-    return cast("dict[str, Any]", value)
-
-
-_EXAMPLE = """Write it like '{"content": "…"}', or put it into a file and give @FILE."""
-
-
-def _text(given: str) -> str:
-    if given == "@-":
-        return sys.stdin.read()
-    if not given.startswith("@"):
-        return given
-    path = Path(given[1:]).expanduser()
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise BadInput(f"There is no file {path} to read the input from; after @ comes a path.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"The input cannot be read from {path}: {error}.") from error
-
-
-def _shown(text: str) -> str:
-    line = " ".join(text.split())
-    return repr(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…")
-
-
 def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
     """The objects that the process begins with: of the first alternative that the JSON fits."""
     refused: list[str] = []
@@ -215,24 +184,3 @@ def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
                 " dataclass, or start the goal from Python."
             ) from error
     raise BadInput("\n".join(refused) if refused[1:] else refused[0].partition(": ")[2])
-
-
-def _print(result: Mapping[str, Any], *, structured: bool) -> None:
-    if structured:
-        data = result.get("structuredContent", {"content": result["content"]})
-        print(json.dumps(data, indent=2, ensure_ascii=False))
-        return
-    for block in result["content"]:
-        show_markdown(_told(block))
-
-
-def _told(block: Mapping[str, Any]) -> str:
-    if block["type"] != "text":
-        return f"({block['type']} {block.get('mimeType', '')}; --json prints it whole)"
-    text: str = block["text"]
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        return text
-    written = json.dumps(value, indent=2, ensure_ascii=False)
-    return f"```json\n{written}\n```" if sys.stdout.isatty() else written

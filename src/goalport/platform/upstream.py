@@ -70,10 +70,12 @@ class Upstream:
         self.config = given.config if isinstance(given, UpstreamHub) else given
         self.pins = Pins(data_dir / PINS_FILE)
         self._data_dir = data_dir
-        self._start_seconds = start_seconds
+        self.start_seconds = start_seconds
+        """How long opening waits for servers that are not required."""
         self._read = read
         """Reads the configuration anew, where it comes from a file of a workspace."""
-        self._show_sign_in = show_sign_in
+        self.show_sign_in = show_sign_in
+        """Shows a person the page where they sign in to a server; None: there is nobody."""
         self._hub = given if isinstance(given, UpstreamHub) else None
         self._live: LiveGroups | None = None
         self._opened = False
@@ -145,7 +147,7 @@ class Upstream:
         self._opened = True
         if self._hub is None and (self.config.servers or self.config.groups):
             self._hub = UpstreamHub(
-                self.config, self._data_dir, start_wait=self._start_seconds, show_sign_in=self._show_sign_in
+                self.config, self._data_dir, start_wait=self.start_seconds, show_sign_in=self.show_sign_in
             )
         if self._hub is not None:
             self._hub.on_change = self._changed

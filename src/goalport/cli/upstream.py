@@ -1,0 +1,48 @@
+"""Connecting the upstream servers of a workspace for one command, and telling what is wrong with their configuration.
+
+A command looks at servers that are down, so none is required here. Below the commands of this room.
+"""
+
+import sys
+import webbrowser
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Annotated
+
+import anyio.to_thread
+from cyclopts import Parameter
+
+from goalport.cli.place import Place
+from goalport.cli.terminal import say
+from goalport.platform import AgentPlatform, Upstream
+
+Timeout = Annotated[
+    float | None,
+    Parameter(help="Seconds that connecting to a server may take. Default: as configured, 30 where nothing is."),
+]
+
+
+@asynccontextmanager
+async def connected(place: Place, seconds: float | None = None) -> AsyncGenerator[AgentPlatform]:
+    """The platform of a workspace whose servers have been tried, whether or not they are up."""
+    upstream = place.platform.upstream
+    _lenient(upstream, seconds)
+    if sys.stdin.isatty():
+        upstream.show_sign_in = _show
+    async with place.platform as platform:
+        yield platform
+
+
+def _lenient(upstream: Upstream, seconds: float | None) -> None:
+    """Wait for each server as long as it may take, and for none longer."""
+    changes = {"required": False} | ({} if seconds is None else {"connect_timeout": seconds})
+    servers = {name: replace(each, **changes) for name, each in upstream.config.servers.items()}
+    problems = tuple(replace(each, is_fatal=False) for each in upstream.config.problems)
+    upstream.config = replace(upstream.config, servers=servers, problems=problems)
+    upstream.start_seconds = max((each.connect_timeout for each in servers.values()), default=0.0) + 1
+
+
+async def _show(url: str) -> None:
+    say(f"Sign in with a browser: {url}")
+    await anyio.to_thread.run_sync(webbrowser.open, url)
