@@ -288,7 +288,7 @@ def _soon(seconds: float) -> str:
 
 
 def _near(pattern: str, names: Iterable[str]) -> str:
-    return nearest(pattern.strip("*?"), names)
+    return nearest(pattern.strip("*?"), sorted(names))
 
 
 def _and(names: Iterable[str]) -> str:

@@ -39,7 +39,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
     root = Section(written.data, (), notes, variables)
     declared = dict(_declared(root))
     servers = {name: read_server(name, each) for name, each in declared.items()}
-    groups = {role: _group(role, each, tuple(declared)) for role, each in root.sections(_GROUPS)}
+    groups = {role: _group(role, each, tuple(declared)) for role, each in _roles(root)}
     root.ignore("inputs")
     root.tell_strangers()
     usable = {name: each for name, each in servers.items() if each is not None}
@@ -69,6 +69,14 @@ def _bare(root: Section) -> list[tuple[str, Section]]:
         return []
     root.ignore(*(name for name, _ in found))
     return found
+
+
+def _roles(root: Section) -> Iterator[tuple[str, Section]]:
+    for role, section in root.sections(_GROUPS):
+        if role.strip():
+            yield role, section
+        else:
+            section.notes.add("a tool group without a role is left out.", section.at)
 
 
 def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfig:

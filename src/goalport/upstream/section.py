@@ -19,16 +19,18 @@ __all__ = ["Notes", "Section", "nearest"]
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MOST_NAMED: Final = 12
 _MILLISECONDS_FROM: Final = 1_000
 """A bare number that is as large counts milliseconds, as in the files of other hosts; nobody waits so many seconds."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What was probably meant, as a question; else what there is."""
-    names = sorted(set(known))
+    """What was probably meant, as a question; else the first few that there are."""
+    names = list(dict.fromkeys(known))
     if near := get_close_matches(name, names, n=1):
         return f"Did you mean {near[0]!r}?"
-    return f"There are: {', '.join(names)}." if names else "There are none."
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"There are: {', '.join(names[:_MOST_NAMED])}{more}." if names else "There are none."
 
 
 @dataclass

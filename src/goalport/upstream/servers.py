@@ -32,11 +32,11 @@ _MOST_AT_ONCE: Final = 10_000
 
 def read_server(name: str, section: Section) -> ServerConfig | None:
     """One server. What is wrong is noted; None: it cannot be used. One that is disabled is not looked at closely."""
-    disabled = section.flag("disabled") or section.get("enabled")[0] is False
-    required = section.flag("required")
-    transport = _transport(section)
     command, args = _command(section)
     url = section.text("url", "serverUrl", "httpUrl")
+    transport = _transport(section)
+    disabled = section.flag("disabled") or section.get("enabled")[0] is False
+    required = section.flag("required")
     found = ServerConfig(
         name,
         transport or "stdio",

@@ -265,6 +265,13 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
             ["mcp_config.json:3:3: unknown key 'timeot' is ignored. Did you mean 'timeout'?"],
         ),
         (
+            '{"toolGroups": {" ": {}}, "z": 1}',
+            [
+                "mcp_config.json:1:17: a tool group without a role is left out.",
+                "mcp_config.json:1:27: unknown key 'z' is ignored. There are: mcpServers, servers, toolGroups, inputs.",
+            ],
+        ),
+        (
             '{"mcpServer": {"it": {"command": "x"}}}',
             ["mcp_config.json:1:2: unknown key 'mcpServer' is ignored. Did you mean 'mcpServers'?"],
         ),
