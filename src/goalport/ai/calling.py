@@ -150,7 +150,7 @@ def arguments_of(call: ToolCall) -> dict[str, object] | str:
     written = call.arguments
     try:
         found: object = from_json(written) if written.strip() else {}
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # the former for half a surrogate pair
         return f"The arguments are no JSON ({error}). Send one JSON object, and all of it."
     if isinstance(found, dict):
         return cast("dict[str, object]", found)

@@ -11,7 +11,7 @@ from typing import cast
 
 from goalport.ai.engine import Operation
 from goalport.ai.guards import Guard, Objection, Severity
-from goalport.errors import GuardViolation, Signal
+from goalport.errors import DeclarationError, GuardViolation, Signal
 from goalport.events import GuardTripped
 from goalport.llm import Message, UserMessage
 
@@ -49,7 +49,7 @@ class Guarding:
                 self._heed(name, objection)
 
     def _heed(self, name: str, objection: object) -> None:
-        if not isinstance(objection, Objection):
+        if not isinstance(objection, Objection) or objection.severity not in tuple(Severity):
             raise GuardViolation(name, f"it answered {objection!r} where an Objection or None was expected")
         process_id, action = self.operation.place
         severity = Severity(objection.severity)
@@ -67,6 +67,17 @@ class PatternGuard:
     severity: Severity = Severity.CRITICAL
     on_input: bool = True
     on_output: bool = True
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise DeclarationError(
+                "PatternGuard",
+                expected="a regular expression",
+                came=f"{self.pattern!r} is none ({error})",
+                fix="Put a backslash before what is meant as it stands, or take `re.escape(…)`.",
+            ) from error
 
     def check_input(self, text: str) -> Objection | None:
         return self._search(text) if self.on_input else None

@@ -2,6 +2,7 @@
 
 import re
 from json import JSONDecodeError, JSONDecoder
+from typing import Final
 
 from pydantic_core import from_json
 
@@ -9,29 +10,43 @@ __all__ = ["json_of"]
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END: Final = "</think"
 _decoder = JSONDecoder()
+_MOST_SEARCHED: Final = 1_000_000
+"""Characters that are read in vain before no more JSON is looked for: a text may be nothing but half objects."""
+_SEARCHED_TOO_DEEP: Final = 50_000
+"""What counts for an object of which nobody says where it stops to be one."""
 
 
 def json_of(text: str) -> str | None:
     """The JSON text inside thoughts, a fence and words around it; None: there is none that can be read."""
     if _readable(text):
         return text.strip()
-    said = _THOUGHTS.sub("", text).strip()
+    said = _without_thoughts(text).strip()
     candidates = [said, *(found.group(1) for found in _FENCE.finditer(said)), *_embedded(said)]
     return next((each.strip() for each in candidates if _readable(each)), None)
+
+
+def _without_thoughts(text: str) -> str:
+    # Behind the last end no thought is whole, and looking for its end from each beginning would take forever.
+    end = text.rfind(_THOUGHT_END) + len("</thinking>")
+    return _THOUGHTS.sub("", text[:end]) + text[end:]
 
 
 def _embedded(text: str) -> list[str]:
     """The first object in the text; the first list, where there is no object."""
     for opening in "{[":
-        start = text.find(opening)
-        while start >= 0:
+        start, searched = text.find(opening), 0
+        while start >= 0 and searched < _MOST_SEARCHED:
             try:
                 _, end = _decoder.raw_decode(text, start)
-            except (JSONDecodeError, RecursionError):
-                start = text.find(opening, start + 1)
+            except JSONDecodeError as error:
+                searched += error.pos - start + error.pos // 100 + 1  # the error counts all lines before it
+            except (RecursionError, ValueError):  # the latter for a number of thousands of digits
+                searched += _SEARCHED_TOO_DEEP
             else:
                 return [text[start:end]]
+            start = text.find(opening, start + 1)
     return []
 
 

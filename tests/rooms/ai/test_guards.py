@@ -7,11 +7,11 @@ import pytest
 from pydantic import BaseModel
 
 from goalport.ai import Ai, Guard, LlmEngine, MaxLength, Objection, PatternGuard, Severity, StreamedObject
-from goalport.errors import GuardViolation, ReplanRequested
+from goalport.errors import DeclarationError, GuardViolation, ReplanRequested
 from goalport.events import GuardTripped
 from goalport.llm import AssistantMessage, ThinkingDelta, UserMessage
 from goalport.testing import ScriptedModel
-from tests.rooms.ai.scripted import Watched, ai_with
+from tests.rooms.ai.scripted import Watched, ai_with, scripted
 
 
 class Story(BaseModel):
@@ -167,3 +167,22 @@ async def test_a_guarded_stream_shows_no_thought_that_is_objected_to() -> None:
     ai = ai_with(ScriptedModel([AssistantMessage('{"text": "x"}', thinking="a secret")])).with_guard(Watchman())
     with pytest.raises(GuardViolation):
         assert [each async for each in ai.streaming().objects_with_thinking("Tell", Story)] == []
+
+
+async def test_a_guard_that_names_a_severity_that_there_is_not_lets_nothing_pass() -> None:
+    class Confused:
+        def check_input(self, text: str) -> Objection:
+            return Objection("something", cast("Severity", "fatal"))
+
+        def check_output(self, text: str) -> None:
+            return None
+
+    ai, model = scripted("never")
+    with pytest.raises(GuardViolation, match=r"Confused: .*'fatal'"):
+        await ai.with_guard(Confused()).generate_text("Hello")
+    assert model.calls == []
+
+
+def test_a_pattern_that_is_none_is_refused_where_it_is_written() -> None:
+    with pytest.raises(DeclarationError, match=r"PatternGuard: expected a regular expression, but .*'\('"):
+        PatternGuard("(", "never")

@@ -49,6 +49,8 @@ async def test_numbers_that_a_model_sent_as_text_are_numbers_to_the_tool() -> No
     ("written", "said"),
     [
         ("{not json", "no JSON"),
+        ('"half a pair: \ud83d"', "no JSON"),
+        (f'{{"a": "x", "b": {"9" * 5_000}}}', "no JSON"),
         ("[1, 2]", "JSON object"),
         ('{"a": "many", "b": 2}', "a: "),
         ('{"a": 1}', "b: required, but missing"),

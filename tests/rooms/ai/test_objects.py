@@ -205,6 +205,13 @@ async def test_a_second_violation_is_an_error_with_type_violations_and_value() -
     assert len(model.calls) == 2
 
 
+async def test_a_number_of_thousands_of_digits_is_no_json_and_no_failure_of_ours() -> None:
+    ai, model = scripted(f'Here: {{"title": {"9" * 5_000}}}', Story(title="A tale"))
+
+    assert (await ai.create_object("Make one up", Story)).title == "A tale"
+    assert len(model.calls) == 2
+
+
 async def test_an_unreadable_reply_is_asked_for_again_up_to_ten_times() -> None:
     ai, model = scripted(*["{broken"] * 9, Story(title="Foxes"))
 

@@ -1,11 +1,13 @@
 """What holds of every type and text: values survive the way to the wire and back, and nothing breaks the reader."""
 
 import json
+import time
 from dataclasses import make_dataclass
 from datetime import date
 from enum import Enum
 from typing import Any, Literal, cast
 
+import pytest
 from hypothesis import example, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
@@ -101,3 +103,14 @@ def test_an_object_is_found_among_words(value: dict[str, object], before: str, a
 
     assert found is not None
     assert json.loads(found) == value
+
+
+@pytest.mark.parametrize("piece", ['{"a":', "[", "<think>", "<think>[", '{"a": "b", '])
+def test_a_text_of_nothing_but_beginnings_is_read_in_time_by_its_length(piece: str) -> None:
+    started = time.monotonic()
+    assert json_of(piece * 30_000) is None
+    assert time.monotonic() - started < 2
+
+
+def test_a_thought_that_never_ends_does_not_hide_the_object_behind_one_that_does() -> None:
+    assert json_of('<think>{"a": 0}</think><think>{"a": 1}') == '{"a": 1}'
