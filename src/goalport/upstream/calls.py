@@ -33,35 +33,30 @@ class Call:
         """What the one who was asked raised instead of an answer."""
         self.unanswered = ""
         """Why a question of the server was declined for want of somebody to ask."""
-        self._scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._left = seconds
         self._pauses = 0
         self._waits: list[anyio.CancelScope] = []
 
     def end(self, signal: Signal) -> None:
         self.signal = self.signal or signal
-        self._scope.cancel()
+        self.scope.cancel()
 
-    @contextmanager
-    def timed(self) -> Generator[None]:
-        """Raise `TimeoutError` when the time is over, and the signal when there is one."""
-        try:
-            with self._scope:
-                yield
-        finally:
-            for wait in self._waits:
-                wait.cancel()
+    def over(self) -> None:
+        """Nobody is waited for any more. Raises the signal when there is one, and `TimeoutError` after the time."""
+        for wait in self._waits:
+            wait.cancel()
         if self.signal is not None:
             raise self.signal
-        if self._scope.cancelled_caught:
+        if self.scope.cancelled_caught:
             raise TimeoutError
 
     @contextmanager
     def waiting(self) -> Generator[anyio.CancelScope]:
         """The block waits for a person; it is cancelled when the call ends in another way."""
         if not self._pauses:
-            self._left = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
+            self._left = self.scope.deadline - anyio.current_time()
+            self.scope.deadline = math.inf
         self._pauses += 1
         scope = anyio.CancelScope()
         self._waits.append(scope)
@@ -72,7 +67,7 @@ class Call:
             self._waits.remove(scope)
             self._pauses -= 1
             if not self._pauses:
-                self._scope.deadline = anyio.current_time() + self._left
+                self.scope.deadline = anyio.current_time() + self._left
 
 
 _CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=None)
@@ -91,16 +86,17 @@ class Calls:
 
     @contextmanager
     def begin(self, seconds: float) -> Generator[Call]:
-        """A call for as long as the block lasts. Raises what `Call.timed` raises."""
+        """A call for as long as the block lasts. Raises what `Call.over` raises."""
         call = Call(current_hooks(), seconds)
         self._running[call] = None
         token = _CALL.set(call)
         try:
-            with call.timed():
+            with call.scope:
                 yield call
         finally:
             _CALL.reset(token)
             del self._running[call]
+            call.over()
 
     async def elicit(self, context: object, params: Any) -> Any:
         """Answer a server's question: the SDK calls it."""

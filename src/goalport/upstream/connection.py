@@ -204,6 +204,8 @@ class Connection:
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
+                    # Nobody told of what changed between the listing and now.
+                    self._change()
                     async for _ in changes:
                         self._change()
             except SubscriptionLost:
@@ -212,7 +214,6 @@ class Connection:
                 # It does not do that, or it is gone; asking for the list tells which.
                 self._change()
                 return
-            self._change()
             await anyio.sleep(1)
 
     async def _answer_sampling(

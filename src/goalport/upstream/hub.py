@@ -1,6 +1,6 @@
 """All upstream servers together: started and ended at once, and told apart again when the configuration changes.
 
-`platform` owns it. It decides nothing about groups: those are made of what the servers here list.
+`platform` owns it, and gives it to the resolver of tool groups as a source: its groups are made of what servers list.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,9 +12,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from goalport.errors import SettingsError
+from goalport.tools import ToolGroup
 from goalport.upstream.config import McpConfig, Problem, ServerConfig
 from goalport.upstream.connection import Pace, Sample
+from goalport.upstream.groups import LiveGroups
 from goalport.upstream.oauth import SignIn
+from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.report import ServerReport, ServerState
 from goalport.upstream.secrecy import Secrecy, keeping_secrets
 from goalport.upstream.server import UpstreamServer
@@ -42,6 +45,8 @@ class UpstreamHub:
         show_sign_in: SignIn | None = None,
     ) -> None:
         self.config = config
+        self.live = LiveGroups(self, Pins(data_dir / PINS_FILE))
+        """The groups as they are now, what is odd about them, and trusting tools that are withheld."""
         self.start_wait = start_wait
         """Seconds that entering waits for servers that are not required."""
         self._pace = pace
@@ -63,6 +68,14 @@ class UpstreamHub:
     @property
     def problems(self) -> tuple[Problem, ...]:
         return self.config.problems
+
+    def groups(self) -> tuple[ToolGroup, ...]:
+        """The groups that have tools to call now."""
+        return self.live.groups()
+
+    def why_missing(self, role: str) -> str:
+        """Why a group, or a part of it, cannot be used; empty: nothing keeps it, or it is not known here."""
+        return self.live.why_missing(role)
 
     def report(self) -> tuple[ServerReport, ...]:
         """How each server is, in the order of the configuration."""

@@ -5,20 +5,19 @@ Calls come from any task. What a server does wrong stays with it: callers get a 
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
 
 import anyio
 
 from goalport.errors import ToolError
-from goalport.tools import ToolResult
-from goalport.upstream.calls import Call
+from goalport.upstream.calling import Calling
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import Bell, Connection, ConnectionLost, Pace, Sample, Target
 from goalport.upstream.listing import Listing
 from goalport.upstream.report import ServerReport, ServerState
 from goalport.upstream.secrecy import place_of
-from goalport.upstream.tool import UpstreamTool, result_of, tools_of_list
+from goalport.upstream.tool import UpstreamTool, tools_of_list
 from goalport.upstream.wording import reason_of
 
 __all__ = ["UpstreamServer"]
@@ -40,6 +39,8 @@ class UpstreamServer:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config
+        self.name = config.name
+        self.calling = Calling(config, self._connected, target.because, hide)
         self.tools: tuple[UpstreamTool, ...] = ()
         """Those of the last list, also while the server is down."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
@@ -54,23 +55,12 @@ class UpstreamServer:
         self._bell = Bell()
         self._connection: Connection | None = None
         self._scope = anyio.CancelScope()
-        self._turns = anyio.Semaphore(config.concurrency)
         self._moved = anyio.Event()
         self._ended = anyio.Event()
         self._stopping = False
         self._notes: tuple[str, ...] = ()
         self._up_since = 0.0
-        self._counts = {"calls": 0, "failures": 0, "connections": 0}
-        self._latency = 0.0
-
-    @property
-    def name(self) -> str:
-        return self.config.name
-
-    @property
-    def _usable(self) -> Connection | None:
-        connection = self._connection
-        return None if connection is None or connection.broken else connection
+        self._connections = 0
 
     def report(self) -> ServerReport:
         up = self._connection if self.state is ServerState.UP else None
@@ -84,9 +74,11 @@ class UpstreamServer:
             last_error=self.last_error,
             notes=self._notes,
             uptime=monotonic() - self._up_since if up else 0.0,
-            latency=self._latency,
+            calls=self.calling.calls,
+            failures=self.calling.failures,
+            latency=self.calling.latency,
+            connections=self._connections,
             required=self.config.required,
-            **self._counts,
         )
 
     async def run(self) -> None:
@@ -122,74 +114,14 @@ class UpstreamServer:
         while self.state is ServerState.CONNECTING:
             await self._moved.wait()
 
-    async def call(self, name: str, arguments: Mapping[str, object], repeatable: bool) -> ToolResult:  # noqa: FBT001
-        """Call a tool. It is tried a second time only where the server went away and doing it twice does no harm.
-
-        Raises ToolError when there is no result, in words for the model that called.
-        """
-        self._counts["calls"] += 1
-        started = monotonic()
-        try:
-            try:
-                return await self._call_once(name, arguments)
-            except ConnectionLost:
-                if not repeatable:
-                    raise
-                return await self._call_once(name, arguments)
-        except (ConnectionLost, ToolError) as error:
-            self._counts["failures"] += 1
-            raise ToolError(self._hide(str(error))) from None
-        finally:
-            self._latency = monotonic() - started
-
-    async def _call_once(self, name: str, arguments: Mapping[str, object]) -> ToolResult:
-        connection = await self._connected()
-        seconds = self.config.timeout
-        try:
-            with anyio.fail_after(seconds):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise ToolError(f"The server {self.name!r} is busy with other calls. Try again later.") from None
-        try:
-            if connection.broken:
-                raise ConnectionLost(f"{name}: the server {self.name!r} went away before the call.")
-            with connection.calls.begin(seconds) as call:
-                return await self._ask(connection, name, arguments, call)
-        except TimeoutError:
-            raise ToolError(
-                f"{name}: the server {self.name!r} gave nothing within {seconds:g} s, and was told to stop. "
-                "Ask for less, or do without it."
-            ) from None
-        finally:
-            self._turns.release()
-
-    async def _ask(self, connection: Connection, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        from mcp import MCPError
-        from mcp_types import CONNECTION_CLOSED
-
-        try:
-            result = await connection.call(name, arguments, call)
-        except MCPError as error:
-            if error.code == CONNECTION_CLOSED or error.message == "Session terminated":
-                connection.lose()
-                why = self._target.because() or error.message
-                raise ConnectionLost(
-                    f"{name}: the server {self.name!r} went away during the call ({why}). Whether it did what it was "
-                    "asked to is not known; it is being connected again."
-                ) from error
-            why = "; ".join(filter(None, (error.message, self._target.because())))
-            raise ToolError(f"{name}: the server {self.name!r} refused the call: {why}") from error
-        except (RuntimeError, ValueError, OSError) as error:
-            raise ToolError(f"{name}: what the server {self.name!r} answered is no result: {error}") from error
-        note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
-        return result_of(result, note if call.unanswered else "")
-
     async def _connected(self) -> Connection:
         """The connection, once there is one, within the time that a call waits for it."""
+        if (connection := _usable(self._connection)) is not None:
+            return connection
         with anyio.move_on_after(self._pace.wait_for_up):
-            while self._usable is None and self.state not in {ServerState.DISABLED, ServerState.STOPPED}:
+            while _usable(self._connection) is None and self.state not in {ServerState.DISABLED, ServerState.STOPPED}:
                 await self._moved.wait()
-        if (connection := self._usable) is not None:
+        if (connection := _usable(self._connection)) is not None:
             return connection
         why = f": {self.last_error}" if self.last_error else ""
         raise ToolError(f"The server {self.name!r} is {self.state}{why}. Try again later, or do without its tools.")
@@ -216,7 +148,7 @@ class UpstreamServer:
         return monotonic() - self._up_since if self._up_since else 0.0
 
     def _enter(self, connection: Connection, listing: Listing) -> None:
-        self._counts["connections"] += 1
+        self._connections += 1
         self._up_since = monotonic()
         self._connection = connection
         self._take(listing)
@@ -247,7 +179,7 @@ class UpstreamServer:
             raise ConnectionLost(f"it gave no sign of life within {self._pace.ping_timeout:g} s") from None
 
     def _take(self, listing: Listing) -> None:
-        self.tools, withheld = tools_of_list(self.name, listing.definitions, self.call)
+        self.tools, withheld = tools_of_list(self.name, listing.definitions, self.calling.call)
         notes = (*filter(None, (listing.note,)), *withheld)
         if notes != self._notes:
             for note in notes[:10]:
@@ -269,3 +201,7 @@ class UpstreamServer:
         self._moved.set()
         self._moved = anyio.Event()
         self._on_change()
+
+
+def _usable(connection: Connection | None) -> Connection | None:
+    return None if connection is None or connection.broken else connection

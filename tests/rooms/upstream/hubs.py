@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from goalport.tools import ToolResult
-from goalport.upstream.config import McpConfig, ServerConfig
+from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.connection import Pace
 from goalport.upstream.hub import UpstreamHub
 from goalport.upstream.server import UpstreamServer
@@ -29,10 +29,15 @@ def plain(*options: str, name: str = "plain", **more: Any) -> ServerConfig:
 
 @asynccontextmanager
 async def hub_of(
-    *servers: ServerConfig, data: Path | None = None, pace: Pace = QUICK, start_wait: float = 20, **more: Any
+    *servers: ServerConfig,
+    groups: Sequence[GroupConfig] = (),
+    data: Path | None = None,
+    pace: Pace = QUICK,
+    start_wait: float = 20,
+    **more: Any,
 ) -> AsyncGenerator["WatchedHub"]:
     """A hub, and afterwards the certainty that no process of its servers is left."""
-    config = McpConfig({each.name: marked(each) for each in servers})
+    config = McpConfig({each.name: marked(each) for each in servers}, {each.role: each for each in groups})
     watched: WatchedHub | None = None
     with nothing_left_behind():
         hub = UpstreamHub(config, data or Path("/nonexistent"), pace=pace, start_wait=start_wait, **more)

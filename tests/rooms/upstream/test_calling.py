@@ -201,7 +201,7 @@ async def test_a_question_never_reaches_somebody_elses_caller() -> None:
 async def test_what_the_server_refuses_is_said_in_its_words() -> None:
     async with hub_of(plain()) as hub:
         with pytest.raises(ToolError, match="refused the call: Unknown tool: nonsense"):
-            await hub.server().call("nonsense", {}, repeatable=False)
+            await hub.server().calling.call("nonsense", {}, repeatable=False)
         assert hub.server().report().failures == 1
 
 

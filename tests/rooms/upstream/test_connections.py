@@ -11,12 +11,14 @@ import anyio
 import pytest
 
 from goalport.errors import SettingsError
-from goalport.upstream.config import McpConfig, ServerConfig
+from goalport.tools import ToolGroupRequirement, ToolGroupResolver
+from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.upstream.hub import UpstreamHub
 from goalport.upstream.report import ServerState
 from tests.rooms.upstream.hubs import QUICK, WatchedHub, hub_of, marked, plain
 
 UP, DOWN = ServerState.UP, ServerState.DOWN
+SLOWER = replace(QUICK, first_delay=0.5)
 
 
 def state(hub: WatchedHub, name: str = "plain") -> ServerState:
@@ -203,6 +205,24 @@ async def test_reloading_restarts_only_what_is_different() -> None:
         assert [each.state for each in hub.hub.report()] == [UP, UP, UP]
 
 
+async def test_a_group_of_two_servers_loses_and_regains_the_tools_of_the_one_that_is_killed(tmp_path: Path) -> None:
+    pair = GroupConfig("pair", ("one", "two"), include=("one/echo", "two/pid"), naming=NamingConfig(prefix="my_"))
+    async with hub_of(plain(name="one"), plain(name="two"), data=tmp_path, groups=[pair], pace=SLOWER) as hub:
+
+        def names() -> list[str]:
+            return [tool.name for group in hub.hub.groups() for tool in group.tools]
+
+        resolver = ToolGroupResolver(sources=[hub.hub])
+        assert names() == ["my_echo", "my_pid"]
+        os.kill(int((await hub.call("pid", "two")).text), signal.SIGKILL)
+        await hub.until(lambda: names() == ["my_echo"])
+        missing = resolver.unmet(ToolGroupRequirement("pair", ("my_pid",)))
+        assert missing is not None
+        assert "The server 'two' is down" in missing
+        await hub.until(lambda: names() == ["my_echo", "my_pid"])
+        assert resolver.unmet(ToolGroupRequirement("pair", ("my_pid",))) is None
+
+
 async def test_two_servers_with_the_same_tools_are_kept_apart() -> None:
     async with hub_of(plain(name="one", env={"WHO": "one"}), plain(name="two", env={"WHO": "two"})) as hub:
         said = {name: json.loads((await hub.call("environment", name)).text)["WHO"] for name in ("one", "two")}
@@ -220,7 +240,7 @@ from pathlib import Path
 
 async def main():
     async with UpstreamHub(McpConfig({{"plain": plain("--stubborn", "--child")}}), Path({str(tmp_path)!r})) as hub:
-        print((await hub.servers["plain"].call("pid", {{}}, False)).text, flush=True)
+        print((await hub.servers["plain"].calling.call("pid", {{}}, False)).text, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())

@@ -144,6 +144,7 @@ def main() -> None:
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", GIVEN.port))
+    listening.listen()
     config = uvicorn.Config(app(), log_level="warning", timeout_graceful_shutdown=1)
     sys.stderr.write(f"listening on http://127.0.0.1:{listening.getsockname()[1]}\n")
     uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,109 @@
+"""Calling the tools of one server, whichever of its connections there is now; what goes wrong is worded for models.
+
+`server` says which connection that is; `calls` knows what is under way on it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
+
+import anyio
+
+from goalport.errors import ToolError
+from goalport.tools import ToolResult
+from goalport.upstream.calls import Call
+from goalport.upstream.config import ServerConfig
+from goalport.upstream.connection import Connection, ConnectionLost
+from goalport.upstream.tool import result_of
+
+__all__ = ["Calling"]
+
+
+class Calling:
+    """Calls a server's tools, not more at once than it is good for."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        connected: Callable[[], Awaitable[Connection]],
+        because: Callable[[], str],
+        hide: Callable[[str], str],
+    ) -> None:
+        self.calls = 0
+        self.failures = 0
+        self.latency = 0.0
+        """Seconds that the last call took."""
+        self._config = config
+        self._connected = connected
+        self._because = because
+        self._hide = hide
+        self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
+
+    async def call(self, name: str, arguments: Mapping[str, object], repeatable: bool) -> ToolResult:  # noqa: FBT001
+        """Call a tool. It is tried a second time only where the server went away and doing it twice does no harm.
+
+        Raises ToolError when there is no result, in words for the model that called.
+        """
+        self.calls += 1
+        started = monotonic()
+        try:
+            try:
+                return await self._once(name, arguments)
+            except ConnectionLost:
+                if not repeatable:
+                    raise
+                return await self._once(name, arguments)
+        except (ConnectionLost, ToolError) as error:
+            self.failures += 1
+            raise ToolError(self._hide(str(error))) from None
+        finally:
+            self.latency = monotonic() - started
+
+    async def _once(self, name: str, arguments: Mapping[str, object]) -> ToolResult:
+        connection = await self._connected()
+        seconds = self._config.timeout
+        await self._turn(seconds)
+        try:
+            if connection.broken:
+                raise ConnectionLost(f"{name}: the server {self._config.name!r} went away before the call.")
+            with connection.calls.begin(seconds) as call:
+                return await self._ask(connection, name, arguments, call)
+        except TimeoutError:
+            raise ToolError(
+                f"{name}: the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
+                "Ask for less, or do without it."
+            ) from None
+        finally:
+            self._turns.release()
+
+    async def _turn(self, seconds: float) -> None:
+        """Wait until the server may get one more call; nearly always that is at once."""
+        try:
+            self._turns.acquire_nowait()
+        except anyio.WouldBlock:
+            with anyio.move_on_after(seconds) as scope:
+                await self._turns.acquire()
+            if scope.cancelled_caught:
+                name = self._config.name
+                raise ToolError(f"The server {name!r} is busy with other calls. Try again later.") from None
+
+    async def _ask(self, connection: Connection, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        server = self._config.name
+        try:
+            result = await connection.call(name, arguments, call)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED or error.message == "Session terminated":
+                connection.lose()
+                why = self._because() or error.message
+                raise ConnectionLost(
+                    f"{name}: the server {server!r} went away during the call ({why}). Whether it did what it was "
+                    "asked to is not known; it is being connected again."
+                ) from error
+            why = "; ".join(filter(None, (error.message, self._because())))
+            raise ToolError(f"{name}: the server {server!r} refused the call: {why}") from error
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ToolError(f"{name}: what the server {server!r} answered is no result: {error}") from error
+        note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
+        return result_of(result, note if call.unanswered else "")
