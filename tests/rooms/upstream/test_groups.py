@@ -4,11 +4,12 @@ import string
 import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from time import monotonic
 
 import anyio
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from goalport.tools import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, tool
 from goalport.upstream import read_config
@@ -286,3 +287,29 @@ def test_a_configuration_record_with_an_odd_server_is_no_trouble(pins: Pins) -> 
     servers.config = replace(servers.config, servers={"a": ServerConfig("a", "stdio", command="a", pin=True)})
 
     assert names(LiveGroups(servers, pins), "web") == ["fetch"]
+
+
+OWN_NAMES = st.lists(st.text("abXY_.é", min_size=1, max_size=4), unique=True, max_size=6)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(OWN_NAMES, OWN_NAMES, STYLES, st.randoms(use_true_random=False), st.sampled_from(list(ServerState)))
+def test_names_are_unique_whatever_is_listed_and_neither_order_nor_trouble_gives_them_to_another_tool(
+    pins: Pins, first: list[str], second: list[str], style: Style, random: Random, state: ServerState
+) -> None:
+    servers = servers_of(GroupConfig("all", ("a", "b"), naming=NamingConfig(style=style)), a="", b="")
+    groups = LiveGroups(servers, pins)
+
+    def described() -> dict[str, str]:
+        tools = [each for group in groups.groups() for each in group.tools]
+        assert len({each.name for each in tools}) == len(tools)
+        return {each.name: each.description for each in tools}
+
+    servers.lists("a", *(definition(each, f"a {each}") for each in first))
+    servers.lists("b", *(definition(each, f"b {each}") for each in second))
+    before = described()
+    random.shuffle(first)
+    servers.lists("a", *(definition(each, f"a {each}") for each in first))
+    assert list(described().items()) == list(before.items())
+    servers.servers["a"].state = state
+    assert described().items() <= before.items()
