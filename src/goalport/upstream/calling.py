@@ -12,7 +12,7 @@ from goalport.errors import ToolError
 from goalport.tools import ToolResult
 from goalport.upstream.calls import Call
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import Connection, ConnectionLost
+from goalport.upstream.connection import Connection, ConnectionLost, NotCalled, Target
 from goalport.upstream.tool import result_of
 
 __all__ = ["Calling"]
@@ -25,7 +25,7 @@ class Calling:
         self,
         config: ServerConfig,
         connected: Callable[[], Awaitable[Connection]],
-        because: Callable[[], str],
+        target: Target,
         hide: Callable[[str], str],
     ) -> None:
         self.calls = 0
@@ -34,7 +34,7 @@ class Calling:
         """Seconds that the last call took."""
         self._config = config
         self._connected = connected
-        self._because = because
+        self._target = target
         self._hide = hide
         self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
 
@@ -48,8 +48,8 @@ class Calling:
         try:
             try:
                 return await self._once(name, arguments)
-            except ConnectionLost:
-                if not repeatable:
+            except ConnectionLost as lost:
+                if not (repeatable or isinstance(lost, NotCalled)):
                     raise
                 return await self._once(name, arguments)
         except (ConnectionLost, ToolError) as error:
@@ -64,7 +64,7 @@ class Calling:
         await self._turn(seconds)
         try:
             if connection.broken:
-                raise ConnectionLost(f"{name}: the server {self._config.name!r} went away before the call.")
+                raise NotCalled(f"{name}: the server {self._config.name!r} went away before the call.")
             with connection.calls.begin(seconds) as call:
                 return await self._ask(connection, name, arguments, call)
         except TimeoutError:
@@ -94,14 +94,17 @@ class Calling:
         try:
             result = await connection.call(name, arguments, call)
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED or error.message == "Session terminated":
+            if self._target.forgot_us():
                 connection.lose()
-                why = self._because() or error.message
+                raise NotCalled(f"{name}: the server {server!r} was started anew, and knows us no more.") from error
+            if error.code == CONNECTION_CLOSED:
+                connection.lose()
+                why = self._target.because() or error.message
                 raise ConnectionLost(
                     f"{name}: the server {server!r} went away during the call ({why}). Whether it did what it was "
                     "asked to is not known; it is being connected again."
                 ) from error
-            why = "; ".join(filter(None, (error.message, self._because())))
+            why = "; ".join(filter(None, (error.message, self._target.because())))
             raise ToolError(f"{name}: the server {server!r} refused the call: {why}") from error
         except (RuntimeError, ValueError, OSError) as error:
             raise ToolError(f"{name}: what the server {server!r} answered is no result: {error}") from error

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
     from mcp_types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData
 
-__all__ = ["Bell", "Connection", "ConnectionLost", "Pace", "Sample", "Target"]
+__all__ = ["Bell", "Connection", "ConnectionLost", "NotCalled", "Pace", "Sample", "Target"]
 
 MODERN: Final = "2026-07-28"
 _PROGRESS: Final = 500
@@ -37,11 +37,21 @@ class Target(Protocol):
     """How a server is reached."""
 
     def open(self) -> AbstractAsyncContextManager[Any]: ...
-    def because(self) -> str: ...
+    def because(self) -> str:
+        """What is known of why the last thing went wrong; empty: nothing."""
+        ...
+
+    def forgot_us(self) -> bool:
+        """Whether the server said just now that it does not know this connection."""
+        ...
 
 
 class ConnectionLost(Exception):
     """The connection is of no use any more; the message says why, as far as that is known."""
+
+
+class NotCalled(ConnectionLost):
+    """As `ConnectionLost`, and the tool was certainly not run."""
 
 
 @dataclass(frozen=True)

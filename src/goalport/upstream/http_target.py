@@ -42,6 +42,10 @@ class HttpTarget:
         advice = f", {_ADVICE[status]}" if status is not None and status in _ADVICE else ""
         return f"HTTP {self._status} {status.phrase if status else ''}".rstrip() + advice
 
+    def forgot_us(self) -> bool:
+        """A server that has been started anew, or another one of several, answers 404 to a session of before."""
+        return self._status == HTTPStatus.NOT_FOUND
+
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.streamable_http import streamable_http_client

@@ -40,7 +40,7 @@ class UpstreamServer:
     ) -> None:
         self.config = config
         self.name = config.name
-        self.calling = Calling(config, self._connected, target.because, hide)
+        self.calling = Calling(config, self._connected, target, hide)
         self.tools: tuple[UpstreamTool, ...] = ()
         """Those of the last list, also while the server is down."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING

@@ -76,6 +76,9 @@ class StdioTarget:
         said = f"its stderr ends with {self._saying.last!r}" if self._saying.last else ""
         return "; ".join(filter(None, (self._why, said)))
 
+    def forgot_us(self) -> bool:
+        return False
+
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         self._why = ""

@@ -45,6 +45,9 @@ class _WindowsTarget:
     def because(self) -> str:
         return ""
 
+    def forgot_us(self) -> bool:
+        return False
+
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.stdio import StdioServerParameters, stdio_client

@@ -35,14 +35,9 @@ class Watchdog:
 
     def watch(self, group: int) -> None:
         if self._shell is None:
-            self._shell = subprocess.Popen(  # noqa: S603 - a script of ours, with nothing of others in it
-                ["/bin/sh", "-c", _SCRIPT],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                # Out of reach of what ends this process's own group, such as Ctrl-C in a terminal.
-                start_new_session=True,
-            )
+            # Where there is no shell, servers have to notice for themselves that nobody is there any more.
+            with suppress(OSError):
+                self._shell = _started()
         self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
@@ -62,3 +57,14 @@ class Watchdog:
         with suppress(OSError):
             if self._shell is not None and self._shell.stdin is not None:
                 os.write(self._shell.stdin.fileno(), line.encode())
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - a script of ours, with nothing of others in it
+        ["/bin/sh", "-c", _SCRIPT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Out of reach of what ends this process's own group, such as Ctrl-C in a terminal.
+        start_new_session=True,
+    )

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.hooks import call_hooks
 from goalport.upstream.report import ServerState
-from tests.rooms.upstream.hubs import hub_of
+from tests.rooms.upstream.hubs import QUICK, hub_of
 from tests.stories.servers import started
 
 WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
@@ -120,6 +121,19 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(
                 await again.until(READY)
                 await hub.until(lambda: hub.server("web").state is ServerState.UP)
                 assert (await hub.call("pid", "web")).text != first
+
+
+async def test_a_server_that_was_started_anew_between_calls_is_not_missed_by_anybody() -> None:
+    patient = replace(QUICK, ping_every=60)
+    async with started([*WEB, "--legacy"]) as (process, heard):
+        port = (await heard.until(READY)).strip().rpartition(":")[2]
+        async with hub_of(remote(f"http://127.0.0.1:{port}"), pace=patient) as hub:
+            process.kill()
+            await process.wait()
+            async with started([*WEB, "--legacy", "--port", port]) as (_, again):
+                await again.until(READY)
+                assert (await hub.call("echo", "web", text="hello")).text == "hello"
+                assert hub.server("web").report().connections == 2
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
