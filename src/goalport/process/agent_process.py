@@ -31,7 +31,7 @@ from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
-from goalport.tools import ToolGroupResolver
+from goalport.tools import ToolGroupResolver, calling_from
 
 __all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
 
@@ -165,6 +165,8 @@ class AgentProcess:
         """The process on whose behalf the calling code runs: inside actions, conditions and tools."""
         return _current.get()
 
+    __goalport_current__ = current
+
     async def wait(self) -> Outcome:
         """How the process ended, as soon as it has. Cancelling the wait leaves the process as it is."""
         while self.outcome is None:
@@ -257,7 +259,11 @@ class AgentProcess:
         self.status = ProcessStatus.RUNNING
         token = _current.set(self)
         try:
-            with within(Around(self, line=around().line)), anyio.CancelScope() as self._cancel_scope:
+            with (
+                within(Around(self, line=around().line)),
+                calling_from(None),
+                anyio.CancelScope() as self._cancel_scope,
+            ):
                 if self.options.deadline is not None:
                     self._cancel_scope.deadline = anyio.current_time() + self.options.deadline
                 yield

@@ -47,8 +47,8 @@ def handle_in_words(handle: Handle, goal: str) -> str:
 def unannounced(goal: str) -> str:
     """What is said of a goal that asks a person although its publication excludes it."""
     return (
-        f"{goal} has to ask a person, but is not published as a goal that may: an agent that it started asks. It was"
-        " stopped. Its author mends that with Export(long=True)."
+        f"{goal} has to ask a person, but is not published as a goal that may: an action of it asks in its middle, or"
+        " an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from mcp.shared.inbound import X_MCP_HEADER_KEY
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-from goalport.domain import Agent
+from goalport.domain import Action, Agent
 from goalport.platform import AgentPlatform, asks_a_model
 from goalport.serve.banner import banner
 from goalport.serve.companions import COMPANIONS, Companion
@@ -28,10 +28,10 @@ from goalport.serve.prompts import GoalPrompt
 from goalport.serve.raw import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.serve.terms import Terms
 from goalport.settings import Settings
-from goalport.tools import ToolGroupRequirement
+from goalport.tools import Tool as GroupTool, ToolGroupRequirement
 from goalport.workspace import Workspace
 
-__all__ = ["Publication", "PublishedPrompt", "PublishedTool", "publish"]
+__all__ = ["Publication", "PublishedPrompt", "PublishedTool", "exported_groups", "publish"]
 
 PublishedTool = GoalTool | FunctionTool | RawTool | Companion
 PublishedPrompt = GoalPrompt | RawPrompt
@@ -53,6 +53,8 @@ class Publication:
     """What clients can list and use."""
 
     tools: Mapping[str, PublishedTool]
+    of_groups: Mapping[str, tuple[GroupTool, ...]]
+    """Which tools the exported groups had."""
     prompts: Mapping[str, PublishedPrompt]
     resources: Mapping[str, RawResource]
     templates: tuple[RawTemplate, ...]
@@ -80,13 +82,15 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         *_raw(workspace),
     ]
     settled = _tools(candidates, problems)
-    settled |= _of_groups(platform, settled, problems)
+    of_groups = exported_groups(platform)
+    settled |= _of_groups(of_groups, settled, problems)
     prompts = _prompts(settled.values(), workspace, problems)
     resources = _resources(workspace, problems)
     templates = workspace.values(RawTemplate)
     published = [each.published.tool for each in settled.values()]
     return Publication(
         tools={name: each.published for name, each in settled.items()},
+        of_groups=of_groups,
         prompts=prompts,
         resources=resources,
         templates=templates,
@@ -194,10 +198,21 @@ def _goals(
 
 def _goal_tool(platform: AgentPlatform, offer: Offer) -> GoalTool:
     actions = platform.agents.scope(offer.agent).actions.values()
-    may_wait = any(action.outputs.may_wait for action in actions)
+    may_wait = any(_may_ask(platform, action) for action in actions)
     asks_models = any(map(asks_a_model, offer.agent.actions))
     terms = Terms.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
     return GoalTool.of(offer.agent, offer.goals, offer.starts, terms)
+
+
+def _may_ask(platform: AgentPlatform, action: Action) -> bool:
+    """Whether an action may end with a question, or come to one in its middle by a tool of a group that it names."""
+    configured = platform.upstream.groups_config
+    groups = filter(None, map(platform.groups.find, action.roles))
+    return (
+        action.outputs.may_wait
+        or any(role in configured for role in action.roles)
+        or any(tool.needs_approval for group in groups for tool in group.tools)
+    )
 
 
 def _unreadable(agent: Agent) -> str:
@@ -230,21 +245,32 @@ def _functions(workspace: Workspace, settings: Settings, problems: list[str]) ->
                 yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
 
 
+def exported_groups(platform: AgentPlatform) -> Mapping[str, tuple[GroupTool, ...]]:
+    """The tools of the groups that are published, by role, as they are now."""
+    return {each.role: each.tools for each in platform.groups.groups if each.exports}
+
+
 def _of_groups(
-    platform: AgentPlatform, settled: Mapping[str, _Candidate], problems: list[str]
+    groups: Mapping[str, tuple[GroupTool, ...]], settled: Mapping[str, _Candidate], problems: list[str]
 ) -> Iterator[tuple[str, _Candidate]]:
     """The tools of exported groups. Whatever else has a name keeps it: tools of others must not displace ours."""
     taken = {name: each.owner for name, each in settled.items()}
-    for group in platform.groups.groups:
-        for tool in group.tools if group.exports else ():
-            owner = f"the tool {tool.name} of the tool group {group.role}"
-            reason = f"{taken[tool.name]} is called so too" if tool.name in taken else fault_of(tool.name)
-            match Fault(reason) if reason else read_or_fault(partial(FunctionTool.of, tool)):
-                case Fault(reason):
-                    problems.append(f"{_capital(owner)} is not published: {reason}. Rename it in the group's naming.")
-                case published:
-                    taken[tool.name] = owner
-                    yield tool.name, _Candidate(tool.name, owner, published)
+    for role, tool in ((role, each) for role, tools in groups.items() for each in tools):
+        owner = f"the tool {tool.name} of the tool group {role}"
+        match Fault(reason) if (reason := _unfit(tool, taken)) else read_or_fault(partial(FunctionTool.of, tool)):
+            case Fault(reason):
+                problems.append(f"{_capital(owner)} is not published: {reason}")
+            case published:
+                taken[tool.name] = owner
+                yield tool.name, _Candidate(tool.name, owner, published)
+
+
+def _unfit(tool: GroupTool, taken: Mapping[str, str]) -> str | None:
+    if tool.name in taken:
+        return f"{taken[tool.name]} is called so too. Rename it in the naming of its group."
+    if tool.needs_approval:
+        return "a person has to agree to its calls, and a client's call has no process in which one could be asked."
+    return fault_of(tool.name)
 
 
 def _raw(workspace: Workspace) -> Iterator[_Candidate]:
