@@ -76,7 +76,7 @@ def call(
 
     Exit codes: 0 there is a result, 1 the tool failed, 2 it was asked for wrongly.
     """
-    given = object_of(arguments, "The arguments")
+    given = object_of(arguments, "The argument")
     wire = anyio.run(partial(_call, _opened(workspace), group, tool, timeout, given))
     show_result(wire, structured=structured)
     return FAILED if wire.get("isError") else DONE
@@ -209,4 +209,5 @@ def _tool(platform: AgentPlatform, role: str, name: str) -> Tool:
     found = {each.name: each for each in group.tools}
     if name not in found:
         raise UnknownName("tool", name, found)
-    return found[name]
+    # Whoever types the call agrees to it.
+    return found[name].with_approval("never")

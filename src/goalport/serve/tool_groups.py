@@ -4,7 +4,7 @@ It also publishes anew when exported tools come and go. Nothing here tells a sec
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 import anyio
 
 from goalport.platform import AgentPlatform
+from goalport.serve.publication import exported_groups
 from goalport.serve.serving import Serving
 from goalport.serve.texts import counted, one_line
 from goalport.tools import Tool
@@ -39,10 +40,11 @@ async def connected(serving: Serving) -> AsyncGenerator[None]:
     upstream = serving.platform.upstream
     bell = asyncio.Event()
     upstream.on_change = bell.set
+    bell.set()
     try:
         if not upstream.connected:
             await upstream.open()
-            bell.set()
+            await serving.republish()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_follow, serving, bell)
             yield
@@ -105,15 +107,12 @@ def _states(platform: AgentPlatform) -> Iterator[_State]:
 
 async def _follow(serving: Serving, bell: asyncio.Event) -> None:
     """Publish anew whenever exported tools are others, until cancelled."""
-    published: Mapping[str, Any] = {}
     while True:
         await bell.wait()
         await anyio.sleep(_GAP)
         bell.clear()
-        exported = {each.role: each.tools for each in serving.platform.groups.groups if each.exports}
-        if exported != published:
-            published = exported
-            before = serving.publication
+        before = serving.publication
+        if exported_groups(serving.platform) != before.of_groups:
             await serving.republish()
             if serving.publication.tool_list.entries != before.tool_list.entries:
                 await serving.changes.announce("tools")
