@@ -10,12 +10,14 @@ from typing import Any, Self, TypedDict, TypeVar, cast, overload
 
 from typing_extensions import TypeForm, Unpack
 
+from goalport.ai.around import around
 from goalport.ai.conditions import evaluate
 from goalport.ai.creating import Creation
 from goalport.ai.engine import Engine, Request
 from goalport.ai.guards import Guard
 from goalport.ai.interaction import Interaction
 from goalport.ai.streaming import Streaming
+from goalport.errors import GoalportError
 from goalport.llm import AssistantMessage, Image, LlmOptions, Message, Thinking, UserMessage
 from goalport.prompts import PromptContributor
 from goalport.references import LlmReference
@@ -57,6 +59,14 @@ class Ai:
     engine: Engine = field(repr=False)
     interaction: Interaction = field(default_factory=Interaction)
     """What everything is asked with."""
+
+    @classmethod
+    def __goalport_current__(cls) -> "Ai":
+        """What a tool gets that takes an `Ai`: a way to the models of whatever called it."""
+        engine = around().engine
+        if engine is None:
+            raise GoalportError("Expected to be called by a model or in an action, but no model can be asked here.")
+        return Ai(engine())
 
     def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Unpack[LlmChanges]) -> Self:
         """Ask this model, and so: `with_llm("gpt-4.1")`, `with_llm(role="best", temperature=0.9)`, `with_llm(options)`.

@@ -168,6 +168,8 @@ class ActionContext(OperationContext):
             raise GoalportError("Expected to be called from an action, but none is running here. Call it in an action.")
         return found
 
+    __goalport_current__ = current
+
     @contextmanager
     def active(self) -> Generator[None]:
         """The time in which this is the current context."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, Self, cast
 
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
@@ -136,20 +136,20 @@ class Tool:
         harmless = self.read_only is True or self.destructive is False
         return self.approval == "always" or (self.approval == "destructive" and not harmless)
 
-    def with_name(self, name: str) -> "Tool":
+    def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
-    def with_description(self, description: str) -> "Tool":
+    def with_description(self, description: str) -> Self:
         return replace(self, description=description)
 
-    def with_note(self, note: str) -> "Tool":
+    def with_note(self, note: str) -> Self:
         """A copy that says more: the note is a paragraph after the description."""
         return replace(self, description=f"{self.description}\n\n{note}".strip())
 
-    def with_approval(self, approval: Approval) -> "Tool":
+    def with_approval(self, approval: Approval) -> Self:
         return replace(self, approval=approval)
 
-    def with_layer(self, layer: Layer) -> "Tool":
+    def with_layer(self, layer: Layer) -> Self:
         """A copy around whose calls `layer` does something; of several the last that was added is the outermost."""
         inside = replace(self, approval="never")  # once is enough
         return replace(self, handler=_Layered(inside, layer), checks_arguments=True)

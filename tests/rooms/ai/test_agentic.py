@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from opentelemetry.trace import get_tracer
 
 from goalport import (
     ActionContext,
@@ -31,6 +32,7 @@ from goalport.testing import FakeOperationContext, ScriptedModel, calls_tool, co
 from goalport.testing.models import ScriptedModels
 from goalport.tools import Parameter, ToolResult, prefixed
 from tests.rooms.ai.scripted import Watched, ai_with, scripted
+from tests.spans import recorded_spans
 
 CENT = TokenUsage(input_tokens=60, output_tokens=40, cost=0.01)
 
@@ -198,15 +200,19 @@ async def test_it_asks_the_model_that_it_names_and_says_what_it_is_told_to() -> 
     assert models.llm_invocations[1].interaction.id == "maths"
 
 
+def idle() -> None:
+    """Do nothing."""
+
+
 async def test_copies_leave_what_they_were_made_of_as_it_was() -> None:
     more = MATHS.with_tools(find).with_llm(temperature=0.5).with_parameters(Parameter("digits", int, required=False))
-    renamed = more.with_name("sums").with_description("Adds up").with_note("Slowly.")
+    renamed = more.with_name("sums").with_description("Adds up").with_note("Slowly.").with_tools(idle)
 
     assert MATHS.input_schema["required"] == ["problem"]
     assert list(more.input_schema["properties"]) == ["problem", "digits"]  # type: ignore[call-overload]
     ai, model = scripted(calls_tool("sums", problem="1"), "1", "one")
     await ai.with_tools(renamed).generate_text("Add")
-    assert [each.name for each in model.calls[1].tools] == ["add", "find"]
+    assert [each.name for each in model.calls[1].tools] == ["add", "find", "idle"]
     assert "Adds up\n\nSlowly." in model.calls[1].messages[0].content
 
 
@@ -343,6 +349,47 @@ async def test_the_guards_of_the_platform_look_at_what_it_asks() -> None:
     assert await ai.with_tools(MATHS).generate_text("Go") == "I could not"
     (reply,) = replies_to(model.calls[1])
     assert "came to no result: MaxLength" in reply.content
+
+
+async def test_its_spans_stand_in_that_of_the_call() -> None:
+    model = ScriptedModel([calls_tool("maths", problem="1 + 2"), calls_tool("add", a=1, b=2), "3", "3"])
+    with recorded_spans() as spans:
+        with get_tracer("goalport").start_as_current_span("above"):
+            await ai_with(model).with_tools(MATHS).generate_text("Add")
+        assert spans.parent("execute_tool maths") == "above"
+        assert spans.parent("execute_tool add") == "execute_tool maths"
+        assert spans.names.count("chat scripted") == 4
+
+
+async def test_a_function_that_is_a_tool_may_ask_models_itself() -> None:
+    async def translate(text: str, ai: Ai) -> str:
+        """Translate."""
+        return await ai.generate_text(f"In Latin: {text}")
+
+    made = Tool.of(translate)
+    assert list(made.input_schema["properties"]) == ["text"]  # type: ignore[call-overload]
+    watched = Watched()
+    model = ScriptedModel([calls_tool("translate", text="I came"), "veni", "It is veni"], usage=CENT)
+    ai = ai_with(model, operation=watched)
+    assert await ai.with_tools(made).generate_text("Translate") == "It is veni"
+    assert model.calls[1].messages[-1].content == "In Latin: I came"
+    assert [usage for _, usage in watched.spent] == [CENT] * 3
+    result = await made.call({"text": "I saw"})
+    assert result.is_error
+    assert "The tool needs a Ai" in result.text
+
+
+async def test_a_tool_may_look_at_the_action_and_the_process_that_it_is_called_in() -> None:
+    def where(context: ActionContext, process: AgentProcess, of: str = "") -> str:
+        """Say where."""
+        return f"{context.action} of {process.agent.name}{of}"
+
+    model = ScriptedModel([calls_tool("where"), "There"])
+    process = await AgentPlatform([Answering(Tool.of(where))], models=model).run("Answering", UserInput("Where?"))
+    assert process.outcome == Completed(Answer("There"))
+    assert [each.content for each in replies_to(model.calls[1])] == ["Answering.answer of Answering"]
+    result = await Tool.of(where).call({})
+    assert result.is_error
 
 
 async def test_published_over_mcp_it_is_listed_and_says_why_it_does_nothing() -> None:
