@@ -1,15 +1,17 @@
 """The MCP Inspector's command line: its own lint of what is published, and what people try by hand."""
 
 import json
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.clients.conftest import python_environment
 from tests.clients.conversation import check_goal, text_of
 from tests.clients.playing import Heard, Request, play
-from tests.clients.running import INSPECTOR, ROOT, Served, run
+from tests.clients.running import INSPECTOR, NODE_PACKAGES, ROOT, Served, run, serving
 
 WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("legacy", "modern")]
 ERAS = ["legacy", "modern"]
@@ -118,3 +120,51 @@ def test_the_inspector_plays_the_adventure_with_a_connection_for_each_call(
         return Heard.of(inspect(shipped, "http", era, "--method", "tools/call", *arguments)["result"])
 
     play(call)
+
+
+@pytest.fixture(scope="module")
+def exporting(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A workspace that publishes tools of three servers of other people under names of its own."""
+    root = tmp_path_factory.mktemp("exporting")
+    subprocess.run(["git", "init", "--quiet", str(root / "repository")], check=True)
+    everything = NODE_PACKAGES / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+    servers = {
+        name: {"command": str(python_environment(f"mcp-server-{name}") / f"mcp-server-{name}")}
+        for name in ("time", "git")
+    } | {"everything": {"command": node, "args": [str(everything)]}}
+    group = {
+        "include": ["time/*", "git/git_status", "everything/echo", "everything/get-sum"],
+        "naming": {"prefix": "desk_", "style": "snake", "rename": {"git_status": "changes"}},
+        "exports": True,
+    }
+    config = {"mcpServers": {name: each | {"required": True} for name, each in servers.items()}}
+    (root / "mcp_config.json").write_text(json.dumps(config | {"toolGroups": {"desk": group}}))
+    (root / "agents").mkdir()
+    with serving(root, tmp_path_factory.mktemp("exporting_scratch")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_lists_tools_of_other_servers_under_the_names_that_their_group_gives(
+    inspect: Inspect, exporting: Served, era: str
+) -> None:
+    listed = inspect(exporting, "http", era, "--method", "tools/list", "--strict")
+    assert listed["exit"] == 0, listed["stderr"]
+    names = [tool["name"] for tool in listed["result"]["tools"]]
+    assert names == [
+        "desk_changes",
+        "desk_convert_time",
+        "desk_echo",
+        "desk_get_current_time",
+        "desk_get_sum",
+        "helloBanner",
+    ]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_calls_a_tool_of_another_server(inspect: Inspect, exporting: Served, era: str) -> None:
+    arguments = json.dumps({"repo_path": str(exporting.workspace / "repository")})
+    called = inspect(
+        exporting, "http", era, "--method", "tools/call", "--tool-name", "desk_changes", "--tool-args-json", arguments
+    )
+    assert "No commits yet" in text_of(called["result"])
