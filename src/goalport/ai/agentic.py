@@ -15,7 +15,7 @@ from goalport.ai.ai import LlmChanges, changed_llm
 from goalport.ai.around import Around, around, within
 from goalport.ai.engine import Request
 from goalport.ai.interaction import Interaction
-from goalport.errors import DeclarationError, ModelError
+from goalport.errors import DeclarationError, ModelError, ToolError
 from goalport.llm import LlmOptions, UserMessage
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
 from goalport.tools.arguments import listed_arguments
@@ -52,20 +52,18 @@ class _Orchestration:
             interaction=replace(self.interaction, id=self.interaction.id or self.name, system_prompt=self._told(here)),
             messages=(UserMessage(to_json(arguments).decode()),),
             verb="generate_text",
+            needs_tools=True,
             on_artifact=artifacts.append,
         )
         try:
             with within(replace(here, line=(*here.line, self.name))):
                 text = cast("str", await here.engine().run(request))
-        except ModelError as error:
+        except (ModelError, ToolError) as error:
             return ToolResult.of_error(f"The tool {self.name!r} came to no result: {error}")
         return ToolResult(text, artifact=artifacts if len(artifacts) > 1 else next(iter(artifacts), None))
 
     def _problem(self, here: Around) -> str:
         """Why it cannot be called here; empty: it can."""
-        asked = self.interaction
-        if not (asked.tools or asked.tool_groups):
-            return f"The tool {self.name!r} has no tools to work with. Give it some: `with_tools(…)`."
         if len(here.line) >= _DEEPEST:
             line = " → ".join((*here.line, self.name))
             return f"Tools that ask models call one another more than {_DEEPEST} deep: {line}. Answer without this one."

@@ -28,6 +28,8 @@ class Request:
     """The method of `Ai` that was called, for those who record calls."""
     properties: Callable[[str], bool] | None = None
     """Which fields of the object the model is asked for, by their names; None: all."""
+    needs_tools: bool = False
+    """Whether a model is asked in vain that has no tools; a `ToolError` says so then."""
     on_artifact: Callable[[object], None] | None = None
     """Told of each object that a tool gave behind its text."""
 

@@ -21,6 +21,7 @@ from goalport.ai.shapes import OutputShape, output_shape, type_name
 from goalport.ai.streams import form_of, stream_objects, stream_text
 from goalport.ai.system_prompt import MAYBE, all_messages
 from goalport.ai.toolbox import toolbox
+from goalport.errors import ToolError
 from goalport.llm import Models, OutputSpec, TextDelta, ThinkingDelta
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import Templates
@@ -87,6 +88,9 @@ class LlmEngine:
         interaction = request.interaction
         model = self.models.choose(interaction.llm)
         tools = toolbox(interaction, self.groups())
+        if request.needs_tools and not tools.tools:
+            roles = ", ".join(map(repr, interaction.tool_groups))
+            raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
         seconds = self.settings.default_timeout
         return ToolLoop(
             Asking(model, self.operation, self._name(request), request, seconds, tools.specs, output),

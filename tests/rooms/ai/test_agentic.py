@@ -148,12 +148,22 @@ async def test_arguments_that_do_not_fit_reach_no_model() -> None:
     assert "problme" in replies_to(model.calls[1])[0].content
 
 
-async def test_without_tools_the_result_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        (AgenticTool("idle", "Has nothing"), "There are no tools to work with."),
+        (
+            AgenticTool("idle", "Has no group").with_tool_groups("web"),
+            "There are no tools to work with in the groups 'web'.",
+        ),
+    ],
+)
+async def test_without_tools_the_result_is_an_error(without: Tool, said: str) -> None:
     ai, model = scripted(calls_tool("idle"), "I could not")
-    assert await ai.with_tools(AgenticTool("idle", "Has nothing")).generate_text("Go") == "I could not"
+    assert await ai.with_tools(without).generate_text("Go") == "I could not"
     (reply,) = replies_to(model.calls[1])
     assert reply.is_error
-    assert "has no tools" in reply.content
+    assert reply.content == f"The tool 'idle' came to no result: {said}"
 
 
 async def test_a_model_that_fails_is_a_result_for_the_model_that_called() -> None:
