@@ -228,3 +228,28 @@ async def test_a_server_inherits_few_variables_and_gets_those_that_it_is_given()
         del os.environ["GOALPORT_TEST_SECRET"]
     assert environment["GIVEN"] == "yes"
     assert "GOALPORT_TEST_SECRET" not in environment
+
+
+async def test_a_server_that_stays_busy_is_said_to_be() -> None:
+    results: list[str] = []
+
+    async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+        # The call waits for a person, which takes no time of its own and holds the only turn.
+        results.append((await hub.call("echo", text="now")).text)
+        return {}
+
+    async with hub_of(plain(concurrency=1, timeout=0.3)) as hub:
+        with call_hooks(ask=ask):
+            assert not (await hub.call("ask")).is_error
+    assert results == ["The server 'plain' is busy with other calls. Try again later."]
+
+
+async def test_whoever_is_asked_may_say_why_there_is_no_answer() -> None:
+    async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+        raise ToolError("the person is asleep")
+
+    async with hub_of(plain()) as hub:
+        with call_hooks(ask=ask):
+            result = await hub.call("ask")
+    assert json.loads(result.text) == {"action": "decline"}
+    assert "the person is asleep" in str(result.content[-1])

@@ -188,3 +188,9 @@ async def test_an_answer_beyond_all_bounds_is_an_error_and_the_server_stays(opti
         assert (await hub.call("huge", "web")).is_error
         assert (await hub.call("echo", "web", text="well")).text == "well"
         assert hub.server("web").report().connections == 1
+
+
+async def test_an_answer_that_could_unfold_without_bounds_is_not_read() -> None:
+    async with web("--json", "--packed") as address, hub_of(remote(address)) as hub:
+        assert hub.server("web").state is ServerState.DOWN
+        assert "encoded with gzip, which was not asked for" in hub.server("web").last_error

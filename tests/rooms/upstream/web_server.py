@@ -36,6 +36,7 @@ OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--port", type=int, default=0)
 OPTIONS.add_argument("--token", default="", help="what a request has to bear")
 OPTIONS.add_argument("--json", action="store_true", help="answers are JSON, and no streams")
+OPTIONS.add_argument("--packed", action="store_true", help="packs its answers, asked or not")
 OPTIONS.add_argument("--legacy", action="store_true", help="knows the handshake alone")
 GIVEN = OPTIONS.parse_args()
 
@@ -120,7 +121,18 @@ class Guarded:
                 app = PlainTextResponse("no", 401)
             elif GIVEN.legacy and headers.get("mcp-protocol-version", "") > "2026":
                 app = PlainTextResponse("no", 400)
-        await app(scope, receive, send)
+        await app(scope, receive, packing(send) if GIVEN.packed else send)
+
+
+def packing(send: Send) -> Send:
+    """Says that what is sent is packed; nobody gets as far as to see that it is not."""
+
+    async def packed(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (b"content-encoding", b"gzip")]
+        await send(message)
+
+    return packed
 
 
 def app() -> ASGIApp:
