@@ -18,7 +18,7 @@ from goalport.ai.interaction import Interaction
 from goalport.errors import DeclarationError, ModelError, ToolError
 from goalport.llm import LlmOptions, UserMessage
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
-from goalport.tools.arguments import listed_arguments
+from goalport.tools.arguments import Arguments, listed_arguments
 
 __all__ = ["AgenticTool"]
 
@@ -35,6 +35,8 @@ class _Orchestration:
 
     interaction: Interaction = field(default_factory=Interaction)
     creator: SystemPrompt | None = None
+    taken: Arguments | None = None
+    """How the arguments are read; None: they are taken as they come."""
     name: str = ""
     task: str = ""
 
@@ -47,10 +49,11 @@ class _Orchestration:
             )
         if problem := self._problem(here):
             return ToolResult.of_error(problem)
+        given = arguments if self.taken is None else self.taken.bind(arguments)[1]
         artifacts: list[object] = []
         request = Request(
             interaction=replace(self.interaction, id=self.interaction.id or self.name, system_prompt=self._told(here)),
-            messages=(UserMessage(to_json(arguments).decode()),),
+            messages=(UserMessage(to_json(given).decode()),),
             verb="generate_text",
             needs_tools=True,
             on_artifact=artifacts.append,
@@ -102,8 +105,9 @@ class AgenticTool(Tool):
     def with_parameters(self, *parameters: Parameter) -> Self:
         """Take these arguments too; a model that calls knows only of those. Raises `DeclarationError` for two alike."""
         every = (*self.parameters, *parameters)
-        arguments = listed_arguments(f"AgenticTool {self.name!r}", every)
-        return replace(self, parameters=every, input_schema=arguments.schema({}))
+        taken = listed_arguments(f"AgenticTool {self.name!r}", every)
+        handler = replace(self._orchestration, taken=taken)
+        return replace(self, parameters=every, input_schema=taken.schema({}), handler=handler)
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Work with these tools too; a function is one, marked with `@tool` or not."""

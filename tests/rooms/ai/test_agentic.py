@@ -1,6 +1,7 @@
 """Agentic tools: a tool that asks a model itself, as part of whatever called it."""
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pytest
@@ -139,6 +140,18 @@ async def test_where_no_model_can_be_asked_the_result_says_so() -> None:
     result = await MATHS.call({"problem": "1 + 2"})
     assert result.is_error
     assert "Call it in an action" in result.text
+
+
+async def test_the_inner_model_gets_arguments_as_their_types_say_and_defaults_with_them() -> None:
+    digits, day = Parameter("digits", int, required=False, default=2), Parameter("day", date, required=False)
+    exact = MATHS.with_parameters(digits, day)
+    first, second = calls_tool("maths", problem="pi"), calls_tool("maths", problem="pi", digits="4")
+    ai, model = scripted(first, "3.14", second, "3", "3")
+    assert await ai.with_tools(exact).generate_text("Go") == "3"
+    assert [call.messages[1].content for call in (model.calls[1], model.calls[3])] == [
+        '{"problem":"pi","digits":2}',
+        '{"problem":"pi","digits":4}',
+    ]
 
 
 async def test_arguments_that_do_not_fit_reach_no_model() -> None:
