@@ -277,9 +277,10 @@ class AgentProcess:
         """Note how the process ended, and tell whoever waits."""
         self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
         self.plan = ()
-        if outcome.status.ended:
+        if outcome.status.ended and not isinstance(outcome, Stuck):  # what is stuck may go on
             for journal in self.progress.journals.values():
                 journal.end_calls()
+            self.progress.journals.clear()
         if isinstance(outcome, Failed) and self.failure is None:
             self.failure = Failure(outcome.reason)
         if self.audience.attentive:

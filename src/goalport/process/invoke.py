@@ -160,7 +160,8 @@ def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> N
 def _forget(process: AgentProcess, action: Action) -> None:
     """An action that is over starts its processes anew when it runs again; those that still wait, wait in vain."""
     process.progress.sequence.pop(action.name, None)
-    process.progress.journals.pop(action.name).close(f"{action.name} is over, which had started it.")
+    journal = process.progress.journals.pop(action.name)
+    journal.close(f"{action.name} is over, which had started it.")
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
             withdraw(process, question)
@@ -222,6 +223,8 @@ def _parking(context: ActionContext) -> Generator[None]:
     except BaseException as end:
         if not _is_parking(end):
             raise
+        if not context.journal.parked:
+            raise NonRetryable("It kept an earlier attempt's wait for an answer. Ask anew in each attempt.") from None
     if context.journal.parked:
         context.abandon()
         raise Parked

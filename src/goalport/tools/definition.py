@@ -151,7 +151,7 @@ class Tool:
 
     def with_layer(self, layer: Layer) -> Self:
         """A copy around whose calls `layer` does something; of several the last that was added is the outermost."""
-        inside = replace(self, approval="never")  # once is enough
+        inside = replace(self, approval="never", server="")  # once is enough: the tool outside waits for people
         return replace(self, handler=_Layered(inside, layer), checks_arguments=True)
 
     @classmethod

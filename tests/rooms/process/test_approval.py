@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from goalport import AgentPlatform, UserInput, achieves_goal, action, agent, tool
-from goalport.ai import Ai
+from goalport.ai import AgenticTool, Ai
 from goalport.errors import BadInput
 from goalport.events import Event, ProgressUpdated
 from goalport.llm import ModelCall
@@ -152,6 +152,27 @@ async def test_an_agreement_counts_for_one_call() -> None:
     assert files.done == ["delete a", "delete a"]
 
 
+async def test_a_tool_that_asks_models_and_calls_tools_itself_goes_on_where_it_was() -> None:
+    files = Files()
+    inner = ToolGroup.of("files", files, approve="destructive")
+    cleaner = AgenticTool("cleaner", "Cleans up").with_tools(*inner.tools)
+    model = ScriptedModel(
+        [calls_tool("cleaner"), calls_tool("read", path="a"), calls_tool("delete", path="a"), "All clean", last_words]
+    )
+
+    @agent(description="Has a cleaner")
+    class Owner:
+        @achieves_goal(description="Tidy")
+        async def tidy(self, user_input: UserInput, ai: Ai) -> Text:
+            return Text(await ai.with_tools(cleaner).generate_text(user_input.content))
+
+    async with started(Owner, "x", inner, model) as (platform, process):
+        assert len(process.open_questions) == 1
+        assert await answer(platform, process, True) == Completed(Text("All clean"))
+    assert files.done == ["read a", "delete a"]
+    assert len(model.calls) == 5
+
+
 async def test_calls_of_the_action_s_own_code_are_asked_about_too() -> None:
     files = Files()
     group = ToolGroup.of("files", files, approve="destructive")
@@ -235,6 +256,21 @@ async def test_a_server_s_question_in_a_call_is_a_question_of_the_process(revisi
         assert isinstance(outcome, Completed)
         assert '"accept"' in str(outcome.value)
         assert '"Leo"' in str(outcome.value)
+        assert hub.server().report().calls == 1
+
+
+async def test_a_server_asks_through_the_layers_around_its_tool() -> None:
+    async def around(inner: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        return await inner.call(arguments)
+
+    async with hub_of(plain()) as hub:
+        (found,) = (each.tool for each in hub.server().tools if each.name == "ask")
+        group = ToolGroup("files", (found.with_layer(around).with_layer(around),), approve="always")
+        async with started(Plain, "ask", group) as (platform, process):
+            (question,) = process.open_questions
+            assert question.message == "May the tool 'ask' of the server 'plain' be called with {\"path\": \"a\"}?"
+            assert isinstance(await answer(platform, process, True), Waiting)
+            assert "Leo" in str(await answer(platform, process, {"sign": "Leo"}))
         assert hub.server().report().calls == 1
 
 

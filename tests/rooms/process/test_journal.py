@@ -219,6 +219,50 @@ async def test_items_that_are_worked_on_at_once_each_find_their_own() -> None:
     assert len(model.calls) == 3
 
 
+async def test_an_action_in_a_worker_thread_can_ask() -> None:
+    @agent(description="d")
+    class Threaded:
+        @achieves_goal(description="g")
+        def work(self, user_input: UserInput, context: ActionContext) -> Text:
+            return Text(anyio.from_thread.run(context.ask, "Why?", str))
+
+    async with started(Threaded()) as (platform, process):
+        assert await answered(platform, process, "Because") == Completed(Text("Because"))
+
+
+async def test_a_sub_process_s_conditions_are_no_part_of_the_action_that_started_it() -> None:
+    tools = Counted()
+    group = ToolGroup.of("words", tools)
+
+    @agent(description="d")
+    class Inner:
+        @condition
+        async def known(self, context: ActionContext) -> bool:
+            (look_up, _) = group.tools
+            return bool((await look_up.call({"word": "bee"})).text)
+
+        @achieves_goal(description="g")
+        @action(pre=["known"])
+        async def work(self, user_input: UserInput, context: ActionContext) -> Wish:
+            return Wish(city=await context.ask("Where?", str))
+
+    @agent(description="d")
+    class Outer:
+        @achieves_goal(description="g")
+        async def work(self, user_input: UserInput, context: ActionContext) -> Text:
+            wish = await context.as_sub_process(Wish, Inner())
+            return Text(wish.city + await context.ask("Sure?", str))
+
+    async with started(Outer()) as (platform, process):
+        assert process.progress.journals["Outer.work"].results == {}
+        platform.answer(process.id, response="Oslo")
+        with anyio.fail_after(5):
+            while [each.message for each in process.open_questions] != ["Sure?"]:
+                await anyio.lowlevel.checkpoint()
+        assert await answered(platform, process, "!") == Completed(Text("Oslo!"))
+        assert len(process.children) == 1
+
+
 @pytest.mark.parametrize("how", ["gather", "group", "collected", "swallowed", "translated"])
 async def test_no_code_on_the_way_keeps_an_action_from_waiting(how: str) -> None:
     @agent(description="d")
@@ -252,6 +296,23 @@ async def test_no_code_on_the_way_keeps_an_action_from_waiting(how: str) -> None
             await answered(platform, process, *(f"<{each.message}>" for each in process.open_questions))
         assert process.outcome == Completed(Text("<1><2>"))
         assert seen == ["1", "2"]
+
+
+async def test_the_wait_of_an_earlier_attempt_is_no_answer() -> None:
+    @agent(description="d")
+    class Hoarder:
+        def __init__(self) -> None:
+            self.kept: asyncio.Future[str] | None = None
+
+        @achieves_goal(description="g")
+        async def work(self, user_input: UserInput, context: ActionContext) -> Text:
+            self.kept = self.kept or asyncio.ensure_future(context.ask("Why?", str))
+            return Text(await self.kept)
+
+    async with started(Hoarder()) as (platform, process):
+        outcome = await answered(platform, process, "Because")
+    assert isinstance(outcome, Failed)
+    assert "Ask anew in each attempt" in outcome.reason
 
 
 async def test_code_that_takes_another_path_asks_anew() -> None:
