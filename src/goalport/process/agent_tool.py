@@ -4,6 +4,7 @@ The agent runs in a process of its own, as `ActionContext.as_sub_process` starts
 waits. Below: `context` starts and finds the process; above: nobody but those who write agents.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,6 +22,8 @@ from goalport.tools import Parameter, Tool, ToolResult, argument_problems, liste
 from goalport.tools.arguments import listed_arguments
 
 __all__ = ["agent_tool"]
+
+_NOT_PORTABLE = re.compile(r"[^A-Za-z0-9]+")
 
 
 def agent_tool(
@@ -65,7 +68,7 @@ class _Taken:
             if schema.get("type") == "object":
                 plain = {key: value for key, value in schema.items() if key != "title"}
                 return cls({"additionalProperties": False} | plain, lambda arguments: [_validated(adapter, arguments)])
-        named = listed_arguments(where, [Parameter(snake(type_name(each)), each) for each in starts])
+        named = listed_arguments(where, [Parameter(_label(each), each) for each in starts])
         return cls(named.schema({}), lambda arguments: [*named.bind(arguments)[1].values()])
 
 
@@ -119,6 +122,11 @@ def _starts(agent: Agent, kind: type) -> Sequence[object]:
         return starts
     came = f"its goals begin with {' or '.join(map(type_name, said))}" if said else "it begins with nothing"
     raise _unclear(agent.name, "what it begins with", came)
+
+
+def _label(kind: object) -> str:
+    """A type's name as that of an argument."""
+    return _NOT_PORTABLE.sub("_", snake(type_name(kind))).strip("_")
 
 
 def _validated(adapter: TypeAdapter[object], arguments: Mapping[str, object]) -> object:

@@ -63,6 +63,19 @@ async def test_the_tools_behind_it_are_offered_from_the_next_turn_on() -> None:
     assert all("relative" not in each.description for each in before.tools)
 
 
+async def test_the_tools_of_objects_stand_behind_it_too() -> None:
+    class Folder:
+        @tool
+        def entries(self) -> str:
+            """List what is in it."""
+            return "a.txt"
+
+    ai, model = scripted(calls_tool("files"), calls_tool("entries"), "a.txt is in it")
+    await ai.with_tools(FILES.with_tool_objects(Folder())).generate_text("Look")
+    assert named(model.calls[1]) == ["files", "read", "write", "entries"]
+    assert replies_to(model.calls[2])[1] == "a.txt"
+
+
 async def test_a_tool_behind_it_cannot_be_called_before() -> None:
     ai, model = scripted([calls_tool("read", path="a"), calls_tool("files")], calls_tool("read", path="a"), "done")
     assert await ai.with_tools(FILES).generate_text("Go") == "done"

@@ -278,6 +278,11 @@ async def test_what_begins_with_several_things_takes_each_by_the_name_of_its_typ
     assert [each.content for each in replies_to(model.calls[1])] == ['{"km":3.0}']
 
 
+def test_what_begins_with_no_object_takes_it_by_the_name_of_its_type() -> None:
+    counting = agent_tool("Counter", Distance, takes=list[int], description="Counts")
+    assert counting.input_schema["properties"] == {"list_int": {"type": "array", "items": {"type": "integer"}}}
+
+
 def test_a_name_alone_is_not_enough() -> None:
     with pytest.raises(DeclarationError, match="since it is a name"):
         agent_tool("Surveyor", Distance)
