@@ -16,6 +16,7 @@ from benchmarks.planning import planning
 from benchmarks.report import Table, machine, write_json, write_page
 from benchmarks.servers import ROOT
 from benchmarks.startup import startup
+from benchmarks.upstream import upstream
 
 TABLES: dict[str, Callable[..., Table]] = {
     "calls": calls,
@@ -24,6 +25,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "loop": loop,
     "planner": planning,
     "models": models,
+    "upstream": upstream,
     "startup": startup,
 }
 PAGE = ROOT / "docs" / "performance.md"

@@ -11,7 +11,7 @@ from benchmarks.report import Table, write_page
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
-TABLES = ("calls", "progress", "crowd", "loop", "planner", "models", "startup")
+TABLES = ("calls", "progress", "crowd", "loop", "planner", "models", "upstream", "startup")
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -6,6 +6,7 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Self, TypedDict
 
@@ -61,7 +62,7 @@ class PlatformSetup(TypedDict, total=False):
     """The upstream MCP servers and the groups made of their tools: a file like `mcp_config.json`, or what it says."""
 
 
-class AgentPlatform(Lifetime):
+class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them. Entering it connects its upstream servers.
 
     `agents`: instances, classes or `Agent` objects; a class is made an instance of, with services for the parameters of

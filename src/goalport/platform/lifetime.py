@@ -1,7 +1,6 @@
 """The time in which a platform is used with `async with`: what is connected at its beginning and closed at its end."""
 
-from abc import abstractmethod
-from contextlib import AbstractAsyncContextManager
+from abc import ABC, abstractmethod
 from typing import Self
 
 from goalport.platform.upstream import Upstream
@@ -9,7 +8,7 @@ from goalport.platform.upstream import Upstream
 __all__ = ["Lifetime"]
 
 
-class Lifetime(AbstractAsyncContextManager["Lifetime"]):
+class Lifetime(ABC):
     """Something that connects its upstream servers when it is entered, and closes everything when it is left."""
 
     upstream: Upstream
