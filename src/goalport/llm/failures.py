@@ -110,6 +110,8 @@ def _translate(error: Exception, asked: _Asked) -> ModelError:
             return ModelRefused(f"{asked.name} refused: {asked.said(error)}")
         case UserError():
             return ModelRefused(f"{asked.name} cannot be asked that: {asked.said(error)}")
+        case UnicodeEncodeError():
+            return ModelRefused(f"{asked.name} cannot be asked that: the prompt has half of a surrogate pair, no text.")
         case _ if "Credentials" in type(error).__name__:
             return ModelNotReady(f"{asked.endpoint.provider} found no credentials: {asked.said(error)}")
         case _:
@@ -134,7 +136,7 @@ def _of_the_provider(error: ModelAPIError, asked: _Asked) -> ModelError:
         case ModelTimeoutError() | ModelRequestTimeout():
             return PassingFailure(f"{asked.name} gave no answer in time.", error.retry_after)
         case ModelConnectionError():
-            where = asked.endpoint.base_url or asked.endpoint.provider
+            where = asked.endpoint.address or asked.endpoint.provider
             broke = "broke off in its answer at" if error.phase == "read" else "cannot be reached at"
             return PassingFailure(f"{asked.name} {broke} {where}: {asked.said(error)}", error.retry_after)
         case ModelHTTPError() | ModelRequestRejectedError():
@@ -148,7 +150,7 @@ def _not_found(error: ModelAPIError, asked: _Asked, status: str) -> str:
     guess = f" Did you mean {near}?" if near else ""
     return (
         f"{asked.endpoint.provider} knows no model {asked.model!r}{status}: {asked.said(error)}{guess} "
-        f"Check the name, and the address {asked.endpoint.base_url or 'of the provider'}."
+        f"Check the name, and the address {asked.endpoint.address or 'of the provider'}."
     )
 
 
@@ -168,5 +170,5 @@ def _unreadable(error: Exception, asked: _Asked) -> ModelError:
     """Not what the provider's API says: half a reply, or a web page, as a proxy or a wrong address gives."""
     return ModelUnavailable(
         f"{asked.name} answered in a form that cannot be read ({type(error).__name__}): {asked.said(error)} "
-        f"Check that {asked.endpoint.base_url or 'its address'} is the API of {asked.endpoint.provider}."
+        f"Check that {asked.endpoint.address or 'its address'} is the API of {asked.endpoint.provider}."
     )

@@ -7,7 +7,10 @@ A model answers one request. It calls no tools, checks no types and keeps no con
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal, Protocol, runtime_checkable
+from math import inf
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from pydantic import Field
 
 from goalport.llm.messages import AssistantMessage, Message
 from goalport.llm.options import LlmOptions
@@ -84,7 +87,11 @@ class TokenUsage:
     cache_read_tokens: int = 0
     """Of the input tokens, those that the provider had kept."""
     cost: float = 0.0
-    """In US dollars; 0 when the price is not known."""
+    """In US dollars; 0 when the price is not known. What is no amount is refused: it would fit any budget."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cost < inf:
+            raise ValueError(f"Expected a cost in US dollars, 0 or more, but came {self.cost!r}.")
 
     @property
     def tokens(self) -> int:
@@ -137,8 +144,8 @@ class ThinkingDelta:
 class Prices:
     """US dollars per million tokens."""
 
-    input: float
-    output: float
+    input: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    output: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

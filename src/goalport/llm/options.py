@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 __all__ = ["LlmOptions", "Thinking"]
 
@@ -18,21 +18,21 @@ class LlmOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str | None = None
+    model: Annotated[str, Field(min_length=1)] | None = None
     """A model's name, with or without its provider: `gpt-4.1-mini`, `openai:gpt-4.1-mini`."""
-    role: str | None = None
+    role: Annotated[str, Field(min_length=1)] | None = None
     """What the model is for, as the settings name it: `best`, `cheapest`."""
     auto: bool = False
     """Let the platform choose."""
     first_of: tuple[str, ...] = ()
     """The first of these names that is available."""
-    temperature: Annotated[float, Field(ge=0)] | None = None
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """How much the model may write."""
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
+    frequency_penalty: FiniteFloat | None = None
+    presence_penalty: FiniteFloat | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds that one request may take; None: what the settings say."""
     thinking: Thinking | bool | None = None

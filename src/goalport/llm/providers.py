@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -54,7 +55,13 @@ class Endpoint:
     api_key: SecretStr | None = field(default=None, repr=False)
     settings: ProviderSettings
 
+    @property
+    def address(self) -> str:
+        """The base URL as it may be shown: without a name and a password in it."""
+        return _WHO.sub("//", self.base_url)
 
+
+_WHO = re.compile("//[^/]*@")
 _OPENAI = r"(gpt|chatgpt|text-embedding|codex|computer-use)-|o\d"
 _OPENAI_URL = "https://api.openai.com/v1"
 _BEDROCK = r"((us|eu|apac|global|jp|au|us-gov)\.)?(anthropic|amazon|meta|mistral|cohere|ai21|deepseek|openai|qwen)\."
@@ -190,23 +197,25 @@ def endpoint(
     known = PROVIDERS.get(provider) or KnownProvider(name=provider, key=_variable(provider))
     if settings is None:
         settings = ProviderSettings(backoff_millis=known.backoff_millis)
-    url = base_url or settings.base_url or environment.get(known.address, "") or known.base_url
+    url = (base_url or settings.base_url or environment.get(known.address, "")).strip() or known.base_url
     _require_library(known)
     settings = _with_environment(known, settings, environment)
-    key = api_key or settings.api_key or _secret(environment.get(known.key))
+    key = _secret(api_key or settings.api_key or environment.get(known.key))
     _require_key(known, settings, key, own_url=bool(base_url or settings.base_url))
     _require_address(known, settings, url)
-    return Endpoint(
-        provider=provider, dialect=known.dialect, base_url=_complete(url, known), api_key=key, settings=settings
-    )
+    url = _complete(url, known)
+    _check_address(known, url)
+    return Endpoint(provider=provider, dialect=known.dialect, base_url=url, api_key=key, settings=settings)
 
 
 def _variable(provider: str) -> str:
     return re.sub(r"\W+", "_", provider).upper() + "_API_KEY"
 
 
-def _secret(value: str | None) -> SecretStr | None:
-    return SecretStr(value) if value else None
+def _secret(value: SecretStr | str | None) -> SecretStr | None:
+    """A key without the end of line that files and shells add."""
+    plain = (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
+    return SecretStr(plain) if plain else None
 
 
 _VARIABLES: Mapping[Dialect, Mapping[str, tuple[str, ...]]] = {
@@ -245,6 +254,10 @@ def _installed(library: str) -> bool:
 
 def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None, *, own_url: bool) -> None:
     """A server of one's own may want no key, and Amazon's library finds credentials in many places."""
+    if key and not (key.get_secret_value().isascii() and key.get_secret_value().isprintable()):
+        raise ModelNotReady(
+            f"The key of {known.name} has characters that no key has. Set {_where_key(known)} as the provider shows it."
+        )
     if key or not known.key or known.dialect == "bedrock" or (known.name not in PROVIDERS and own_url):
         return
     if known.dialect == "google" and settings.project and settings.location:
@@ -268,12 +281,37 @@ def _require_address(known: KnownProvider, settings: ProviderSettings, url: str)
         )
 
 
+def _where_key(known: KnownProvider) -> str:
+    variable = f"{known.key}, or " if known.key else ""
+    return f"{variable}api_key in [models.providers.{known.settings or known.name}]"
+
+
+def _check_address(known: KnownProvider, url: str) -> None:
+    """Refuse what no request can be sent to. The library adds a path at its end, so it can have no query."""
+    if url and not _is_address(url):
+        variable = f"{known.address}, or " if known.address else ""
+        raise ModelNotReady(
+            f"The base URL of {known.name} is no address of an API. Set {variable}base_url in "
+            f"[models.providers.{known.settings or known.name}], like https://models.example.com/v1."
+        )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        reachable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(reachable and not parts.query and not parts.fragment and url.isprintable() and " " not in url)
+
+
 def _complete(url: str, known: KnownProvider) -> str:
-    """The address as the client libraries want it: the guide writes some without scheme or version."""
+    """The address as the client libraries want it: some write it without scheme or version, or with all its path."""
     if not url or known.dialect in {"azure", "google", "bedrock"}:
         return url if "://" in url or not url else f"https://{url}"
     if "://" not in url:
         url = f"{'http' if url.startswith(('localhost', '127.')) else 'https'}://{url}"
+    url = url.removesuffix("/chat/completions")
     if known.dialect in {"openai", "openai-responses", "ollama"} and re.fullmatch(
         r"\w+://[^/]+(/openai|/engines)?/?", url
     ):

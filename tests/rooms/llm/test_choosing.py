@@ -156,6 +156,24 @@ def test_azure_wants_an_address_and_a_version(environment: dict[str, str], words
     assert not catalogue(complete).unready("azure:gpt-4.1")
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["not a url", "ftp://example.com", "http://", "http://[::1", "http://example.com:99999", "https://x.y/v1?key=z"],
+)
+def test_an_address_that_is_none_is_said_before_anything_is_sent(url: str) -> None:
+    why = catalogue({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": url}).unready("gpt-4.1")
+    assert "The base URL of openai is no address of an API" in why
+    assert "OPENAI_BASE_URL" in why
+    assert "key=z" not in why
+
+
+@pytest.mark.parametrize("key", ["sk-\u20ac", "sk-1\nsk-2"])
+def test_a_key_that_cannot_be_sent_is_said_and_not_shown(key: str) -> None:
+    why = catalogue({"OPENAI_API_KEY": key}).unready("gpt-4.1")
+    assert "OPENAI_API_KEY" in why
+    assert "sk-" not in why
+
+
 def test_nothing_is_wrong_where_no_model_is_set_up() -> None:
     assert catalogue({}).problems() == ()
 
@@ -271,10 +289,10 @@ async def test_an_openai_address_of_ones_own_gets_names_that_nobody_else_knows()
     assert server.bodies[0]["model"] == "nonsense"
 
 
-@pytest.mark.parametrize("url", ["{}", "{}/", "{}/v1", "{}/v1/"])
+@pytest.mark.parametrize("url", ["{}", "{}/", "{}/v1", "{}/v1/", " {}/v1\n", "{}/v1/chat/completions"])
 async def test_an_address_is_completed_as_the_guide_writes_it(url: str) -> None:
     async with serving(chat("Hello")) as server:
-        models = catalogue({"OPENAI_BASE_URL": url.format(server.address), "OPENAI_API_KEY": "o"})
+        models = catalogue({"OPENAI_BASE_URL": url.format(server.address), "OPENAI_API_KEY": " o\n"})
         await models.choose(LlmOptions()).reply(call("Hi"))
         await models.aclose()
     assert server.paths == ["/v1/chat/completions"]

@@ -138,6 +138,24 @@ async def test_a_server_that_is_not_there_is_named() -> None:
         await StrangeServer("http://127.0.0.1:9").model().reply(call("Hello"))
 
 
+async def test_a_password_in_an_address_is_in_no_error() -> None:
+    for answer in (page(), error(404, "No such model")):
+        async with serving(answer) as server:
+            shown, server.address = server.address, server.address.replace("//", "//me:hunter2@")
+            with pytest.raises(ModelError) as caught:
+                await server.model(max_attempts=1).reply(call("Hello"))
+            assert "hunter2" not in str(caught.value)
+            assert shown in str(caught.value)
+    with pytest.raises(ModelUnavailable, match=r"cannot be reached at http://127\.0\.0\.1:9/v1") as caught:
+        await StrangeServer("http://me:hunter2@127.0.0.1:9").model(max_attempts=1).reply(call("Hello"))
+
+
+async def test_a_prompt_that_is_no_text_is_told_as_such() -> None:
+    async with serving(silence) as server:
+        with pytest.raises(ModelRefused, match="half of a surrogate pair"):
+            await server.model().reply(call("Half a \ud83d"))
+
+
 async def test_a_server_that_stays_silent_is_given_up() -> None:
     async with serving(silence) as server:
         model = server.model(max_attempts=1, timeout=0.1)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from goalport.errors import BadInput
-from goalport.llm import Image, LlmOptions, TokenUsage
+from goalport.llm import CustomModel, Image, LlmOptions, TokenUsage
 
 
 def test_options_stand_in_a_file_of_settings() -> None:
@@ -42,6 +42,14 @@ def test_an_image_whose_name_does_not_tell_wants_its_type() -> None:
         Image("text/plain", b"pixels")
     with pytest.raises(BadInput, match="has no bytes"):
         Image("image/png", b"")
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), -1.0])
+def test_what_is_no_amount_of_money_is_refused(amount: float) -> None:
+    with pytest.raises(ValidationError, match="input"):
+        CustomModel.model_validate({"name": "x", "prices": {"input": amount, "output": 1}})
+    with pytest.raises(ValueError, match="cost"):
+        TokenUsage(cost=amount)
 
 
 def test_usage_adds_up() -> None:
