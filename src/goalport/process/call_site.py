@@ -50,8 +50,8 @@ class ActionCalls:
 
     def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
         """Whether the journal has what the next such call gives."""
-        results = self.attempt.journal.results
-        return bool(results) and self.attempt.names.peek("tool", _print(tool, arguments)) in results
+        journal = self.attempt.journal
+        return journal.again and self.attempt.names.peek("tool", _print(tool, arguments)) in journal.results
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
         """What the call gives, or gave. Raises `Parked` when a person has to be asked first."""

@@ -28,6 +28,7 @@ from goalport.tools import ToolResult
 
 __all__ = [
     "Child",
+    "Heard",
     "Journal",
     "Names",
     "Parked",
@@ -58,12 +59,32 @@ P = TypeVar("P", bound=Child)
 
 
 @dataclass(slots=True)
+class Heard:
+    """A reply of a model that has no name yet: most actions never begin again, and naming takes its time."""
+
+    place: str
+    model: str
+    call: ModelCall
+    reply: ModelReply | None = None
+
+    def keep(self, reply: ModelReply, /) -> None:
+        """Write down the reply."""
+        self.reply = reply
+
+
+@dataclass(slots=True)
 class Journal(Generic[P]):
     """The records of one action from when it begins until it is over, by the names that `Names` gives."""
 
     key: str
     """`process:seq`, in front of each name: the same whenever the action begins again."""
+    begun: bool = False
+    again: bool = False
+    """Whether the action that runs now had begun before."""
+    heard: list[Heard] = field(default_factory=list[Heard])
+    """The requests of models of the first attempt, in order."""
     replies: dict[str, ModelReply] = field(default_factory=dict[str, ModelReply])
+    """Those of attempts before."""
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     """Errors too: a model that was told of one has gone another way since."""
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
@@ -82,6 +103,20 @@ class Journal(Generic[P]):
         """Note that the action begins, again or not."""
         self.parked = False
         self.waits_for.clear()
+        self.again, self.begun = self.begun, True
+        names = Names(self.key)
+        for each in self.heard:
+            with at_place(each.place):
+                name = names.next("model", print_of_model_call(each.model, each.call))
+            if each.reply is not None:
+                self.replies[name] = each.reply
+        self.heard.clear()
+
+    def hear(self, model: str, call: ModelCall) -> Heard:
+        """A place for the reply to a request of a first attempt."""
+        heard = Heard(_place.get(), model, call)
+        self.heard.append(heard)
+        return heard
 
     def forget_work(self) -> list[Question]:
         """Forget what a failed attempt was told and given, so that the next one does not fail for the same reason.
@@ -90,6 +125,7 @@ class Journal(Generic[P]):
         questions are returned. What it asked people itself stays answered, and what it started stays its own.
         """
         approvals = list(self.approvals.values())
+        self.heard.clear()
         self.replies.clear()
         self.results.clear()
         self.end_calls()

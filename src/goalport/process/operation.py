@@ -10,6 +10,7 @@ from typing import Protocol
 
 import anyio
 
+from goalport.ai import Record
 from goalport.errors import NonRetryable, TerminateAction
 from goalport.events import Event
 from goalport.llm import ModelCall, ModelReply, TokenUsage
@@ -75,8 +76,10 @@ class ActionOperation:
         """The id of the process and the name of the action."""
         return self._process.id, self._attempt.action
 
-    def record(self, model: str, call: ModelCall, /) -> _Record:
+    def record(self, model: str, call: ModelCall, /) -> Record:
         """Where the reply to a request is written down, or stands since the action began before."""
+        if not self._attempt.journal.again:
+            return self._attempt.journal.hear(model, call)
         name = self._attempt.names.next("model", print_of_model_call(model, call))
         return _Record(self._attempt.journal, name)
 
