@@ -14,6 +14,7 @@ from goalport.ai.around import around
 from goalport.ai.conditions import evaluate
 from goalport.ai.creating import Creation
 from goalport.ai.engine import Engine, Request
+from goalport.ai.given import conversation, each
 from goalport.ai.guards import Guard
 from goalport.ai.interaction import Interaction
 from goalport.ai.streaming import Streaming
@@ -47,6 +48,8 @@ class LlmChanges(TypedDict, total=False):
 
 def changed_llm(before: LlmOptions, llm: str | LlmOptions | None, changes: LlmChanges) -> LlmOptions:
     """The options that `with_llm` leads to."""
+    if not isinstance(cast("object", llm), str | LlmOptions | None):
+        raise TypeError(f"Expected a model's name or LlmOptions, but came {llm!r}.")
     options = llm if isinstance(llm, LlmOptions) else before
     named: LlmChanges = {"model": llm} if isinstance(llm, str) else {}
     return options.but(**{**named, **changes})
@@ -85,11 +88,14 @@ class Ai:
 
     def with_first_available_llm_of(self, *names: str) -> Self:
         """Ask the first of these models that can be asked."""
+        if not names:
+            raise TypeError("Expected at least one name of a model, but came none.")
         return self.with_llm(first_of=names)
 
     def with_tool_groups(self, *roles: str) -> Self:
         """Offer the tools of whichever groups play these roles when the model is asked."""
-        return self._but(tool_groups=tuple(dict.fromkeys((*self.interaction.tool_groups, *roles))))
+        given = each(roles, str, "roles of tool groups, one by one")
+        return self._but(tool_groups=tuple(dict.fromkeys((*self.interaction.tool_groups, *given))))
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Offer these tools; a function is one, marked with `@tool` or not."""
@@ -101,19 +107,23 @@ class Ai:
 
     def with_references(self, *references: LlmReference) -> Self:
         """Tell of these references, and offer their tools under their names as prefixes."""
-        return self._but(references=(*self.interaction.references, *references))
+        given = each(references, LlmReference, "references, like Reference(name, description, text)")
+        return self._but(references=(*self.interaction.references, *given))
 
     def with_prompt_contributors(self, *contributors: PromptContributor) -> Self:
         """Add to the system prompt what these say when the model is asked."""
-        return self._but(contributors=(*self.interaction.contributors, *contributors))
+        given = each(contributors, PromptContributor, "what has a method contribution, like Text('…')")
+        return self._but(contributors=(*self.interaction.contributors, *given))
 
     def with_system_prompt(self, text: str) -> Self:
         """Begin the system prompt with this text."""
-        return self._but(system_prompt=text)
+        (given,) = each((text,), str, "a text")
+        return self._but(system_prompt=given)
 
     def with_images(self, *images: Image) -> Self:
         """Show the model these images with the prompt."""
-        return self._but(images=(*self.interaction.images, *images))
+        given = each(images, Image, "images, like Image.from_path('map.png')")
+        return self._but(images=(*self.interaction.images, *given))
 
     def with_generate_examples(self, generate: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
         """Whether a prompt for an object shows a made-up example of one."""
@@ -125,7 +135,8 @@ class Ai:
 
     def with_guard(self, *guards: Guard) -> Self:
         """Let these look at what goes in and comes out, beside the guards of the platform."""
-        return self._but(guards=(*self.interaction.guards, *guards))
+        given = each(guards, Guard, "guards, with check_input and check_output")
+        return self._but(guards=(*self.interaction.guards, *given))
 
     def with_id(self, name: str) -> Self:
         """Name the prompt, for events, spans and tests."""
@@ -165,7 +176,7 @@ class Ai:
 
     async def respond(self, messages: Iterable[Message], /) -> AssistantMessage:
         """What the model says next in a conversation."""
-        request = Request(interaction=self.interaction, messages=tuple(messages), verb="respond")
+        request = Request(interaction=self.interaction, messages=conversation(messages), verb="respond")
         return AssistantMessage(cast("str", await self.engine.run(request)))
 
     async def respond_with_system_prompt(
@@ -173,7 +184,7 @@ class Ai:
     ) -> AssistantMessage:
         """As `respond`, under a system prompt: its text, or the variables of the template that makes it."""
         interaction = replace(self.interaction, system_prompt=self._prompt(system_prompt))
-        request = Request(interaction=interaction, messages=tuple(messages), verb="respond_with_system_prompt")
+        request = Request(interaction=interaction, messages=conversation(messages), verb="respond_with_system_prompt")
         return AssistantMessage(cast("str", await self.engine.run(request)))
 
     async def evaluate_condition(self, condition: str, context: str, confidence_threshold: float = 0.8) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 from typing_extensions import TypeForm
 
 from goalport.ai.engine import Engine, Request
+from goalport.ai.given import conversation
 from goalport.ai.interaction import Interaction
 from goalport.llm import Message, UserMessage
 from goalport.prompts import Example
@@ -64,7 +65,7 @@ class Creation(Generic[T]):
         contributors = (*self.interaction.contributors, *shown)
         request = Request(
             interaction=replace(self.interaction, contributors=contributors, template=""),
-            messages=tuple(messages),
+            messages=conversation(messages),
             output=self.kind,
             properties=self.properties,
             verb="creating",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -106,6 +107,41 @@ async def test_options_that_cannot_be_are_refused_where_they_are_written() -> No
 
     with pytest.raises(ValidationError, match="temperature"):
         ai.with_llm(temperature=-1)
+    with pytest.raises(ValidationError, match="finite"):
+        ai.with_llm(frequency_penalty=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "words"),
+    [
+        ("with_llm", [3], "a model's name or LlmOptions, but came 3"),
+        ("with_llm", [""], "at least 1 character"),
+        ("with_first_available_llm_of", [], "at least one name"),
+        ("with_tool_groups", [["web"]], r"roles of tool groups, one by one, but came \['web'\]"),
+        ("with_images", ["map.png"], r"Image\.from_path.*but came 'map.png'"),
+        ("with_prompt_contributors", ["Be brief"], r"Text\('…'\).*but came 'Be brief'"),
+        ("with_references", ["Rules"], r"Reference\(.*but came 'Rules'"),
+        ("with_guard", ["no secrets"], "check_input and check_output, but came 'no secrets'"),
+        ("with_system_prompt", [None], "a text, but came None"),
+    ],
+)
+async def test_what_no_model_can_be_asked_with_is_refused_where_it_is_written(
+    method: str, given: list[Any], words: str
+) -> None:
+    ai, _ = scripted()
+
+    with pytest.raises((TypeError, ValueError), match=words):
+        getattr(ai, method)(*given)
+
+
+@pytest.mark.parametrize("messages", ["Hello", ["Hello"], [UserMessage("Hello"), None]])
+async def test_what_is_no_conversation_is_refused(messages: Any) -> None:
+    ai, model = scripted("never")
+
+    for ask in (ai.respond, ai.creating(int).from_messages):
+        with pytest.raises(TypeError, match=r"Expected messages, like UserMessage\('…'\)"):
+            await ask(messages)
+    assert not model.calls
 
 
 def test_with_llm_can_change_whatever_options_there_are() -> None:
