@@ -28,7 +28,7 @@ from goalport.process.context import ActionContext
 from goalport.process.journal import Journal, Parked
 from goalport.process.outcome import Failed
 from goalport.process.posing import pose, withdraw
-from goalport.tools import Tool, ToolResult
+from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 
 __all__ = ["as_declared", "in_words", "invoke", "invoke_all", "leave_out", "take"]
 
@@ -235,9 +235,8 @@ def _tools(process: AgentProcess, action: Action) -> list[Tool]:
     for role in action.roles:
         group = process.surroundings.groups.find(role)
         if group is None:
-            _log.warning(
-                "%s names the tool group %r, which does not exist: it runs without those tools.", action.name, role
-            )
+            why = process.surroundings.groups.unmet(ToolGroupRequirement(role))
+            _log.warning("%s runs without the tool group %r. %s", action.name, role, why)
         else:
             found.extend(group.tools)
     seconds = process.options.tool_delay

@@ -1,0 +1,182 @@
+"""A platform and its upstream servers: connected while it is entered, judged by configuration before."""
+
+import asyncio
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from goalport import (
+    ActionContext,
+    AgentInvocation,
+    AgentPlatform,
+    Ai,
+    ToolGroup,
+    UserInput,
+    achieves_goal,
+    action,
+    agent,
+)
+from goalport.errors import ProcessStuck, SettingsError
+from goalport.platform import Upstream
+from goalport.testing import ScriptedModel
+from goalport.tools import Tool, ToolGroupRequirement
+from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
+from goalport.upstream.hub import UpstreamHub
+from tests.rooms.upstream.hubs import MARK, PLAIN, QUICK, marked, nothing_left_behind, plain
+
+GROUP = GroupConfig("voices", ("plain",), include=("echo",), naming=NamingConfig(prefix="my_"))
+
+
+@dataclass(frozen=True)
+class Said:
+    content: str
+
+
+@agent(description="Echoes")
+class Echo:
+    @achieves_goal(description="The echo")
+    @action(tool_group_requirements=[ToolGroupRequirement("voices", tools=("my_echo",))])
+    async def echo(self, said: UserInput, context: ActionContext) -> Said:
+        (tool,) = context.tools
+        return Said((await tool.call({"text": said.content})).text)
+
+
+@agent(description="Asks")
+class Asker:
+    @achieves_goal(description="The answer")
+    @action(tool_groups=["voices"])
+    async def ask(self, said: UserInput, ai: Ai) -> Said:
+        return Said(await ai.generate_text(said.content))
+
+
+def config(*servers: ServerConfig, group: GroupConfig = GROUP) -> McpConfig:
+    return McpConfig({each.name: marked(each) for each in servers}, {group.role: group})
+
+
+def quick(given: McpConfig, tmp_path: Path) -> UpstreamHub:
+    return UpstreamHub(given, tmp_path, pace=QUICK, start_wait=20)
+
+
+async def said(platform: AgentPlatform, words: str = "hello") -> str:
+    return (await AgentInvocation.on(platform).returning(Said).invoke(UserInput(words))).content
+
+
+async def test_actions_use_the_tools_of_upstream_servers_while_the_platform_is_entered(tmp_path: Path) -> None:
+    with nothing_left_behind():
+        async with AgentPlatform([Echo], upstream=quick(config(plain()), tmp_path)) as platform:
+            assert await said(platform) == "hello"
+        async with platform:
+            assert await said(platform, "again") == "again"
+
+
+async def test_a_file_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAIN_SERVER", PLAIN)
+    server = {"command": "python3", "args": ["-S", "-E", "${PLAIN_SERVER}"], "env": {MARK: str(os.getpid())}}
+    group = {"include": ["echo"], "naming": {"prefix": "my_"}}
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"plain": server}, "toolGroups": {"voices": group}}))
+    with nothing_left_behind():
+        async with AgentPlatform([Echo], upstream=file) as platform:
+            assert await said(platform) == "hello"
+
+
+async def test_a_model_is_offered_the_tools_under_their_final_names(tmp_path: Path) -> None:
+    model = ScriptedModel(["done"])
+    async with AgentPlatform([Asker], models=model, upstream=quick(config(plain()), tmp_path)) as platform:
+        assert await said(platform) == "done"
+    assert [each.name for each in model.calls[0].tools] == ["my_echo"]
+
+
+async def test_an_action_whose_server_is_down_is_stuck_with_the_reason(tmp_path: Path) -> None:
+    absent = plain(command="goalport-no-such")
+    async with AgentPlatform([Echo], upstream=quick(config(absent), tmp_path)) as platform:
+        with pytest.raises(ProcessStuck) as caught:
+            await said(platform)
+        explained = platform.explain("echo", [UserInput]).text()
+    for words in (str(caught.value), explained):
+        assert "t needs the tool group voices with my_echo, but it cannot be used now: The server 'plain' is" in words
+        assert "there is no command 'goalport-no-such'" in words
+
+
+async def test_an_action_that_only_names_the_group_runs_without_its_tools_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = ScriptedModel(["done"])
+    absent = plain(command="goalport-no-such")
+    async with AgentPlatform([Asker], models=model, upstream=quick(config(absent), tmp_path)) as platform:
+        assert await said(platform) == "done"
+    assert not model.calls[0].tools
+    assert "Asker.ask runs without the tool group 'voices'. The tool group 'voices' cannot be used now." in caplog.text
+
+
+async def test_before_it_is_entered_plans_count_on_what_is_configured_and_processes_do_not(tmp_path: Path) -> None:
+    platform = AgentPlatform([Echo], upstream=quick(config(plain()), tmp_path))
+    assert platform.explain("echo", [UserInput]).plan is not None
+    with pytest.raises(ProcessStuck, match="The upstream servers are not connected: enter the platform"):
+        await said(platform)
+    await platform.aclose()
+
+
+async def test_a_group_in_code_goes_before_one_of_the_configuration(tmp_path: Path) -> None:
+    async def answer(_: object) -> str:
+        return "from code"
+
+    tool = Tool.of(answer, name="my_echo", input_schema={"type": "object"})
+    group = ToolGroup("voices", (tool,))
+    async with AgentPlatform([Echo], tool_groups=[group], upstream=quick(config(plain()), tmp_path)) as platform:
+        assert await said(platform) == "from code"
+        assert "Two tool groups play the role 'voices'" in platform.groups.clashes[0]
+
+
+async def test_a_required_server_that_is_not_there_keeps_a_platform_from_being_entered(tmp_path: Path) -> None:
+    absent = plain(command="goalport-no-such", name="absent", required=True)
+    platform = AgentPlatform(upstream=quick(config(plain(), absent), tmp_path))
+    with nothing_left_behind():
+        with pytest.raises(SettingsError, match="The required server 'absent' is down: there is no command"):
+            await platform.__aenter__()
+        assert not platform.upstream.connected
+
+
+async def test_whoever_gives_up_entering_leaves_no_process_behind(tmp_path: Path) -> None:
+    given = config(plain(), plain("--mute", name="silent", connect_timeout=600))
+    with nothing_left_behind():
+        with anyio.move_on_after(0.5) as scope:
+            async with AgentPlatform(upstream=UpstreamHub(given, tmp_path, start_wait=600)):
+                pass
+        assert scope.cancelled_caught
+
+
+async def test_another_task_may_close_what_one_has_entered(tmp_path: Path) -> None:
+    with nothing_left_behind():
+        platform = AgentPlatform([Echo], upstream=quick(config(plain()), tmp_path))
+        await asyncio.create_task(platform.__aenter__())
+        assert await said(platform) == "hello"
+        await asyncio.create_task(platform.aclose())
+        await platform.aclose()
+
+
+async def test_the_state_of_a_group_is_that_of_its_servers(tmp_path: Path) -> None:
+    absent = plain(command="goalport-no-such", name="absent")
+    group = replace(GROUP, servers=("plain", "absent"))
+    async with AgentPlatform(upstream=quick(config(plain(), absent, group=group), tmp_path)) as platform:
+        (report,) = platform.upstream.reports()
+        assert (report.role, report.status, report.servers) == ("voices", "degraded", ("plain", "absent"))
+        assert "there is no command" in report.why
+    assert [each.status for each in platform.upstream.reports()] == ["down"]
+
+
+async def test_math_is_there_and_whoever_plays_it_goes_before() -> None:
+    assert AgentPlatform().groups.find("math") is not None
+    own = ToolGroup("math", ())
+    platform = AgentPlatform(tool_groups=[own])
+    assert platform.groups.find("math") is own
+    assert not platform.groups.clashes
+
+
+async def test_nothing_is_connected_where_nothing_is_configured(tmp_path: Path) -> None:
+    async with AgentPlatform(upstream=Upstream(McpConfig(), tmp_path)) as platform:
+        assert not platform.upstream.connected
