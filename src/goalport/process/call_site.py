@@ -112,9 +112,10 @@ class _Asker:
     server: str
 
     def pose(self, message: str, schema: Mapping[str, object], /) -> Question:
-        if schema.get("type", "object") != "object" or not isinstance(schema.get("properties"), Mapping):
-            raise ToolError(f"The server {self.server!r} asks for something that is no form, so nobody was asked.")
-        wait = SchemaSubmission(f"{self.server} asks: {message}", schema)
+        try:
+            wait = SchemaSubmission(f"{self.server} asks: {message}", _form(schema))
+        except TypeError as error:
+            raise ToolError(f"The server {self.server!r} asked for something that is no form: {error}") from None
         return pose(self.attempt.process, self.attempt.action, wait, in_action=True)
 
     def withdraw(self, question: Question, /) -> None:
@@ -126,6 +127,14 @@ class _Asker:
         far = f"{done:g}" if of is None else f"{done:g}/{of:g}"
         words = f"{self.server}: {message or far}"
         self.attempt.process.emit(ProgressUpdated(words, process_id=self.attempt.process.id))
+
+
+def _form(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """What a server wants filled in, which is flat. Raises `TypeError` for what is not."""
+    fields = schema.get("properties")
+    if not isinstance(fields, Mapping) or "$ref" in json.dumps(schema, default=str):
+        raise TypeError("Expected fields, each described where it stands.")
+    return schema
 
 
 def _print(tool: Tool, arguments: Mapping[str, object]) -> str:

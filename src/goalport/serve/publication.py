@@ -106,14 +106,16 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
             "templates", [*own_templates(), *(each.template for each in templates)], lambda each: each.uri_template
         ),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
-        problems=(
-            *map(str, workspace.problems),
-            *platform.problems,
-            *map(str, platform.upstream.problems),
-            *problems,
-        ),
+        problems=(*_of_parts(platform, workspace), *problems),
         warnings=tuple(_warnings(platform, published)),
     )
+
+
+def _of_parts(platform: AgentPlatform, workspace: Workspace) -> Iterator[str]:
+    """What could not be read or deployed, and so is not published."""
+    yield from map(str, workspace.problems)
+    yield from platform.problems
+    yield from map(str, platform.upstream.problems)
 
 
 def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: list[str]) -> dict[str, PublishedPrompt]:

@@ -26,7 +26,7 @@ from goalport.tools.naming import (
     upper,
 )
 from goalport.tools.objects import ToolObject, tools_of
-from goalport.tools.problems import argument_problems, listed, schema_problems
+from goalport.tools.problems import argument_problems, listed, schema_fault, schema_problems
 from goalport.tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ __all__ = [
     "prefixed",
     "reference_prefix",
     "renamed",
+    "schema_fault",
     "schema_problems",
     "snake",
     "suffixed",

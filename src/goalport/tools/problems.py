@@ -46,6 +46,18 @@ def argument_problems(error: ValidationError, arguments: object, known: Collecti
     return tuple(f"{f'{path}: ' if path else ''}{'; or '.join(reasons)}" for path, reasons in lines.items())
 
 
+def schema_fault(schema: Mapping[str, object]) -> str:
+    """What keeps a mapping from being a JSON Schema; empty: nothing does."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(dict(schema))
+    except SchemaError as error:
+        return _line(_spelled(error.absolute_path), error.message)
+    return ""
+
+
 def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object]) -> tuple[str, ...]:
     """One line per place where arguments break a JSON Schema."""
     from jsonschema import Draft202012Validator

@@ -17,6 +17,7 @@ from goalport.process import ActionContext, AgentProcess, Completed, Waiting
 from goalport.testing.context import FakeOperationContext
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup, ToolResult, with_confirmation
+from goalport.upstream.hooks import current_hooks
 from tests.rooms.upstream.hubs import WatchedHub, hub_of, plain
 
 
@@ -333,6 +334,26 @@ async def test_a_server_s_call_goes_on_while_another_part_of_the_action_is_parke
         assert "Leo" in str(outcome)
         assert "Virgo" in str(outcome)
         assert hub.server().report().calls == 1
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array"},
+        {"type": "object"},
+        {"type": "object", "properties": {"a": {"type": "nonsense"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+    ],
+)
+async def test_what_a_server_asks_that_is_no_form_is_put_to_nobody(schema: Mapping[str, object]) -> None:
+    async def handle(arguments: Mapping[str, object]) -> ToolResult:
+        ask = current_hooks().ask
+        assert ask is not None
+        return ToolResult.of_text(str(await ask("Well?", schema)))
+
+    odd = Tool("odd", "d", {"type": "object"}, handle, server="strange")
+    async with started(Plain, "odd", ToolGroup("files", (odd,))) as (_, process):
+        assert "The server 'strange' asked for something that is no form" in str(process.outcome)
 
 
 async def test_a_server_s_progress_is_progress_of_the_process() -> None:
