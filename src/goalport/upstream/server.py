@@ -92,6 +92,8 @@ class UpstreamServer:
                     if not self._stopping:
                         pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
                         self.retry_at = monotonic() + pause
+                        # What rang before was about the connection that is gone, and must not end the pause.
+                        self._bell = Bell()
                         await self._bell.wait(pause)
                     delay = min(delay * 2, self._pace.longest_delay)
         finally:

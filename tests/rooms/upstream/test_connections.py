@@ -128,6 +128,17 @@ async def test_a_list_that_changes_is_asked_for_again() -> None:
         await hub.until(lambda: "brand_new" in [each.name for each in hub.server().tools])
 
 
+async def test_a_server_that_ends_again_and_again_is_tried_after_longer_and_longer(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    script = f"open({str(starts)!r}, 'a').write('x')"
+    config = ServerConfig("plain", "stdio", command=sys.executable, args=("-S", "-E", "-c", script))
+    async with hub_of(config, pace=replace(QUICK, first_delay=0.5, longest_delay=60)) as hub:
+        began = anyio.current_time()
+        await hub.until(lambda: len(starts.read_text()) >= 3)
+        # Two pauses, each by chance up to a half shorter.
+        assert anyio.current_time() - began > 0.7
+
+
 async def test_a_server_that_ends_at_once_is_told_with_its_last_words() -> None:
     async with hub_of(plain("--say", "no such database", "--exit", "1")) as hub:
         assert state(hub) is DOWN
