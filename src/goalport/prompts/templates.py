@@ -5,7 +5,7 @@ same folders, symbolic links followed. Nothing is escaped: a prompt is no HTML.
 """
 
 import traceback
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -22,6 +22,8 @@ __all__ = ["Templates"]
 _SUFFIX: Final = ".jinja"
 _MOST: Final = 1_000_000
 """Characters, items or bits that one operator may make."""
+_LONGEST: Final = 10_000_000
+"""Characters of a text, more than any model reads; each of its pieces counts some more."""
 _BREAKS = (
     JinjaError,
     ArithmeticError,
@@ -63,7 +65,7 @@ class Templates:
         except _BREAKS as error:
             raise self._failure(name, variables, error) from error
         try:
-            return template.render(variables)
+            return _joined(template.generate(variables))
         except _BREAKS as error:
             raise self._failure(name, variables, error) from error
 
@@ -77,6 +79,17 @@ class Templates:
         elif isinstance(error, RecursionError):
             problem = "it includes itself, over and over"
         return TemplateError(template, line, problem, variables)
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    """The text of its pieces; one that would never end is given up."""
+    text, left = list[str](), _LONGEST
+    for piece in pieces:
+        left -= len(piece) + 10
+        if left < 0:
+            raise ValueError(f"the text would be longer than {_LONGEST:,} characters")
+        text.append(piece)
+    return "".join(text)
 
 
 class _Folders(BaseLoader):
@@ -130,7 +143,7 @@ def _place(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | Non
 class _Sandbox(ImmutableSandboxedEnvironment):
     """A sandbox in which no operator takes all time or memory."""
 
-    intercepted_binops = frozenset({"**", "*"})
+    intercepted_binops = frozenset({"**", "*", "+"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if _size(operator, left, right) > _MOST:
@@ -145,6 +158,8 @@ def _size(operator: str, left: object, right: object) -> int:
             return left.bit_length() * right
         case "*", str() | bytes() | list() | tuple(), int():
             return len(cast("Sized", left)) * right
+        case "+", str() | bytes() | list() | tuple(), str() | bytes() | list() | tuple():
+            return len(cast("Sized", left)) + len(cast("Sized", right))
         case "*", int(), str() | bytes() | list() | tuple():
             return len(cast("Sized", right)) * left
         case _:

@@ -33,8 +33,10 @@ def test_a_template_is_filled_with_its_variables_and_nothing_is_escaped(tmp_path
 
 
 def test_a_template_may_reckon(tmp_path: Path) -> None:
-    templates = _written(tmp_path, sums="{{ '-' * 3 }} {{ 5000 * 5000 }} {{ 2 ** 0.5 > 1 }} {{ 2 ** 10 }}")
-    assert templates.render("sums", {}) == "--- 25000000 True 1024"
+    templates = _written(
+        tmp_path, sums="{{ '-' + 'x' * 3 }} {{ 1 + 2 }} {{ 5000 * 5000 }} {{ 2 ** 0.5 > 1 }} {{ 2 ** 10 }}"
+    )
+    assert templates.render("sums", {}) == "-xxx 3 25000000 True 1024"
 
 
 def test_the_suffix_may_be_given_too(tmp_path: Path) -> None:
@@ -124,12 +126,21 @@ def test_no_template_leaves_its_folders(tmp_path: Path) -> None:
         "{{ 'a' * 100000000000 }}",
         "{{ 100000000000 * [1] }}",
         "{{ 9 ** (9 ** 9) }}",
+        "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     ],
 )
 def test_a_hostile_template_gets_nothing_but_an_error(tmp_path: Path, hostile: str) -> None:
     templates = _written(tmp_path, hostile=hostile)
     with pytest.raises(TemplateError, match="Template 'hostile', line 1"):
         templates.render("hostile", {"person": Person(name="Ann")})
+
+
+def test_a_text_that_would_hardly_end_is_given_up(tmp_path: Path) -> None:
+    templates = _written(
+        tmp_path, many="{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}"
+    )
+    with pytest.raises(TemplateError, match="Template 'many': the text would be longer than 10,000,000 characters"):
+        templates.render("many", {})
 
 
 @pytest.mark.parametrize(
