@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from goalport.serve import create_app
 from goalport.serve.report import report_of
 from goalport.serve.server import make_server
 from goalport.serve.tool_groups import connected
@@ -33,12 +35,14 @@ group = ToolGroup.of("loud", shout, exports=True)
 """
 
 
+def server_entry() -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-S", "-E", PLAIN], "env": {MARK: str(os.getpid())}}
+
+
 @asynccontextmanager
 async def wired(root: Path, groups: object, **settings: Any) -> AsyncGenerator[Served]:
     """A server in memory with tools of its own and those of an upstream server."""
-    env = {MARK: str(os.getpid())}
-    server = {"command": sys.executable, "args": ["-S", "-E", PLAIN], "env": env}
-    config = {"mcpServers": {"plain": server}, "toolGroups": groups}
+    config = {"mcpServers": {"plain": server_entry()}, "toolGroups": groups}
     files = {"tools/own.py": OWN, "mcp_config.json": json.dumps(config), "agents/__init__.py": ""}
     with nothing_left_behind():
         serving = serving_of(root, files=files, upstream_wait_seconds=20, **settings)
@@ -121,3 +125,17 @@ async def test_the_report_tells_of_groups_servers_and_what_is_probably_not_meant
     assert "  warning: Tool group 'theirs': include 'ecko' matches no tool. Did you mean 'echo'?" in told
     assert "tool group 'lost' names the server 'plane'" in told
     assert "tool group math" not in told
+
+
+async def test_an_app_for_any_server_connects_them_with_its_lifespan(tmp_path: Path) -> None:
+    config = {"mcpServers": {"plain": server_entry()}, "toolGroups": {"theirs": {"include": ["pid"], "exports": True}}}
+    (tmp_path / "mcp_config.json").write_text(json.dumps(config))
+    serving = serving_of(tmp_path, upstream_wait_seconds=20)
+    app = create_app(serving.platform, serving.workspace, serving.settings)
+    with nothing_left_behind():
+        client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
+        async with app.router.lifespan_context(app), client:
+            told = (await client.get("/health")).json()
+    assert told["toolGroups"]["theirs"] == {"status": "up", "tools": 1}
+    assert told["tools"] == 2
+    assert not serving.platform.upstream.connected
