@@ -84,11 +84,11 @@ class AdaptedModel:
         model = self._sighted(call)
         mode = self._mode(model, call)
         try:
-            return self._reply(await self._ask(model, call, mode), mode)
+            return self._reply(await self._ask(model, call, mode), call, mode)
         except SchemaRefused:
             if not self._may_ask_otherwise(model, call, mode):
                 raise
-            return self._reply(await self._ask(model, call, "tool"), "tool")
+            return self._reply(await self._ask(model, call, "tool"), call, "tool")
 
     async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """A time-out counts from one piece to the next."""
@@ -164,7 +164,7 @@ class AdaptedModel:
                             instrument=False,
                         )
                     )
-                pieces = _Pieces(mode)
+                pieces = _Pieces(_output_name(call) if mode == "tool" else "")
                 events = aiter(streamed)
                 while True:
                     with anyio.fail_after(seconds):
@@ -176,7 +176,7 @@ class AdaptedModel:
                 response = streamed.get()
         if self._is_cut(response):
             raise PassingFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
-        yield self._reply(response, mode)
+        yield self._reply(response, call, mode)
 
     def _is_cut(self, response: ModelResponse) -> bool:
         """Whether a stream stopped without saying that it is at its end; some servers never say so."""
@@ -187,10 +187,13 @@ class AdaptedModel:
     def _seconds(self, call: ModelCall) -> float:
         return call.options.timeout or self._endpoint.settings.timeout or call.timeout
 
-    def _reply(self, response: ModelResponse, mode: _Mode) -> ModelReply:
-        message = heard(response, _OUTPUT_TOOL if mode == "tool" else "")
+    def _reply(self, response: ModelResponse, call: ModelCall, mode: _Mode) -> ModelReply:
+        output_tool = _output_name(call) if mode == "tool" else ""
+        message = heard(response, output_tool)
         finish = _FINISHES.get(response.finish_reason, "unknown")
-        output = None if mode == "text" or message.calls or finish == "refusal" else _output(message, response)
+        output = (
+            None if mode == "text" or message.calls or finish == "refusal" else _output(message, response, output_tool)
+        )
         if output is not None and finish == "tool_call":
             finish = "stop"
         elif message.calls and finish in {"stop", "unknown"}:
@@ -209,8 +212,8 @@ class AdaptedModel:
 class _Pieces:
     """Which events of a stream are pieces of its answer: its text, or the arguments of the tool that is its object."""
 
-    def __init__(self, mode: _Mode) -> None:
-        self._by_tool = mode == "tool"
+    def __init__(self, output_tool: str) -> None:
+        self._by_tool = output_tool
         self._output_parts: set[int] = set()
 
     def of(self, event: ModelResponseStreamEvent) -> TextDelta | ThinkingDelta | None:
@@ -224,7 +227,7 @@ class _Pieces:
                 thought = content
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(content))):
                 thought = content
-            case PartStartEvent(part=ToolCallPart(tool_name=name) as part) if self._by_tool and name == _OUTPUT_TOOL:
+            case PartStartEvent(part=ToolCallPart(tool_name=name) as part) if name == self._by_tool:
                 self._output_parts.add(event.index)
                 text = arguments_of(part) if part.args else ""
             case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(content))) if event.index in self._output_parts:
@@ -236,10 +239,10 @@ class _Pieces:
         return TextDelta(text) if text else None
 
 
-def _output(message: AssistantMessage, response: ModelResponse) -> str | None:
+def _output(message: AssistantMessage, response: ModelResponse, output_tool: str) -> str | None:
     """The JSON text of the object: what the output tool was given, else what was written, without a fence around it."""
     for part in response.parts:
-        if isinstance(part, ToolCallPart) and part.tool_name == _OUTPUT_TOOL:
+        if isinstance(part, ToolCallPart) and part.tool_name == output_tool:
             return arguments_of(part)
     fenced = _FENCED.match(message.content)
     return (fenced[1] if fenced else message.content) or None
@@ -253,7 +256,7 @@ def _parameters(call: ModelCall, mode: _Mode) -> ModelRequestParameters:
         return ModelRequestParameters(
             function_tools=tools,
             output_mode="tool",
-            output_tools=[_output_tool(call.output)],
+            output_tools=[_output_tool(call.output, _output_name(call))],
             allow_text_output=False,
         )
     wanted = OutputObjectDefinition(
@@ -268,9 +271,17 @@ def _tool(spec: ToolSpec) -> ToolDefinition:
     )
 
 
-def _output_tool(spec: OutputSpec) -> ToolDefinition:
+def _output_name(call: ModelCall) -> str:
+    """What the tool is called whose arguments are the object: as no other tool of the call is."""
+    name = _OUTPUT_TOOL
+    while any(each.name == name for each in call.tools):
+        name += "_"
+    return name
+
+
+def _output_tool(spec: OutputSpec, name: str) -> ToolDefinition:
     return ToolDefinition(
-        name=_OUTPUT_TOOL,
+        name=name,
         description=spec.description or f"Give the {spec.name} that was asked for, and end with it.",
         parameters_json_schema=dict(spec.schema),
         kind="output",

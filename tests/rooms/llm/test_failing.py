@@ -18,6 +18,7 @@ from goalport.llm import (
     Retry,
     TextDelta,
     ToolReply,
+    ToolSpec,
     UserMessage,
 )
 from tests.providers import Providers
@@ -248,6 +249,17 @@ async def test_a_provider_that_does_not_take_a_schema_is_asked_by_a_tool() -> No
         replies = [await model.reply(call("Who was Ada?", output=PERSON)) for _ in range(2)]
     assert [json.loads(reply.output or "") for reply in replies] == [json.loads(person)] * 2
     assert ["response_format" in each for each in server.bodies] == [True, False, False], "it is not tried again"
+
+
+async def test_a_tool_of_the_name_of_ours_is_a_tool_like_any_other() -> None:
+    theirs = ToolSpec("final_result", "What came of it.", LOOK_UP.input_schema)
+    wanted = {"id": "1", "type": "function", "function": {"name": "final_result", "arguments": "{}"}}
+    async with serving(error(400, "Invalid schema for response_format"), chat(None, tool_calls=[wanted])) as server:
+        reply = await server.model().reply(call("Who?", output=PERSON, tools=(theirs,)))
+    assert [each.name for each in reply.message.calls] == ["final_result"]
+    assert reply.output is None
+    names = [each["function"]["name"] for each in server.bodies[1]["tools"]]
+    assert sorted(names) == ["final_result", "final_result_"]
 
 
 async def test_a_stream_of_an_object_is_asked_for_by_a_tool_likewise() -> None:
