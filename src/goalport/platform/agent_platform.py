@@ -24,6 +24,7 @@ from goalport.platform.foresight import foresee, starting_types
 from goalport.platform.lifetime import Lifetime
 from goalport.platform.models import Intelligence, models_of, workspace_models
 from goalport.platform.processes import Inputs, Processes
+from goalport.platform.sampling import Sampling
 from goalport.platform.upstream import Foreseen, Upstream, upstream_of, workspace_upstream
 from goalport.process import (
     AgentProcess,
@@ -90,7 +91,8 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         stores = (each for each in self._services if isinstance(each, ContextRepository))
         self.contexts = next(stores, None) or InMemoryContextRepository()
         """What outlives processes, by id."""
-        self.upstream = upstream_of(setup.get("upstream", McpConfig()))
+        sampling = Sampling(lambda: self.ai, lambda: self.models.default)
+        self.upstream = upstream_of(setup.get("upstream", McpConfig()), sampling)
         self._take_groups(tool_groups)
         self._options = options or ProcessOptions()
         self.models = models_of(models)

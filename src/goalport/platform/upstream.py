@@ -18,6 +18,7 @@ from goalport.settings import Settings, environment_of
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.groups import Requirement
 from goalport.upstream import GroupConfig, McpConfig, Problem, read_config
+from goalport.upstream.connection import Sample
 from goalport.upstream.core_roles import core_groups
 from goalport.upstream.groups import LiveGroups
 from goalport.upstream.hub import UpstreamHub
@@ -76,6 +77,8 @@ class Upstream:
         """Reads the configuration anew, where it comes from a file of a workspace."""
         self.show_sign_in = show_sign_in
         """Shows a person the page where they sign in to a server; None: there is nobody."""
+        self.sample: Sample | None = None
+        """Answers servers that may have a model asked; None: they may not."""
         self._hub = given if isinstance(given, UpstreamHub) else None
         self._live: LiveGroups | None = None
         self._opened = False
@@ -147,7 +150,11 @@ class Upstream:
         self._opened = True
         if self._hub is None and (self.config.servers or self.config.groups):
             self._hub = UpstreamHub(
-                self.config, self._data_dir, start_wait=self.start_seconds, show_sign_in=self.show_sign_in
+                self.config,
+                self._data_dir,
+                start_wait=self.start_seconds,
+                sample=self.sample,
+                show_sign_in=self.show_sign_in,
             )
         if self._hub is not None:
             self._hub.on_change = self._changed
@@ -239,15 +246,17 @@ class Foreseen(ToolGroupResolver):
         return None if self._upstream.expects(requirement.role) else super().unmet(requirement)
 
 
-def upstream_of(given: Upstream | UpstreamHub | McpConfig | Path | str) -> Upstream:
+def upstream_of(given: Upstream | UpstreamHub | McpConfig | Path | str, sample: Sample) -> Upstream:
     """What a platform was given, as its upstream servers; variables in a file come from the environment."""
     match given:
         case Upstream():
-            return given
+            found = given
         case Path() | str():
-            return Upstream(read_config(Path(given), os.environ), _DATA)
+            found = Upstream(read_config(Path(given), os.environ), _DATA)
         case _:
-            return Upstream(given, _DATA)
+            found = Upstream(given, _DATA)
+    found.sample = found.sample or sample
+    return found
 
 
 def workspace_upstream(workspace: Workspace, settings: Settings) -> Upstream:

@@ -180,3 +180,19 @@ async def test_math_is_there_and_whoever_plays_it_goes_before() -> None:
 async def test_nothing_is_connected_where_nothing_is_configured(tmp_path: Path) -> None:
     async with AgentPlatform(upstream=Upstream(McpConfig(), tmp_path)) as platform:
         assert not platform.upstream.connected
+
+
+@pytest.mark.parametrize(("allowed", "says"), [(True, "Something"), (False, "not supported")])
+async def test_a_server_has_our_model_asked_only_where_its_entry_allows_it(
+    tmp_path: Path,
+    allowed: bool,  # noqa: FBT001
+    says: str,
+) -> None:
+    model = ScriptedModel(["Something"])
+    group = replace(GROUP, include=("sample",))
+    upstream = Upstream(config(plain(sampling=allowed), group=group), tmp_path, 20)
+    async with AgentPlatform(models=model, upstream=upstream) as platform:
+        (tool,) = platform.groups.groups[-1].tools
+        result = await tool.call({})
+    assert says in result.text
+    assert [each.messages[-1].content for each in model.calls] == (["Say something"] if allowed else [])
