@@ -45,6 +45,8 @@ async def bind(loop: ToolLoop, shape: OutputShape, settings: LlmOperations) -> t
             await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
         ended = await loop.run()
         outcome = _outcome(ended, shape)
+    if isinstance(outcome, Declined) and outcome.reason:
+        loop.asking.operation.decline(outcome.reason)
     return _value(outcome, shape, ended.text), ended.text
 
 

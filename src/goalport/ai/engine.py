@@ -97,6 +97,10 @@ class Operation(Protocol):
         """Count one request of a model towards the process."""
         ...
 
+    def decline(self, reason: str, /) -> None:
+        """Take down why the model would not make what it was asked for, in its own words."""
+        ...
+
     async def before_turn(self, tool: str, /) -> None:
         """Called before each request of a model (`tool` is empty) and each call of a tool.
 
@@ -138,6 +142,9 @@ class Outside:
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
         """Nobody counts."""
+
+    def decline(self, reason: str, /) -> None:
+        """Nobody asks why."""
 
     async def before_turn(self, tool: str, /) -> None:
         """Nothing stands in the way."""

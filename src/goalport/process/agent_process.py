@@ -92,6 +92,8 @@ class Progress:
     has_run: set[str] = field(default_factory=set[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """Actions that failed for good, and how."""
+    declined: dict[str, str] = field(default_factory=dict[str, str])
+    """Why models did not make what actions asked for, in their words; the last of each action counts."""
     skipped: set[str] = field(default_factory=set[str])
     """Actions that asked for another plan: the next one does without them."""
     impasses: list[tuple[int, object]] = field(default_factory=list[tuple[int, object]])

@@ -37,6 +37,10 @@ class Ambient:
         """Count one request of a model towards the process, if there is one."""
         _here().spend(model, usage, seconds)
 
+    def decline(self, reason: str, /) -> None:
+        """Take down why an action of the process may give nothing, if there is one."""
+        _here().decline(reason)
+
     async def before_turn(self, tool: str, /) -> None:
         """As an action's own `Ai` does."""
         await _here().before_turn(tool)

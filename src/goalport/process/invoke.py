@@ -207,6 +207,7 @@ def _is_parking(end: BaseException | None) -> bool:
 async def _once(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, _tools(process, action), action.name)
     process.blackboard.stated.clear()
+    process.progress.declined.pop(action.name, None)
     with _parking(context), context.active():
         return await context.call(action.function, **fill(action.parameters, action.owner, context))
 

@@ -19,6 +19,9 @@ from goalport.process.journal import Journal, Names, print_of_model_call
 
 __all__ = ["ActionOperation", "Attempt"]
 
+_LONGEST_REASON = 300
+"""Characters of a model's words that are told to people."""
+
 
 class Attempt(Protocol):
     """One attempt of an action, as its context shows it."""
@@ -90,6 +93,10 @@ class ActionOperation:
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
         """Count one request of a model towards the action, its process and those above."""
         self._process.spend(usage, action=self._attempt.action, model=model, seconds=seconds)
+
+    def decline(self, reason: str, /) -> None:
+        """Take down why the action may give nothing: it is told when nothing else leads to the goal."""
+        self._process.progress.declined[self._attempt.action] = " ".join(reason.split())[:_LONGEST_REASON]
 
     async def before_turn(self, tool: str, /) -> None:
         """Pause before a tool as long as the run wants.

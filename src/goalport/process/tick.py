@@ -241,5 +241,9 @@ def _failed(process: AgentProcess) -> Failed | None:
 
 
 def _declined(process: AgentProcess) -> str:
-    declined = [each.action for each in process.progress.history if each.status == "declined"]
-    return f"{', '.join(dict.fromkeys(declined))} gave nothing. " if declined else ""
+    declined = dict.fromkeys(each.action for each in process.progress.history if each.status == "declined")
+    if not declined:
+        return ""
+    why = (reason for action, reason in process.progress.declined.items() if action in declined)
+    told = "; ".join(reason.rstrip(".") for reason in why)
+    return f"{', '.join(declined)} gave nothing{f' ({told})' if told else ''}. "

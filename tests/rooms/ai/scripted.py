@@ -24,6 +24,7 @@ class Watched:
     events: list[Event] = field(default_factory=list[Event])
     spent: list[tuple[str, TokenUsage]] = field(default_factory=list[tuple[str, TokenUsage]])
     turns: list[str] = field(default_factory=list[str])
+    declined: list[str] = field(default_factory=list[str])
     ends_before: int | None = None
     signal: Signal | None = None
 
@@ -33,6 +34,9 @@ class Watched:
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
         assert seconds >= 0
         self.spent.append((model, usage))
+
+    def decline(self, reason: str, /) -> None:
+        self.declined.append(reason)
 
     def record(self, model: str, call: ModelCall, /) -> Record:
         return Unrecorded()
