@@ -5,17 +5,23 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
+from typing import Final
 
 import anyio
 
 from goalport.errors import ToolError
 from goalport.tools import ToolResult
 from goalport.upstream.calls import Call
+from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import Connection, ConnectionLost, NotCalled, Target
 from goalport.upstream.tool import result_of
+from goalport.upstream.wording import said_of
 
 __all__ = ["Calling"]
+
+_ERROR: Final = 2_000
+"""Characters of an error that a model reads: the words in it are the server's."""
 
 
 class Calling:
@@ -54,7 +60,7 @@ class Calling:
                 return await self._once(name, arguments)
         except (ConnectionLost, ToolError) as error:
             self.failures += 1
-            raise ToolError(self._hide(str(error))) from None
+            raise ToolError(cleaned(self._hide(str(error)), _ERROR)) from None
         finally:
             self.latency = monotonic() - started
 
@@ -107,6 +113,6 @@ class Calling:
             why = "; ".join(filter(None, (error.message, self._target.because())))
             raise ToolError(f"{name}: the server {server!r} refused the call: {why}") from error
         except (RuntimeError, ValueError, OSError) as error:
-            raise ToolError(f"{name}: what the server {server!r} answered is no result: {error}") from error
+            raise ToolError(f"{name}: what the server {server!r} answered is no result: {said_of(error)}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
         return result_of(result, note if call.unanswered else "")

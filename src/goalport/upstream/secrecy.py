@@ -1,8 +1,12 @@
 """What must not be shown, and taking it out of a text: errors, logs and reports of upstream servers all pass here."""
 
 import logging
+import re
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from time import monotonic
+from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from goalport.upstream.config import ServerConfig
@@ -11,10 +15,29 @@ __all__ = ["Secrecy", "keeping_secrets", "place_of"]
 
 _SHORTEST = 5
 """Shorter values are not looked for: taking out each `1` and `true` would leave nothing to read."""
+_KEY: Final = r"(?:password|passwd|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|private[-_ ]?key)"
+_LOOKS_SECRET: Final = (
+    (re.compile(rf"(?i)({_KEY}[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&]{{{_SHORTEST},}}"), r"\1***"),
+    (re.compile(r"(?i)\b(Bearer|Basic)(\s+)[\w.~+/=-]{8,}"), r"\1\2***"),
+    (re.compile(r"://[^\s/@:\"']*:[^\s/@\"']+@"), "://***@"),
+    (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abprs])[-_][\w-]{12,}|\b(?:AKIA|AIza)\w{12,}"), "***"),
+)
+"""Secrets that nobody told us of, as servers print them: after a name, in an address, or with the known beginnings."""
+_KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
+"""A part of an address that is drawn by lot; some services know their customers by such an address alone."""
+_BURST: Final = 20
+"""Records of one wording that are logged in one period; a server decides how many there are."""
+_PERIOD: Final = 10.0
+"""Seconds."""
 _LOGGERS = (
+    # The SDK's session logs under this name.
+    "client",
+    "httpcore2.connection",
+    "httpcore2.http11",
+    "httpcore2.http2",
     "httpx2",
     "mcp.client.auth.oauth2",
-    "mcp.client.session",
+    "mcp.client.client",
     "mcp.client.sse",
     "mcp.client.stdio",
     "mcp.client.streamable_http",
@@ -24,10 +47,15 @@ _LOGGERS = (
 
 
 class Secrecy(logging.Filter):
-    """Takes the secrets of servers out of texts, and out of log records when it is a logger's filter."""
+    """Takes the secrets of servers out of texts, and out of log records when it is a logger's filter.
+
+    As a filter it also holds back what a server has the SDK log again and again.
+    """
 
     def __init__(self, servers: Iterable[ServerConfig]) -> None:
         super().__init__()
+        self._since = 0.0
+        self._logged: Counter[object] = Counter()
         self.learn(servers)
 
     def learn(self, servers: Iterable[ServerConfig]) -> None:
@@ -39,14 +67,22 @@ class Secrecy(logging.Filter):
     def hide(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
+        for pattern, instead in _LOOKS_SECRET:
+            text = pattern.sub(instead, text)
         return text
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if monotonic() - self._since > _PERIOD:
+            self._since, self._logged = monotonic(), Counter()
+        wording = (record.name, record.lineno)
+        self._logged[wording] += 1
+        if self._logged[wording] > _BURST and not record.name.startswith("http"):
+            return False
         shown = record.getMessage()
         hidden = self.hide(shown)
         if hidden != shown:
             record.msg, record.args = hidden, ()
-        if record.exc_info and self._secrets:
+        if record.exc_info:
             # Formatted here: an exception's own text is out of a filter's reach later.
             record.exc_text = self.hide(_FORMATTER.formatException(record.exc_info))
         return True
@@ -73,7 +109,8 @@ def place_of(config: ServerConfig) -> str:
     if config.transport == "stdio":
         return config.command
     parts = urlsplit(config.url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    path = "/".join("***" if _KEY_IN_PATH.fullmatch(each) else each for each in parts.path.split("/"))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
 
 
 def _secrets(config: ServerConfig) -> Iterator[str]:
@@ -87,6 +124,8 @@ def _secrets(config: ServerConfig) -> Iterator[str]:
         yield config.oauth.client_secret
     if config.url:
         parts = urlsplit(config.url)
-        yield parts.password or ""
+        # A user without a password is a key.
+        yield parts.password or parts.username or ""
+        yield from (each for each in parts.path.split("/") if _KEY_IN_PATH.fullmatch(each))
         yield from (value for _, value in parse_qsl(parts.query))
         yield parts.query

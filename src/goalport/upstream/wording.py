@@ -4,14 +4,17 @@ import errno
 from collections.abc import Iterator
 from typing import Final
 
+from pydantic import ValidationError
+
 from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import ConnectionLost
 from goalport.upstream.secrecy import place_of
 
-__all__ = ["reason_of"]
+__all__ = ["reason_of", "said_of"]
 
 _LIMIT: Final = 500
+_MOST_FAULTS: Final = 3
 
 
 def reason_of(config: ServerConfig, error: BaseException, because: str) -> str:
@@ -36,8 +39,20 @@ def _words(config: ServerConfig, error: BaseException) -> str:
             return f"the command {config.command!r} is no program, or may not be run"
         case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
             return f"nothing answers at {place_of(config)}"
+        case ValidationError():
+            return f"it does not keep to the protocol: {said_of(error)}"
         case _:
             return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def said_of(error: Exception) -> str:
+    """What an error says, without what is for programmers; of a message that breaks the protocol, the first faults."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    shown = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:_MOST_FAULTS]]
+    more = len(faults) - len(shown)
+    return "; ".join([*shown, f"and {more} more"] if more else shown)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

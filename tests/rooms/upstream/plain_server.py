@@ -102,6 +102,7 @@ def odd_tools() -> list[dict[str, Any]]:
     spiked = {"type": "object", "properties": {"title": {"type": "string", "description": "a\x00b\u2066c"}}}
     return [
         tool("spiked", description=hidden + "x" * 10_000, inputSchema=spiked),
+        *(tool(each) for each in ("flood", "hologram", "refuse")),
         tool("echo"),
         tool(""),
         tool("bell\x07"),
@@ -120,7 +121,11 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     if known is None:
         write({"id": request_id, "error": {"code": -32602, "message": f"Unknown tool: {params['name']}"}})
         return None
-    return known(params)
+    try:
+        return known(params)
+    except ValueError as error:
+        write({"id": request_id, "error": {"code": -32603, "message": str(error)}})
+        return None
 
 
 def die(params: dict[str, Any]) -> dict[str, Any]:
@@ -166,6 +171,17 @@ def progress(params: dict[str, Any]) -> dict[str, Any]:
     return text("done")
 
 
+def flood(params: dict[str, Any]) -> dict[str, Any]:
+    """News that break the protocol, each of which a library may write to the log."""
+    for number in range(2_000):
+        write({"method": "notifications/progress", "params": {"progressToken": None, "progress": number}})
+    return text("done")
+
+
+def refuse(_: dict[str, Any]) -> dict[str, Any]:
+    raise ValueError("\x1b[2J\u202eNo." + "x" * 1_000_000)
+
+
 def picture() -> dict[str, Any]:
     return {
         "content": [
@@ -191,6 +207,9 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "sample": lambda _: text(sample()),
     "change": change,
     "progress": progress,
+    "flood": flood,
+    "hologram": lambda _: {"content": [{"type": "hologram", "of": "Elvis"}]},
+    "refuse": refuse,
     "picture": lambda _: picture(),
     "fail": lambda _: text("It cannot be done: try less", isError=True),
     "huge": lambda params: text("x" * int(arguments(params)["count"])),

@@ -8,6 +8,8 @@ import pytest
 from mcp_types import CreateMessageResult, TextContent
 
 from goalport.errors import ModelNotReady
+from goalport.upstream.config import ServerConfig
+from goalport.upstream.secrecy import Secrecy, place_of
 from tests.rooms.upstream.hubs import WatchedHub, hub_of, plain
 
 
@@ -64,6 +66,51 @@ async def test_secrets_are_not_in_reports_and_errors() -> None:
         report = hub.server().report()
     assert "no entry for ***" in report.last_error
     assert "s3cret-value" not in str(report)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("login failed: password=hunter2-is-mine for bob", "login failed: password=*** for bob"),
+        ('{"api_key": "abcdef123456", "n": 1}', '{"api_key": "***", "n": 1}'),
+        ("sent Authorization: Bearer abc.def.ghi-jkl to host", "sent Authorization: Bearer *** to host"),
+        ("cannot reach postgres://bob:s3cr3t@db:5432/x", "cannot reach postgres://***@db:5432/x"),
+        ("key sk-live-1234567890abcdef is refused", "key *** is refused"),
+        ("Unexpected token < in JSON at position 0", "Unexpected token < in JSON at position 0"),
+        ("listening on http://127.0.0.1:8080/mcp", "listening on http://127.0.0.1:8080/mcp"),
+    ],
+)
+async def test_what_looks_like_a_secret_in_a_server_s_words_is_not_shown(
+    said: str, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with hub_of(plain("--say", said, "--exit", "1")) as hub:
+        report = hub.server().report()
+    assert f"its stderr ends with {shown!r}" in report.last_error
+    assert shown in [each.getMessage() for each in caplog.records]
+
+
+def test_an_address_is_shown_without_the_key_in_its_path() -> None:
+    key = "NDM4ZjE2YzctZmE2NC00"
+    config = ServerConfig("zap", "http", url=f"https://bob@example.com/api/servers-for-everybody/{key}/mcp")
+    assert place_of(config) == "https://example.com/api/servers-for-everybody/***/mcp"
+    assert Secrecy([config]).hide(f'"POST /api/{key}/mcp HTTP/1.1"') == '"POST /api/***/mcp HTTP/1.1"'
+
+
+async def test_news_that_break_the_protocol_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with hub_of(plain("--odd-tools")) as hub:
+        assert (await hub.call("flood")).text == "done"
+    assert 1 <= sum(each.name == "client" for each in caplog.records) <= 60
+
+
+@pytest.mark.parametrize("name", ["hologram", "refuse"])
+async def test_what_is_no_result_is_told_in_words_that_are_bounded_and_hide_nothing(name: str) -> None:
+    async with hub_of(plain("--odd-tools")) as hub:
+        result = await hub.call(name)
+    assert result.is_error
+    assert len(result.text) < 2_500
+    assert not {"\x1b", "\u202e"} & set(result.text)
+    assert "errors.pydantic.dev" not in result.text
 
 
 @pytest.mark.parametrize("allowed", [True, False])
