@@ -90,10 +90,16 @@ _ROLES: Final[dict[str, _Role]] = {
 
 
 def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
-    """The core roles that servers of this configuration can play, but for those that it declares itself."""
-    servers = [each for each in config.servers.values() if not each.disabled]
-    found = {role: _group(role, known, servers) for role, known in _ROLES.items() if role not in config.groups}
-    return {role: group for role, group in found.items() if group.servers}
+    """The core roles that servers of this configuration can play, but for those that it declares itself.
+
+    A disabled server counts where there is no other: then it can be said that it only has to be enabled.
+    """
+    servers = config.servers.values()
+    enabled, disabled = [[each for each in servers if each.disabled is off] for off in (False, True)]
+    wanted = {role: known for role, known in _ROLES.items() if role not in config.groups}
+    found = {role: _group(role, known, enabled) for role, known in wanted.items()}
+    resting = {role: _group(role, wanted[role], disabled) for role, group in found.items() if not group.servers}
+    return {role: group for role, group in (found | resting).items() if group.servers}
 
 
 def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:

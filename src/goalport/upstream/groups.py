@@ -126,7 +126,7 @@ class LiveGroups:
             case ServerState.UP:
                 return ""
             case ServerState.DISABLED:
-                return f"The server {name!r} is disabled in mcp_config.json."
+                return f"The server {name!r} is disabled in mcp_config.json: take its `disabled` away."
             case ServerState.CONNECTING:
                 return f"The server {name!r} is being connected{why}."
             case ServerState.DOWN:

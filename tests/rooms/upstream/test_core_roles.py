@@ -57,7 +57,7 @@ def tools_of(tmp_path: Path, server: ServerConfig, tools: str) -> dict[str, list
         (stdio("MCP_DOCKER", "docker", "mcp", "gateway", "run"), ["web", "maps", "browser_automation", "github"]),
         (stdio("files", "npx", "@modelcontextprotocol/server-filesystem", "/home/ada/github", "C:/fetch"), []),
         (stdio("git", "uvx", "mcp-server-git", "--repository", "./github"), []),
-        (ServerConfig("fetch", "stdio", command="x", disabled=True), []),
+        (ServerConfig("fetch", "stdio", command="x", disabled=True), ["web"]),
     ],
 )
 def test_servers_are_known_by_their_names_packages_and_hosts(server: ServerConfig, roles: list[str]) -> None:
@@ -119,3 +119,10 @@ def test_a_core_group_is_a_default(tmp_path: Path) -> None:
     servers.lists("fetch", "fetch")
 
     assert [each.is_default for each in LiveGroups(servers, Pins(tmp_path / "p.json")).groups()] == [True]
+
+
+def test_a_disabled_server_plays_a_role_only_where_no_other_does() -> None:
+    off = ServerConfig("fetch", "stdio", command="x", disabled=True)
+    assert core_groups(McpConfig(servers={"fetch": off}))["web"].servers == ("fetch",)
+    both = McpConfig(servers={"fetch": off, "brave": stdio("brave", "npx", "x")})
+    assert core_groups(both)["web"].servers == ("brave",)
