@@ -181,3 +181,10 @@ def test_lists_warn_of_what_could_not_be_loaded(goalport: Command, workspace: Pa
     assert ran.code == 0
     assert "warning: " in ran.err
     assert "torn.py:1" in ran.err
+
+
+def test_nothing_is_wrong_with_the_workspace_that_is_shipped(goalport: Command) -> None:
+    shipped = Path(__file__).parents[3]
+    ran = goalport("check", "--workspace", str(shipped))
+
+    assert (ran.code, ran.out.splitlines()[-1].endswith("nothing is wrong.")) == (0, True), ran.out
