@@ -88,25 +88,29 @@ def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfi
             section.notes.add(
                 f"tool group {role!r} names the server {name!r}, which is not there. {nearest(name, declared)}", at
             )
-    approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS))
+    approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS, "always"))
+    include = section.texts("include", "includes", "tools")
+    exclude = section.texts("exclude", "excludes")
+    # Nobody knows what was to be kept away.
+    is_unsafe = bool(section.mistakes)
     found = GroupConfig(
         role,
         tuple(dict.fromkeys(servers)) or declared,
         description=section.text("description"),
-        include=section.texts("include", "includes", "tools"),
-        exclude=section.texts("exclude", "excludes"),
+        include=include,
+        exclude=("*",) if is_unsafe else exclude,
         naming=_naming(section.section("naming"), role),
         permissions=frozenset(_permissions(section)),
         approve=approvals.pop("*", "never"),
         approve_tools=approvals,
         provider=section.text("provider"),
         version=section.text("version") or GroupConfig.version,
-        pin=section.flag("pin"),
+        pin=section.flag("pin", careful=True),
         exports=section.flag("exports"),
     )
     section.tell_strangers()
     for message, at in section.mistakes:
-        section.notes.add(f"tool group {role!r}: {message}", at)
+        section.notes.add(f"tool group {role!r}{' has no tools' if is_unsafe else ''}: {message}", at)
     return found
 
 

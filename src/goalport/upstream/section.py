@@ -87,24 +87,30 @@ class Section:
         found = [each for each in self.items(name, *others) if each[1] is not None]
         return {key: _text(self, value, at, name) for key, value, at in found}
 
-    def choices(self, name: str, words: Iterable[str]) -> dict[str, str]:
-        """An object whose values are words of a list; one word alone stands under `*`."""
+    def choices(self, name: str, words: Iterable[str], otherwise: str) -> dict[str, str]:
+        """An object whose values are words of a list; one word alone stands under `*`. What is none counts as one."""
         value, at = self.get(name)
+        if value is not None and not isinstance(value, str | dict):
+            self.notes.add(
+                f"{name} should be a text or an object, but is {_kind(value)}. It counts as {otherwise}.", at
+            )
+            return {"*": otherwise}
         found = [("*", value, at)] if isinstance(value, str) else [*self.items(name)]
-        chosen = {key: _word(self, each, at, tuple(words)) for key, each, at in found}
-        return {key: word for key, word in chosen.items() if word}
+        return {key: _word(self, each, at, tuple(words), otherwise) for key, each, at in found}
 
     def word(self, name: str, words: Iterable[str]) -> str:
         """One word of a list; empty when there is none."""
         value, at = self.get(name)
         return _word(self, value, at, tuple(words)) if value is not None else ""
 
-    def flag(self, name: str) -> bool:
+    def flag(self, name: str, *, careful: bool = False) -> bool:
+        """Yes or no; `careful` is what anything else counts as."""
         value, at = self.get(name)
         if value is None or isinstance(value, bool):
             return bool(value)
-        self.notes.add(f"{name} should be true or false, but is {_kind(value)}.", at)
-        return False
+        counts = " It counts as true." if careful else ""
+        self.notes.add(f"{name} should be true or false, but is {_kind(value)}.{counts}", at)
+        return careful
 
     def seconds(self, name: str, *others: str, default: float) -> float:
         """A duration: `30` seconds, `30000` milliseconds, `"30s"`, `"2m"`."""
@@ -194,12 +200,13 @@ def _filled(section: Section, text: str, at: tuple[Step, ...]) -> str:
     return filled
 
 
-def _word(section: Section, value: object, at: tuple[Step, ...], words: tuple[str, ...]) -> str:
+def _word(section: Section, value: object, at: tuple[Step, ...], words: tuple[str, ...], otherwise: str = "") -> str:
     if isinstance(value, str) and value.lower() in words:
         return value.lower()
     shown = repr(value) if isinstance(value, str) else _kind(value)
-    section.notes.add(f"{at[-1]} should be one of {', '.join(words)}, but is {shown}.", at)
-    return ""
+    counts = f" It counts as {otherwise}." if otherwise else ""
+    section.notes.add(f"{at[-1]} should be one of {', '.join(words)}, but is {shown}.{counts}", at)
+    return otherwise
 
 
 def _canonical(key: str) -> str:

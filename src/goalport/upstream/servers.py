@@ -35,7 +35,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
     command, args = _command(section)
     url = section.text("url", "serverUrl", "httpUrl")
     transport = _transport(section)
-    disabled = section.flag("disabled") or section.get("enabled")[0] is False
+    disabled = section.flag("disabled", careful=True) or section.get("enabled")[0] is False
     required = section.flag("required")
     found = ServerConfig(
         name,
@@ -55,7 +55,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         disabled=disabled,
         required=required,
         sampling=section.flag("sampling"),
-        pin=section.flag("pin"),
+        pin=section.flag("pin", careful=True),
         enabled_tools=section.texts("enabledTools", "includeTools", "tools"),
         disabled_tools=section.texts("disabledTools", "excludeTools"),
         secrets=tuple(section.secrets),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from goalport.tools import Permission
-from goalport.upstream import McpConfig, ServerConfig
+from goalport.upstream import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.reading import read_config
 
 ENVIRONMENT = {"TOKEN": "sesame-open", "EMPTY": "", "HOME": "/home/ada"}
@@ -286,7 +286,7 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
         (
             '{"mcpServers": {"it": {"command": "x", "disabled": "no", "concurrency": -1}}}',
             [
-                "mcp_config.json:1:40: disabled should be true or false, but is a text.",
+                "mcp_config.json:1:40: disabled should be true or false, but is a text. It counts as true.",
                 "mcp_config.json:1:58: concurrency should be a whole number from 0 to 10000.",
             ],
         ),
@@ -339,14 +339,24 @@ def test_a_group_says_everything_about_itself_and_takes_all_servers_when_it_name
 WRONG_GROUPS: list[tuple[Any, str]] = [
     ({"servers": ["fetsch"]}, "tool group 'web' names the server 'fetsch', which is not there. Did you mean 'fetch'?"),
     ({"permissions": ["internet"]}, "unknown permission 'internet'. Did you mean 'internet_access'?"),
-    ({"approve": "sometimes"}, "approve should be one of never, always, destructive, but is 'sometimes'."),
-    ({"approve": {"rm": 1}}, "rm should be one of never, always, destructive, but is a number."),
+    (
+        {"approve": "sometimes"},
+        "approve should be one of never, always, destructive, but is 'sometimes'. It counts as always.",
+    ),
+    (
+        {"approve": {"rm": 1}},
+        "rm should be one of never, always, destructive, but is a number. It counts as always.",
+    ),
+    ({"approve": True}, "approve should be a text or an object, but is true or false. It counts as always."),
+    ({"pin": "yes"}, "pin should be true or false, but is a text. It counts as true."),
+    ({"exports": "yes"}, "exports should be true or false, but is a text."),
     ({"naming": {"style": "kebab"}}, "style should be one of identity, lower, upper, snake, but is 'kebab'."),
     ({"naming": "web_"}, "naming should be an object, but is a text."),
     ({"naming": {"prefx": "a"}}, "unknown key 'prefx' is ignored. Did you mean 'prefix'?"),
     ({"naming": {"prefix": []}}, "naming of the tool group 'web': prefix should hold texts, but there is a list."),
     ({"inclde": ["a"]}, "unknown key 'inclde' is ignored. Did you mean 'include'?"),
-    ({"include": [{}]}, "tool group 'web': include should hold texts, but there is an object."),
+    ({"include": [{}]}, "tool group 'web' has no tools: include should hold texts, but there is an object."),
+    ({"version": []}, "tool group 'web': version should hold texts, but there is a list."),
 ]
 
 
@@ -358,6 +368,28 @@ def test_what_is_wrong_with_a_group_is_told_and_leaves_the_group(tmp_path: Path,
     assert [each.message for each in config.problems] == [message]
     assert config.problems[0].line == 1
     assert list(config.groups) == ["web"]
+
+
+def test_what_cannot_be_read_takes_no_caution_away(tmp_path: Path) -> None:
+    lists: list[Any] = [{}, [None], [["rm"]], "${UNSET}"]
+
+    def group(**written: Any) -> GroupConfig:
+        data = {"mcpServers": {"fetch": {"command": "uvx"}}, "toolGroups": {"web": written}}
+        return read(tmp_path, json.dumps(data)).groups["web"]
+
+    assert [group(approve=each).approve for each in ("Always", "yes", True, 1, [], None, {})] == [
+        *["always"] * 5,
+        "never",
+        "never",
+    ]
+    table = group(approve={"*": "allways", "rm": 1, "ls": "never"})
+    assert (table.approve, table.approve_tools) == ("always", {"rm": "always", "ls": "never"})
+    assert (group(pin="true").pin, group(exports="true").exports) == (True, False)
+    assert [group(exclude=each).exclude for each in lists] == [("*",)] * len(lists)
+    assert [group(include=each).exclude for each in lists] == [("*",)] * len(lists)
+    entry = read(tmp_path, '{"mcpServers": {"a": {"command": "x", "disabled": "true", "pin": 1}}}').servers["a"]
+    assert entry.disabled
+    assert read(tmp_path, '{"mcpServers": {"a": {"command": "x", "pin": 1}}}').servers["a"].pin
 
 
 WORDS = """command args env cwd url headers type timeout disabled required auth oauth clientId naming prefix servers
