@@ -377,7 +377,8 @@ def test_what_cannot_be_read_takes_no_caution_away(tmp_path: Path) -> None:
         data = {"mcpServers": {"fetch": {"command": "uvx"}}, "toolGroups": {"web": written}}
         return read(tmp_path, json.dumps(data)).groups["web"]
 
-    assert [group(approve=each).approve for each in ("Always", "yes", True, 1, [], None, {})] == [
+    words: list[Any] = ["Always", "yes", True, 1, [], None, {}]
+    assert [group(approve=each).approve for each in words] == [
         *["always"] * 5,
         "never",
         "never",
