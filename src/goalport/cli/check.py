@@ -33,6 +33,8 @@ class Findings:
     tools: tuple[str, ...]
     models: tuple[str, ...]
     """What is to be said of the models that the actions ask."""
+    groups: tuple[str, ...]
+    """What is to be said of tool groups that are there and not in use."""
 
 
 def check(
@@ -65,6 +67,7 @@ def _findings(place: Place) -> Findings:
         goals=len(place.platform.agents.goals),
         tools=tuple(published.tools),
         models=tuple(models_in_words(place.platform)),
+        groups=tuple(place.platform.upstream.switched_off()),
     )
 
 
@@ -77,7 +80,7 @@ def _print_lines(found: Findings) -> None:
         print(f"problem: {problem}")
     for warning in found.warnings:
         print(f"warning: {warning}")
-    for line in found.models:
+    for line in (*found.models, *found.groups):
         print(line)
     wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"
     there = [_counted(found.agents, "agent"), _counted(found.goals, "goal"), _counted(len(found.tools), "tool")]

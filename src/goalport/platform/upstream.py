@@ -123,6 +123,14 @@ class Upstream:
         """Whether a group is configured of which nobody can know yet what is in it."""
         return self._live is None and role in self.groups_config
 
+    def switched_off(self) -> Iterator[str]:
+        """A sentence for each group all of whose servers are disabled: it only has to be wanted."""
+        for role, group in self.groups_config.items():
+            known = [self.config.servers[name] for name in group.servers if name in self.config.servers]
+            if known and all(each.disabled for each in known):
+                names = ", ".join(repr(each.name) for each in known)
+                yield f"tool group {role}: not ready. In mcp_config.json, take the `disabled` of {names} away."
+
     def servers(self) -> tuple[ServerReport, ...]:
         """How each server is; none before they are connected."""
         return self._hub.report() if self._hub and self._live else ()
