@@ -5,6 +5,7 @@ the commands of this room, above nothing of goalport.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal
@@ -15,6 +16,8 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters: what came from elsewhere has no business with the terminal."""
 Record = Mapping[str, object]
 """One line of a list: a value per column, the same columns in each record."""
 
@@ -34,9 +37,9 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
 
 
 def show_markdown(text: str) -> None:
-    """Print Markdown: drawn on a terminal, as it is in a pipe."""
+    """Print Markdown: drawn on a terminal, and without what would steer that; as it is in a pipe."""
     if sys.stdout.isatty():
-        Console().print(Markdown(text))
+        Console().print(Markdown(_STEERING.sub("", text)))
     else:
         print(text)
 

@@ -123,14 +123,6 @@ class Upstream:
         """Whether a group is configured of which nobody can know yet what is in it."""
         return self._live is None and role in self.groups_config
 
-    def switched_off(self) -> Iterator[str]:
-        """A sentence for each group all of whose servers are disabled: it only has to be wanted."""
-        for role, group in self.groups_config.items():
-            known = [self.config.servers[name] for name in group.servers if name in self.config.servers]
-            if known and all(each.disabled for each in known):
-                names = ", ".join(repr(each.name) for each in known)
-                yield f"tool group {role}: not ready. In mcp_config.json, take the `disabled` of {names} away."
-
     def servers(self) -> tuple[ServerReport, ...]:
         """How each server is; none before they are connected."""
         return self._hub.report() if self._hub and self._live else ()
@@ -144,8 +136,10 @@ class Upstream:
             yield GroupReport(role, status, config.servers, group, why)
 
     def withheld(self) -> Mapping[tuple[str, str], str]:
-        """The tools that wait to be trusted, by server and own name, with the reason."""
-        return self._live.withheld() if self._live else {}
+        """The tools that wait to be trusted, by server and own name: the reason, and what they are said to be now."""
+        if (live := self._live) is None:
+            return {}
+        return {at: f"{reason}; now: {live.description(*at)}" for at, reason in live.withheld().items()}
 
     async def open(self) -> None:
         """Connect the servers. They are waited for as long as was said, those that are required until they are there.

@@ -89,6 +89,11 @@ class LiveGroups:
         """The tools that are not trusted, by server and own name, with the reason."""
         return self._now().withheld
 
+    def description(self, server: str, tool: str) -> str:
+        """What a server says of a tool now, withheld or not, in one line; empty: it does not list it."""
+        tools = self.origins.servers[server].tools
+        return next((" ".join(each.tool.description.split()) for each in tools if each.name == tool), "")
+
     def trust(self, server: str, tool: str) -> None:
         """Let a withheld tool be used as it is now. Raises `UnknownName` for one that was never seen."""
         self.pins.trust(server, tool)

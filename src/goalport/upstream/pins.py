@@ -29,8 +29,12 @@ Record = dict[str, dict[str, dict[str, str]]]
 
 
 def fingerprint(definition: "Definition") -> str:
-    """SHA-256 of what a model and a host go by: name, description, input schema and annotations, in canonical JSON."""
-    plain: dict[str, Any] = definition.model_dump(mode="json", by_alias=True, include=_FIELDS, exclude_none=True)
+    """SHA-256 of what a model and a host go by: name, description, input schema and annotations, in canonical JSON.
+
+    Where there is no description, the title stands for it.
+    """
+    fields = _FIELDS if definition.description else _FIELDS | {"title"}
+    plain: dict[str, Any] = definition.model_dump(mode="json", by_alias=True, include=fields, exclude_none=True)
     written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"
 
