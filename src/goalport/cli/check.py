@@ -16,6 +16,7 @@ from goalport.cli.terminal import Format
 from goalport.platform import mistakes_in
 from goalport.serve.models import models_in_words
 from goalport.serve.publication import publish
+from goalport.serve.tool_groups import switched_off
 
 FINE, WRONG = 0, 1
 
@@ -67,7 +68,7 @@ def _findings(place: Place) -> Findings:
         goals=len(place.platform.agents.goals),
         tools=tuple(published.tools),
         models=tuple(models_in_words(place.platform)),
-        groups=tuple(place.platform.upstream.switched_off()),
+        groups=tuple(switched_off(place.platform.upstream)),
     )
 
 

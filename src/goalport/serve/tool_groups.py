@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import anyio
 
-from goalport.platform import AgentPlatform
+from goalport.platform import AgentPlatform, Upstream
 from goalport.serve.publication import exported_groups
 from goalport.serve.serving import Serving
 from goalport.serve.texts import counted, one_line
 from goalport.tools import Tool
 
-__all__ = ["connected", "groups_in_words", "groups_of", "servers_of"]
+__all__ = ["connected", "groups_in_words", "groups_of", "servers_of", "switched_off"]
 
 _GAP: Final = 0.05
 """Seconds in which changes of several servers become one."""
@@ -117,3 +117,13 @@ async def _follow(serving: Serving, bell: asyncio.Event) -> None:
             if serving.publication.tool_list.entries != before.tool_list.entries:
                 await serving.changes.announce("tools")
             serving.say_what_is_new(before)
+
+
+def switched_off(upstream: Upstream) -> Iterator[str]:
+    """A sentence for each group all of whose servers are disabled: it only has to be wanted."""
+    servers = upstream.config.servers
+    for role, group in upstream.groups_config.items():
+        known = [servers[name] for name in group.servers if name in servers]
+        if known and all(each.disabled for each in known):
+            names = ", ".join(repr(each.name) for each in known)
+            yield f"tool group {role}: not ready. In mcp_config.json, take the `disabled` of {names} away."
