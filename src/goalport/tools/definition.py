@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self, cast
+from typing import Any, Literal, Protocol, Self, cast, get_args
 
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
@@ -78,12 +78,21 @@ class Tool:
     """Whether a model's call ends after the time that tools have; those that ask models have other limits."""
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
+        name = cast("object", self.name)  # a naming may be any function
+        if not isinstance(name, str) or not name.strip():
             raise DeclarationError(
                 "Tool",
                 expected="a name for the tool",
                 came=f"it is {self.name!r}",
                 fix="Give one, and see that the naming keeps it.",
+            )
+        if self.approval not in get_args(Approval):
+            # Anything else would ask nobody.
+            raise DeclarationError(
+                f"Tool {self.name!r}",
+                expected="approval to be never, always or destructive",
+                came=f"it is {self.approval!r}",
+                fix="Write one of the three.",
             )
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:

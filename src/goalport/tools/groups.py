@@ -45,6 +45,13 @@ class ToolGroup:
     """Whether any other group of the role goes before it, and nobody is told."""
 
     def __post_init__(self) -> None:
+        if not self.role.strip():
+            raise DeclarationError(
+                "ToolGroup",
+                expected="a role that actions can ask for",
+                came=f"it is {self.role!r}",
+                fix='Give it a name: `ToolGroup.of("stock", …)`.',
+            )
         given = _only_tools(self.role, self.tools)
         object.__setattr__(self, "tools", tuple(_approved(each, self.approve) for each in given))
         object.__setattr__(self, "permissions", frozenset(self.permissions))

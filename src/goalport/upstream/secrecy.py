@@ -1,5 +1,6 @@
 """What must not be shown, and taking it out of a text: errors, logs and reports of upstream servers all pass here."""
 
+import json
 import logging
 import re
 from collections import Counter
@@ -60,7 +61,8 @@ class Secrecy(logging.Filter):
 
     def learn(self, servers: Iterable[ServerConfig]) -> None:
         """Look for the secrets of these servers from now on, and for no others."""
-        found = {each for server in servers for each in _secrets(server) if len(each) >= _SHORTEST}
+        secrets = {form for server in servers for each in _secrets(server) for form in _forms(each)}
+        found = {each for each in secrets if len(each) >= _SHORTEST}
         # The longest first: one that is a part of another would leave the other's rest.
         self._secrets = sorted(found, key=len, reverse=True)
 
@@ -111,6 +113,17 @@ def place_of(config: ServerConfig) -> str:
     parts = urlsplit(config.url)
     path = "/".join("***" if _KEY_IN_PATH.fullmatch(each) else each for each in parts.path.split("/"))
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """How a secret may be seen: without the space around it, as programs quote it, and line by line."""
+    trimmed = secret.strip()
+    yield from (
+        trimmed,
+        repr(trimmed)[1:-1],
+        json.dumps(trimmed)[1:-1],
+        *(each.strip() for each in trimmed.split("\n")),
+    )
 
 
 def _secrets(config: ServerConfig) -> Iterator[str]:

@@ -3,6 +3,7 @@
 Above: `reading`. What a variable stands for is filled in here, so that the records hold what is used.
 """
 
+import re
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -27,6 +28,8 @@ _OF_OTHER_HOSTS: Final = (
     " sseReadTimeout toolCallTimeout"
 )
 """What hosts keep in an entry beside how its server is reached: for their own windows, and their own approvals."""
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _MOST_AT_ONCE: Final = 10_000
 
 
@@ -116,10 +119,16 @@ def _folder(section: Section) -> Path | None:
 
 
 def _headers(section: Section) -> dict[str, str]:
-    headers = section.table("headers")
+    headers = {name: value.strip() for name, value in section.table("headers").items()}
     auth, _ = section.get("auth")
-    token = section.text("auth") if isinstance(auth, str) and auth.lower() != "oauth" else ""
-    return {"Authorization": f"Bearer {token.removeprefix('Bearer ')}", **headers} if token else headers
+    token = section.text("auth").strip() if isinstance(auth, str) and auth.lower() != "oauth" else ""
+    if token:
+        headers = {"Authorization": f"Bearer {token.removeprefix('Bearer ')}", **headers}
+    for name, value in headers.items():
+        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+            reason = f"the header {name!r} cannot be sent: there is a character in it that none can have."
+            section.mistakes.append((reason, (*section.at, "headers", name)))
+    return headers
 
 
 def _oauth(section: Section) -> OAuthConfig | None:

@@ -1,6 +1,7 @@
 """What went wrong with a server, in a line for people and models."""
 
 import errno
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,6 +16,8 @@ __all__ = ["reason_of", "said_of"]
 
 _LIMIT: Final = 500
 _MOST_FAULTS: Final = 3
+_FOR_PROGRAMMERS: Final = re.compile(r" \[type=[^\n]*\]$|^\s*For further information visit \S*$", re.MULTILINE)
+"""What pydantic adds to its messages, also to those that others pass on."""
 
 
 def reason_of(config: ServerConfig, error: BaseException, because: str) -> str:
@@ -22,7 +25,8 @@ def reason_of(config: ServerConfig, error: BaseException, because: str) -> str:
     leaf = next(_leaves(error))
     words = _words(config, leaf)
     more = because if because and because not in words else ""
-    return cleaned("; ".join(filter(None, (words, more))), _LIMIT)
+    plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, more))))
+    return cleaned(" ".join(plain.split()), _LIMIT)
 
 
 def _words(config: ServerConfig, error: BaseException) -> str:

@@ -7,6 +7,7 @@ from typing import Any, assert_type
 import anyio
 import pytest
 
+from goalport.errors import DeclarationError
 from goalport.tools import (
     McpToolExport,
     Permission,
@@ -254,3 +255,20 @@ def test_a_requirement_is_met_or_says_what_is_missing() -> None:
     )
     assert "has no tools:" in str(resolver.unmet(ToolGroupRequirement("empty", ("x",))))
     assert "There are no tool groups." in str(ToolGroupResolver().unmet(ToolGroupRequirement("web")))
+
+
+@pytest.mark.parametrize("made", [None, 5, "", "  "])
+def test_a_naming_that_gives_no_name_is_told_as_what_it_is(made: Any) -> None:
+    with pytest.raises(DeclarationError, match="expected a name for the tool"):
+        ToolObject(Calculator(), naming=lambda _: made).tools()
+
+
+@pytest.mark.parametrize("approve", ["Always", True, None])
+def test_who_asks_for_approval_in_words_that_mean_nothing_is_told(approve: Any) -> None:
+    with pytest.raises(DeclarationError, match="expected approval to be never, always or destructive"):
+        ToolGroup.of("sums", Calculator(), approve=approve)
+
+
+def test_a_group_plays_a_role() -> None:
+    with pytest.raises(DeclarationError, match="expected a role"):
+        ToolGroup.of(" ", Calculator())

@@ -10,6 +10,7 @@ from mcp_types import CreateMessageResult, TextContent
 from goalport.errors import ModelNotReady
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.secrecy import Secrecy, place_of
+from goalport.upstream.wording import reason_of
 from tests.rooms.upstream.hubs import WatchedHub, hub_of, plain
 
 
@@ -88,6 +89,21 @@ async def test_what_looks_like_a_secret_in_a_server_s_words_is_not_shown(
         report = hub.server().report()
     assert f"its stderr ends with {shown!r}" in report.last_error
     assert shown in [each.getMessage() for each in caplog.records]
+
+
+def test_a_secret_is_hidden_also_without_the_space_around_it_and_as_programs_quote_it() -> None:
+    config = plain(env={"KEY": 's3cret-"value"\n', "PEM": "-----BEGIN-----\nabcdefgh\n"})
+    hide = Secrecy([config]).hide
+    assert hide('it is s3cret-"value", is it?') == "it is ***, is it?"
+    assert hide(f"came {config.env['KEY']!r}, {json.dumps(config.env['KEY'])}") == "came '***\\n', \"***\\n\""
+    assert hide(f"came {config.env['PEM']!r} and abcdefgh") == "came '***\\n' and ***"
+
+
+def test_what_keeps_a_server_down_is_one_line_without_advice_for_programmers() -> None:
+    config = ServerConfig("a", "http", url="https://example.com/")
+    words = "1 error\nid\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information"
+    error = ValueError(f"{words} visit https://errors.pydantic.dev/2.14/v/missing\nend")
+    assert reason_of(config, error, "") == "ValueError: 1 error id Field required end"
 
 
 def test_an_address_is_shown_without_the_key_in_its_path() -> None:

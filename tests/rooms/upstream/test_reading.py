@@ -370,6 +370,19 @@ def test_what_is_wrong_with_a_group_is_told_and_leaves_the_group(tmp_path: Path,
     assert list(config.groups) == ["web"]
 
 
+def test_headers_are_trimmed_and_what_cannot_be_sent_is_told_without_its_value(tmp_path: Path) -> None:
+    def read_with(**headers: str) -> McpConfig:
+        return read(tmp_path, json.dumps({"mcpServers": {"a": {"url": "https://example.com/", "headers": headers}}}))
+
+    assert read_with(Authorization=" Bearer s3cret\n").servers["a"].headers == {"Authorization": "Bearer s3cret"}
+    for headers in ({"A": "s3cret\r\nEvil: 1"}, {"A": "s3crét"}, {"A b:": "s3cret"}, {"": "s3cret"}):
+        config = read_with(**headers)
+        assert config.servers == {}
+        (problem,) = config.problems
+        assert "cannot be sent" in problem.message
+        assert "s3cr" not in problem.message
+
+
 def test_what_cannot_be_read_takes_no_caution_away(tmp_path: Path) -> None:
     lists: list[Any] = [{}, [None], [["rm"]], "${UNSET}"]
 
