@@ -6,7 +6,7 @@ go stale. A role that `toolGroups` declares is left to the declaration. Math, th
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -89,11 +89,24 @@ _ROLES: Final[dict[str, _Role]] = {
 }
 
 
-def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
+_latest: tuple[McpConfig, Mapping[str, GroupConfig]] = (McpConfig(), {})
+"""The configuration that was asked about last, and what was found: it is asked about again and again."""
+
+
+def core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
     """The core roles that servers of this configuration can play, but for those that it declares itself.
 
     A disabled server counts where there is no other: then it can be said that it only has to be enabled.
     """
+    global _latest  # noqa: PLW0603 - one pair, exchanged at once
+    latest, found = _latest
+    if latest is not config:
+        found = _core_groups(config)
+        _latest = config, found
+    return found
+
+
+def _core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
     servers = config.servers.values()
     enabled, disabled = [[each for each in servers if each.disabled is off] for off in (False, True)]
     wanted = {role: known for role, known in _ROLES.items() if role not in config.groups}

@@ -126,3 +126,15 @@ def test_a_disabled_server_plays_a_role_only_where_no_other_does() -> None:
     assert core_groups(McpConfig(servers={"fetch": off}))["web"].servers == ("fetch",)
     both = McpConfig(servers={"fetch": off, "brave": stdio("brave", "npx", "x")})
     assert core_groups(both)["web"].servers == ("brave",)
+
+
+def test_the_roles_of_a_configuration_are_worked_out_once_and_of_each_its_own() -> None:
+    brave, playwright = (
+        McpConfig({name: ServerConfig(name, "stdio", command=name)}) for name in ("brave", "playwright")
+    )
+    assert core_groups(brave) is core_groups(brave)
+    assert [list(core_groups(each)) for each in (brave, playwright, brave)] == [
+        ["web"],
+        ["browser_automation"],
+        ["web"],
+    ]
