@@ -284,7 +284,7 @@ def test_an_exported_tool_that_cannot_be_read_is_reported_with_its_line_and_the_
     first, second = workspace.problems
     assert first.line == len(TOOLS.splitlines()) + 2
     assert "a type for the parameter 'a'" in first.message
-    assert "AttributeError" in second.message
+    assert "expected a name for the tool, but it is 3" in second.message
 
 
 def test_of_exported_tools_with_one_name_the_first_is_kept_and_the_others_reported(tmp_path: Path) -> None:
