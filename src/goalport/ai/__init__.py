@@ -16,6 +16,7 @@ from goalport.ai.llm_engine import LlmEngine
 from goalport.ai.operations import LlmOperations
 from goalport.ai.streaming import Streaming
 from goalport.ai.unfolding import UnfoldingTool
+from goalport.ai.validating import Services, service_of
 
 __all__ = [
     "AgenticTool",
@@ -36,11 +37,13 @@ __all__ = [
     "PatternGuard",
     "Record",
     "Request",
+    "Services",
     "Severity",
     "StreamedObject",
     "Streaming",
     "UnfoldingTool",
     "Unrecorded",
     "around",
+    "service_of",
     "within",
 ]

@@ -6,7 +6,7 @@ Each of these is a module of its own; this one knows their order. Above: `proces
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from goalport.ai.asking import Asking
 from goalport.ai.binding import bind
@@ -21,6 +21,7 @@ from goalport.ai.shapes import OutputShape, output_shape, type_name
 from goalport.ai.streams import form_of, stream_objects, stream_text
 from goalport.ai.system_prompt import MAYBE, all_messages
 from goalport.ai.toolbox import toolbox
+from goalport.ai.validating import Services
 from goalport.errors import ToolError
 from goalport.llm import Models, OutputSpec, TextDelta, ThinkingDelta
 from goalport.observe.spans import embeddings_span
@@ -42,13 +43,15 @@ class LlmEngine:
     guards: Sequence[Guard] = ()
     """Of every call, before those that a call brings."""
     templates: Templates = field(default_factory=Templates)
+    services: Services | None = None
+    """For the validators of the types that are asked for."""
 
     async def run(self, request: Request, /) -> object:
         """The text or the object that was asked for; None: the model declined. Raises `ModelError`, by its kind.
 
         A type that JSON cannot express and two tools of one name are `DeclarationError`s, before any call.
         """
-        shape = _shape(request)
+        shape = self._shape(request)
         loop = self._loop(request, shape and shape.spec, self._form(request, shape))
         guarding = self._guarding(request)
         await guarding.check_input(request.messages)
@@ -62,7 +65,7 @@ class LlmEngine:
 
     async def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
         """The same piece by piece; see `streams` for repairs and guards."""
-        shape = _shape(request)
+        shape = self._shape(request)
         loop = self._loop(request, None, (form_of(shape),) if shape else ())
         guarding = self._guarding(request)
         await guarding.check_input(request.messages)
@@ -122,8 +125,8 @@ class LlmEngine:
     def _guarding(self, request: Request) -> Guarding:
         return Guarding((*self.guards, *request.interaction.guards), self.operation)
 
-
-def _shape(request: Request) -> OutputShape | None:
-    if request.output is None:
-        return None
-    return output_shape(request.output, may_decline=request.may_decline, properties=request.properties)
+    def _shape(self, request: Request) -> OutputShape | None:
+        if request.output is None:
+            return None
+        shape = output_shape(request.output, may_decline=request.may_decline, properties=request.properties)
+        return replace(shape, services=self.services) if self.services else shape

@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 
 from goalport.ai.json_text import json_of
 from goalport.ai.schemas import asked_schema
+from goalport.ai.validating import Services
 from goalport.errors import DeclarationError
 from goalport.llm import OutputSpec
 from goalport.prompts import made_up
@@ -79,6 +80,8 @@ class OutputShape:
     """Which fields are asked for; what comes for others does not count."""
     example: str = ""
     """A made-up reply that would be taken, as JSON; empty when none can be made up."""
+    services: Services | None = None
+    """What validators of the type are given as their context."""
 
     @property
     def name(self) -> str:
@@ -97,11 +100,11 @@ class OutputShape:
         if self.may_decline and (declined := _declined(decoded)) is not None:
             return declined
         if not self.wrapped or not _has_result(decoded):
-            return _validated(self.plain, found, decoded)
-        outcome = _validated(self.wire, found, decoded)
+            return self._validated(self.plain, found, decoded)
+        outcome = self._validated(self.wire, found, decoded)
         if isinstance(outcome, Bound):
             return Bound(getattr(outcome.value, _RESULT))
-        bare = _validated(self.plain, found, decoded)
+        bare = self._validated(self.plain, found, decoded)
         return bare if isinstance(bare, Bound) else outcome
 
     def take(self, value: object) -> Outcome:
@@ -109,16 +112,22 @@ class OutputShape:
         if value is None:
             return Unreadable("nothing came")
         try:
-            return Bound(self.plain.validate_python(value))
+            return Bound(self.plain.validate_python(value, context=self.services))
         except ValidationError as error:
             return Violating(argument_problems(error, value, ()))
+
+    def _validated(self, adapter: TypeAdapter[Any], text: str, decoded: object) -> Outcome:
+        try:
+            return Bound(adapter.validate_json(text, context=self.services))
+        except ValidationError as error:
+            return Violating(argument_problems(error, decoded, ()))
 
     def _bare(self, text: str) -> Outcome:
         """A word, where one would do: models forget to write JSON for an enum's member or a text."""
         bare = text.strip()
         if self.wrapped and bare and bare[0] not in "{[`":
             try:
-                return Bound(self.plain.validate_python(bare))
+                return Bound(self.plain.validate_python(bare, context=self.services))
             except ValidationError:
                 pass
         return Unreadable("it is no JSON" if bare else "nothing came")
@@ -217,13 +226,6 @@ def _kept(decoded: object, wanted: Callable[[str], bool]) -> object:
     if isinstance(decoded, Mapping):
         return {name: each for name, each in cast("Mapping[str, object]", decoded).items() if wanted(name)}
     return decoded
-
-
-def _validated(adapter: TypeAdapter[Any], text: str, decoded: object) -> Outcome:
-    try:
-        return Bound(adapter.validate_json(text))
-    except ValidationError as error:
-        return Violating(argument_problems(error, decoded, ()))
 
 
 def _spec_name(kind: object) -> str:

@@ -96,7 +96,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         self._take_groups(tool_groups)
         self._options = options or ProcessOptions()
         self.models = models_of(models)
-        self._asking = _asking(self.models, setup)
+        self._asking = _asking(self.models, self.service, setup)
         self.ai = self._asking.ai(lambda: self.groups)
         """The way to a model for code outside of actions; an action has its own."""
         self._reloaded_by: Settings | None = None
@@ -257,12 +257,12 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         """The groups by which plans are judged that nobody has started yet."""
 
 
-def _asking(models: Models, setup: PlatformSetup) -> Intelligence:
+def _asking(models: Models, service: Callable[[type], object | None], setup: PlatformSetup) -> Intelligence:
     if strange := setup.keys() - PlatformSetup.__annotations__:
         known = ", ".join(PlatformSetup.__annotations__)
         raise TypeError(f"AgentPlatform takes no {', '.join(sorted(strange))}; it may be given {known}.")
     llm = setup.get("llm") or LlmOperations()
-    return Intelligence(models, llm, setup.get("guards", ()), setup.get("templates"))
+    return Intelligence(models, llm, service, setup.get("guards", ()), setup.get("templates"))
 
 
 def _place_of(declared: object) -> str:

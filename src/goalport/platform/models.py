@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from goalport.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation
+from goalport.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
 from goalport.domain import Action, Injected, ProvidedInput
 from goalport.llm import EmbeddingService, LanguageModel, Models
 from goalport.process import Ambient
@@ -58,11 +58,17 @@ class Intelligence:
     """Models, and how they are worked with; makes what carries out the requests of an `Ai`."""
 
     def __init__(
-        self, models: Models, settings: LlmOperations, guards: Iterable[Guard] = (), templates: Templates | None = None
+        self,
+        models: Models,
+        settings: LlmOperations,
+        services: Callable[[type], object | None],
+        guards: Iterable[Guard] = (),
+        templates: Templates | None = None,
     ) -> None:
         self.models = models
         self._earlier: list[Models] = []
         self._settings = settings
+        self._services = Services(services)
         self._guards = tuple(guards)
         self._templates = templates or Templates()
 
@@ -85,4 +91,4 @@ class Intelligence:
         return Ai(self._engine(Ambient(), groups))
 
     def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> Engine:
-        return LlmEngine(self.models, groups, self._settings, operation, self._guards, self._templates)
+        return LlmEngine(self.models, groups, self._settings, operation, self._guards, self._templates, self._services)
