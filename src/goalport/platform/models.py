@@ -23,9 +23,10 @@ def models_of(given: Models | LanguageModel | Iterable[LanguageModel] | None) ->
     """The catalogue: as given, made of the models given, or of what the environment offers."""
     if given is None or isinstance(given, Models):
         return given or Models()
-    models = [given] if isinstance(given, LanguageModel) else list(given)
+    # A class has all that the protocol asks for, and is no model yet.
+    models = [given] if isinstance(given, (LanguageModel, type)) else list(given)
     for each in cast("list[object]", models):
-        if not isinstance(each, LanguageModel):
+        if isinstance(each, type) or not isinstance(each, LanguageModel):
             raise TypeError(
                 f"Expected models, but came {each!r}. Names of models belong into the settings:"
                 ' AgentPlatform(models=Models(ModelsSettings(default_llm="…"))).'

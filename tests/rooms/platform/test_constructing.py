@@ -131,6 +131,8 @@ def test_the_platforms_models_are_a_service() -> None:
 def test_what_is_no_model_and_what_is_no_part_of_a_platform_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Expected models, but came 'gpt-4\.1'\. Names of models belong into"):
         AgentPlatform(models=["gpt-4.1"])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"Expected models, but came <class '.*ScriptedModel'>"):
+        AgentPlatform(models=ScriptedModel)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="takes no guard; it may be given guards, llm, templates, repository, max_thr"):
         AgentPlatform(guard=[])  # pyright: ignore[reportCallIssue]
 
