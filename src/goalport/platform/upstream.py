@@ -19,7 +19,7 @@ from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.groups import Requirement
 from goalport.upstream import GroupConfig, McpConfig, Problem, read_config
 from goalport.upstream.connection import Sample
-from goalport.upstream.core_roles import core_groups
+from goalport.upstream.core_roles import CoreRoles
 from goalport.upstream.groups import LiveGroups
 from goalport.upstream.hub import UpstreamHub
 from goalport.upstream.oauth import SignIn
@@ -81,6 +81,7 @@ class Upstream:
         """Answers servers that may have a model asked; None: they may not."""
         self._hub = given if isinstance(given, UpstreamHub) else None
         self._live: LiveGroups | None = None
+        self._core = CoreRoles()
         self._opened = False
         self._held: _Held | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -94,7 +95,7 @@ class Upstream:
     @property
     def groups_config(self) -> Mapping[str, GroupConfig]:
         """The groups by role: those of the configuration, and the core roles that its servers play by themselves."""
-        return {**self.config.groups, **core_groups(self.config)}
+        return {**self.config.groups, **self._core.of(self.config)}
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import getLogger
 from typing import cast
@@ -245,11 +245,11 @@ def _tools(process: AgentProcess, action: Action) -> list[Tool]:
 
 
 def _slowed(tool: Tool, seconds: float) -> Tool:
-    async def after_a_pause(arguments: Mapping[str, object]) -> ToolResult:
+    async def after_a_pause(inside: Tool, arguments: Mapping[str, object]) -> ToolResult:
         await anyio.sleep(seconds)
-        return await tool.handler(arguments)
+        return await inside.call(arguments)
 
-    return replace(tool, handler=after_a_pause)
+    return tool.with_layer(after_a_pause)
 
 
 def _open_states(process: AgentProcess) -> list[object]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from goalport.tools import Permission
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 
-__all__ = ["core_groups"]
+__all__ = ["CoreRoles", "core_groups"]
 
 _GATEWAYS: Final = (("docker", "mcp"), ("mcp", "docker"), ("mcp", "gateway"))
 """Words of servers that stand for many, as the gateway of Docker's MCP Toolkit."""
@@ -89,8 +89,19 @@ _ROLES: Final[dict[str, _Role]] = {
 }
 
 
-_latest: tuple[McpConfig, Mapping[str, GroupConfig]] = (McpConfig(), {})
-"""The configuration that was asked about last, and what was found: it is asked about again and again."""
+class CoreRoles:
+    """The core roles of one configuration after another, worked out once for each: they are asked for at each look."""
+
+    def __init__(self) -> None:
+        self._latest = McpConfig()
+        self._found: Mapping[str, GroupConfig] = {}
+
+    def of(self, config: McpConfig) -> Mapping[str, GroupConfig]:
+        """What `core_groups` says of it."""
+        if self._latest is not config:
+            self._found = core_groups(config)
+            self._latest = config
+        return self._found
 
 
 def core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
@@ -98,15 +109,6 @@ def core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
 
     A disabled server counts where there is no other: then it can be said that it only has to be enabled.
     """
-    global _latest  # noqa: PLW0603 - one pair, exchanged at once
-    latest, found = _latest
-    if latest is not config:
-        found = _core_groups(config)
-        _latest = config, found
-    return found
-
-
-def _core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
     servers = config.servers.values()
     enabled, disabled = [[each for each in servers if each.disabled is off] for off in (False, True)]
     wanted = {role: known for role, known in _ROLES.items() if role not in config.groups}

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from goalport.tools import Approval, Tool, ToolGroup, identity, lower, snake, upper
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.upstream.core_roles import core_groups
+from goalport.upstream.core_roles import CoreRoles
 from goalport.upstream.patterns import any_matches, matches
 from goalport.upstream.pins import Pins
 from goalport.upstream.report import ServerState
@@ -76,6 +76,7 @@ class LiveGroups:
     origins: Origins
     pins: Pins
     _moment: _Moment | None = field(default=None, init=False)
+    _core: CoreRoles = field(default_factory=CoreRoles, init=False)
 
     def groups(self) -> tuple[ToolGroup, ...]:
         """The groups that have a tool to call now, in the order of the configuration."""
@@ -142,7 +143,7 @@ class LiveGroups:
 
     def _configs(self) -> dict[str, GroupConfig]:
         config = self.origins.config
-        return {**config.groups, **core_groups(config)}
+        return {**config.groups, **self._core.of(config)}
 
     def _now(self) -> _Moment:
         servers = self.origins.servers
@@ -159,7 +160,7 @@ class LiveGroups:
             definitions = [each.definition for each in self.origins.servers[name].tools]
             found = self.pins.withheld(name, definitions)
             withheld |= {(name, tool): reason for tool, reason in found.items()}
-        core = core_groups(self.origins.config)
+        core = self._core.of(self.origins.config)
         made = [_Assembly(each, self.origins, withheld, is_core=each.role in core) for each in self._configs().values()]
         warnings = [
             f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "

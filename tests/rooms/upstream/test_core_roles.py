@@ -6,7 +6,7 @@ import pytest
 
 from goalport.tools import Permission
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
-from goalport.upstream.core_roles import core_groups
+from goalport.upstream.core_roles import CoreRoles, core_groups
 from goalport.upstream.groups import LiveGroups
 from goalport.upstream.pins import Pins
 from tests.rooms.upstream.listed import Listed, Servers
@@ -132,8 +132,9 @@ def test_the_roles_of_a_configuration_are_worked_out_once_and_of_each_its_own() 
     brave, playwright = (
         McpConfig({name: ServerConfig(name, "stdio", command=name)}) for name in ("brave", "playwright")
     )
-    assert core_groups(brave) is core_groups(brave)
-    assert [list(core_groups(each)) for each in (brave, playwright, brave)] == [
+    roles = CoreRoles()
+    assert roles.of(brave) is roles.of(brave)
+    assert [list(roles.of(each)) for each in (brave, playwright, brave)] == [
         ["web"],
         ["browser_automation"],
         ["web"],
