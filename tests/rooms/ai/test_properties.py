@@ -48,7 +48,7 @@ def shapes_and_values(draw: st.DrawFn) -> tuple[OutputShape, object, object]:
     return shape, value, TypeAdapter(kind).dump_python(value, mode="json")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(shapes_and_values())
 def test_a_value_survives_the_way_to_the_wire_and_back(case: tuple[OutputShape, object, object]) -> None:
     shape, value, plain = case
@@ -60,7 +60,7 @@ def test_a_value_survives_the_way_to_the_wire_and_back(case: tuple[OutputShape, 
         assert shape.read(json.dumps(written)) == Bound(value)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(shapes_and_values())
 def test_a_value_is_taken_without_the_object_around_it(case: tuple[OutputShape, object, object]) -> None:
     shape, value, plain = case
@@ -68,7 +68,7 @@ def test_a_value_is_taken_without_the_object_around_it(case: tuple[OutputShape, 
         assert shape.read(json.dumps(plain)) == Bound(value)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(KINDS, st.booleans())
 def test_a_schema_is_a_valid_one_of_an_object(kind: Any, may_decline: bool) -> None:  # noqa: FBT001
     schema = output_shape(kind, may_decline=may_decline).spec.schema
@@ -77,7 +77,7 @@ def test_a_schema_is_a_valid_one_of_an_object(kind: Any, may_decline: bool) -> N
     assert schema["type"] == "object"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(KINDS, st.booleans())
 def test_an_example_is_one_that_would_be_taken(kind: Any, may_decline: bool) -> None:  # noqa: FBT001
     shape = output_shape(kind, may_decline=may_decline)
@@ -85,14 +85,12 @@ def test_an_example_is_one_that_would_be_taken(kind: Any, may_decline: bool) -> 
     assert isinstance(shape.read(shape.example), Bound)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(SIMPLE), st.booleans(), st.text() | st.text('{}[]":,0123 \\\n`nul'))
 def test_whatever_a_model_writes_is_read_without_breaking(kind: Any, may_decline: bool, text: str) -> None:  # noqa: FBT001
     output_shape(kind, may_decline=may_decline).read(text)
     output_shape(list[kind], may_decline=may_decline).read(text)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.integers() | st.text()), PROSE, PROSE, st.booleans())
 @example(value={}, before="", after="\ud800", fenced=False)
 def test_an_object_is_found_among_words(value: dict[str, object], before: str, after: str, fenced: bool) -> None:  # noqa: FBT001

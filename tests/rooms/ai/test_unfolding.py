@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from goalport import Tool, tool
 from goalport.ai import AgenticTool, UnfoldingTool
@@ -206,7 +206,6 @@ names = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(there=st.lists(names, max_size=8), behind=st.lists(names, max_size=8))
 def test_names_never_clash_and_no_tool_is_lost(there: list[str], behind: list[str]) -> None:
     box, _ = Toolbox({}).plus("files", map(bearing, there))

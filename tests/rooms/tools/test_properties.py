@@ -73,7 +73,7 @@ def call(tool: Tool, arguments: dict[str, object]) -> ToolResult:
     return anyio.run(tool.call, arguments)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(NAMES, SAMPLES, max_size=4))
 def test_what_is_sent_as_json_arrives_as_the_value_that_was_meant(parameters: dict[str, Sample]) -> None:
     received: dict[str, object] = {}
@@ -97,7 +97,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.dictionaries(NAMES, SAMPLES, min_size=1, max_size=3), st.dictionaries(NAMES, JSON, max_size=3), st.data())
 def test_any_json_is_either_taken_or_explained_a_line_for_each_field(
     parameters: dict[str, Sample], junk: dict[str, object], data: st.DataObject
@@ -139,7 +139,6 @@ def test_the_prefix_of_a_reference_is_portable_and_as_long_as_its_name_and_one(n
     assert set(prefix) <= set(string.ascii_lowercase + string.digits + "_")
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_docstring_can_be_read(text: str) -> None:
     def documented(a: int) -> int:

@@ -292,7 +292,7 @@ def test_a_configuration_record_with_an_odd_server_is_no_trouble(pins: Pins) -> 
 OWN_NAMES = st.lists(st.text("abXY_.é", min_size=1, max_size=4), unique=True, max_size=6)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(OWN_NAMES, OWN_NAMES, STYLES, st.randoms(use_true_random=False), st.sampled_from(list(ServerState)))
 def test_names_are_unique_whatever_is_listed_and_neither_order_nor_trouble_gives_them_to_another_tool(
     pins: Pins, first: list[str], second: list[str], style: Style, random: Random, state: ServerState

@@ -416,7 +416,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.dictionaries(KEYS, st.dictionaries(st.text(max_size=5), JSON, max_size=3) | JSON, max_size=4), st.data())
 def test_any_json_is_read_and_each_problem_is_one_line(
     tmp_path_factory: pytest.TempPathFactory, data: Any, choice: st.DataObject
@@ -431,7 +431,7 @@ def test_any_json_is_read_and_each_problem_is_one_line(
         assert each.disabled or (each.command if each.transport == "stdio" else each.url)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_explained(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     config = read(tmp_path_factory.mktemp("any"), text.encode("utf-8", "replace").decode())
@@ -439,7 +439,7 @@ def test_any_text_is_read_or_explained(tmp_path_factory: pytest.TempPathFactory,
     assert config.servers == {}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.dictionaries(st.text(min_size=1, max_size=6), JSON, max_size=5))
 def test_every_key_is_told_at_the_place_where_it_stands(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     folder = tmp_path_factory.mktemp("any")
