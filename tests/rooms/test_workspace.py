@@ -324,10 +324,54 @@ def test_a_file_that_is_added_or_removed_is_seen_by_the_next_load(tmp_path: Path
     assert "goalport_workspace.agents.a" not in sys.modules
 
 
+def test_what_is_imported_and_has_not_changed_is_not_imported_again(tmp_path: Path) -> None:
+    write(tmp_path, {"agents/a.py": AGENT.format(name="A") + "a = A()"})
+
+    first = load_workspace(tmp_path).agents()
+    write(tmp_path, {"tools/b.py": ""})
+
+    assert load_workspace(tmp_path).agents() == first
+    assert names(load_workspace(tmp_path)) == ["agents.a", "tools.b"]
+
+
+def test_a_change_in_one_file_makes_all_classes_anew(tmp_path: Path) -> None:
+    write(tmp_path, {"agents/a.py": AGENT.format(name="A"), "agents/b.py": "x = 1"})
+    (first,) = load_workspace(tmp_path).agents()
+
+    (second,) = load_workspace(write(tmp_path, {"agents/b.py": "x = 2"})).agents()
+
+    assert first is not second
+
+
+def test_a_module_of_an_earlier_load_imports_what_it_was_loaded_with(tmp_path: Path) -> None:
+    late = """
+def absolute():
+    from goalport_workspace.agents.b import B
+    return B
+
+def relative():
+    from . import b
+    return b.B
+
+def whole():
+    import goalport_workspace.agents.b
+    return goalport_workspace.agents.b.B
+"""
+    write(tmp_path, {"agents/a.py": late, "agents/b.py": "class B: ..."})
+    old = load_workspace(tmp_path).modules
+    new = load_workspace(tmp_path, fresh=True).modules
+
+    for modules, others in ((old, new), (new, old)):
+        theirs = vars(modules[1].module)["B"]
+        assert theirs is not vars(others[1].module)["B"]
+        for way in ("absolute", "relative", "whole"):
+            assert vars(modules[0].module)[way]() is theirs
+
+
 def test_classes_of_an_earlier_load_live_on_where_they_are_used(tmp_path: Path) -> None:
     write(tmp_path, {"agents/a.py": AGENT.format(name="A") + "a = A()"})
 
-    (first,), (second,) = load_workspace(tmp_path).agents(), load_workspace(tmp_path).agents()
+    (first,), (second,) = load_workspace(tmp_path).agents(), load_workspace(tmp_path, fresh=True).agents()
 
     assert type(first) is not type(second)
     assert type(first).__qualname__ == type(second).__qualname__

@@ -6,7 +6,7 @@ Polled once a second, in a worker thread. What breaks a module changes nothing: 
 import logging
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -17,7 +17,7 @@ from goalport.serve.edge import Broken, answer_of
 from goalport.serve.publication import publish
 from goalport.serve.serving import Serving
 from goalport.settings import Settings
-from goalport.workspace import FOLDERS, Workspace, load_workspace
+from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 
 __all__ = ["watch"]
 
@@ -42,11 +42,14 @@ async def watch(serving: Serving, interval: float = _SECONDS) -> None:
 
 
 async def _reload(serving: Serving) -> None:
-    fresh, problems = await anyio.to_thread.run_sync(_load, serving.workspace.root, serving.settings)
-    worse = [each for each in problems if each not in serving.publication.problems]
-    if worse:
-        _log.error("The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse))
-        return
+    with ExitStack() as undone:
+        undone.callback(Importable.now().put_back)
+        fresh, problems = await anyio.to_thread.run_sync(_load, serving.workspace.root, serving.settings)
+        worse = [each for each in problems if each not in serving.publication.problems]
+        if worse:
+            _log.error("The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse))
+            return
+        undone.pop_all()
     before = set(serving.publication.tools)
     await serving.adopt(fresh)
     after = set(serving.publication.tools)
@@ -55,7 +58,7 @@ async def _reload(serving: Serving) -> None:
 
 def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
     """The workspace as it is now, tried out on a platform of its own."""
-    fresh = load_workspace(root)
+    fresh = load_workspace(root, fresh=True)
     trial = AgentPlatform.from_workspace(fresh, settings)
     return fresh, list(publish(trial, fresh, settings).problems)
 

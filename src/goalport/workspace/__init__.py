@@ -5,13 +5,14 @@ deploys them: `platform`, above, does. Below are `domain` and `tools`, which say
 """
 
 from goalport.workspace.folder import Workspace, load_workspace
-from goalport.workspace.importer import FOLDERS, PACKAGE, install_importer, workspace_importer
+from goalport.workspace.importer import FOLDERS, PACKAGE, Importable, install_importer, workspace_importer
 from goalport.workspace.loading import LoadedModule
 from goalport.workspace.problems import LoadProblem
 
 __all__ = [
     "FOLDERS",
     "PACKAGE",
+    "Importable",
     "LoadProblem",
     "LoadedModule",
     "Workspace",

@@ -41,17 +41,18 @@ class Workspace:
         return agents_in([each for each in self.modules if each.name.startswith("agents.")])
 
 
-def load_workspace(root: Path) -> Workspace:
-    """Import the modules of a workspace afresh. What fails is in `problems`, and the rest is there all the same.
+def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
+    """Import the modules of a workspace. What fails is in `problems`, and the rest is there all the same.
 
-    Raises WorkspaceError when there is no such folder. Modules of an earlier load, of this workspace or of another one,
-    are forgotten but live on where they are used.
+    What is imported already is taken as it is, so that a class is the same one for a test and for the platform. When a
+    file of it has changed since, or with `fresh`, all modules are imported anew; the earlier ones, like those of
+    another workspace, are forgotten but live on where they are used. Raises WorkspaceError where there is no folder.
     """
     root = root.expanduser().resolve()
     if not root.is_dir():
         came = "a file" if root.exists() else "not there"
         raise WorkspaceError(f"A workspace is a folder, but {root} is {came}. `goalport new {root}` makes one.")
-    install_importer(root)
+    install_importer(root, fresh=fresh)
     results = [each if isinstance(each, LoadProblem) else load_module(each) for each in find_modules(root)]
     modules = tuple(each for each in results if isinstance(each, LoadedModule))
     exports = collect_exports(modules)

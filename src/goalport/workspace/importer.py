@@ -1,18 +1,22 @@
 """The import hook: `goalport_workspace.agents.star_news` is `agents/star_news.py` of the workspace.
 
-One workspace is importable at a time. Modules are always compiled from their source: a bytecode cache tells an edited
-file from the old one by a clock of whole seconds. This module loads nothing by itself; `loading` does.
+One workspace is importable at a time, and a class is imported once as long as no file changes: tests, servers and
+whoever loads the workspace again get the same one. Modules are always compiled from their source: a bytecode cache
+tells an edited file from the old one by a clock of whole seconds. This module loads nothing by itself; `loading` does.
 """
 
+import builtins
+import importlib.util
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-__all__ = ["FOLDERS", "PACKAGE", "install_importer", "workspace_importer"]
+__all__ = ["FOLDERS", "PACKAGE", "Importable", "install_importer", "workspace_importer"]
 
 PACKAGE = "goalport_workspace"
 """The name under which a workspace is imported, so that installed packages called `agents` or `tools` do not clash."""
@@ -23,16 +27,35 @@ FOLDERS = ("agents", "tools")
 class _Source(SourceFileLoader):
     """Compiles the source each time, and leaves no bytecode behind."""
 
+    load: "_WorkspaceFinder"
+    source: bytes = b""
+
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        self.source = self.get_data(path)
+        return self.source_to_code(self.source, path)
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__builtins__"] = self.load.builtins
+        super().exec_module(module)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the file says still what was imported from it."""
+        try:
+            return self.get_data(self.path) == self.source
+        except OSError:
+            return False
 
 
 class _WorkspaceFinder(MetaPathFinder):
-    """Finds the modules of one workspace; the folders at its top are packages without `__init__.py`."""
+    """Finds the modules of one load of a workspace; the folders at its top are packages without `__init__.py`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.kept: Mapping[str, ModuleType] = {}
+        """What was imported until another load took the place of this one."""
+        self.builtins = {**vars(builtins), "__import__": self._import}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -49,54 +72,104 @@ class _WorkspaceFinder(MetaPathFinder):
             case [folder]:
                 return _namespace(fullname, self._root / folder) if (self._root / folder).is_dir() else None
             case _:
-                return _find_in(fullname, path or ())
+                return self._find_in(fullname, path or ())
+
+    def has(self, root: Path) -> bool:
+        """Whether it is importable, finds the modules of that folder, and their files have not changed."""
+        return self in sys.meta_path and root == self._root and all(map(_is_current, _imported().values()))
+
+    def _find_in(self, fullname: str, folders: Sequence[str]) -> ModuleSpec | None:
+        loaders = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, [".py"])
+        for folder in folders:
+            # A new finder each time: one that is kept lists a folder again only when the file system's clock has moved.
+            found = FileFinder(folder, *loaders).find_spec(fullname)
+            if found is not None:
+                if isinstance(found.loader, _Source):
+                    found.loader.load = self
+                return found
+        return None
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - the signature of `__import__`
+        locals: Mapping[str, object] | None = None,  # noqa: A002 - as above
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """The import statement of the modules of this load: one that runs late gets what they were loaded with."""
+        if self.kept and (level or name.partition(".")[0] == PACKAGE):
+            package = str((globals or {}).get("__package__"))
+            found = self.kept.get(importlib.util.resolve_name("." * level + name, package))
+            if found is not None:
+                return found if fromlist else self.kept[PACKAGE]
+        return builtins.__import__(name, globals, locals, fromlist or (), level)
 
 
-def install_importer(root: Path) -> None:
+@dataclass(frozen=True)
+class Importable:
+    """What can be imported of workspaces at a moment, and what was."""
+
+    finders: tuple[_WorkspaceFinder, ...]
+    modules: Mapping[str, ModuleType]
+
+    @staticmethod
+    def now() -> "Importable":
+        finders = tuple(each for each in sys.meta_path if isinstance(each, _WorkspaceFinder))
+        return Importable(finders, _imported())
+
+    def put_back(self) -> None:
+        """Make everything as it was at that moment."""
+        _replace(self.finders, self.modules)
+
+
+def install_importer(root: Path, *, fresh: bool = False) -> None:
     """Make a workspace importable in place of the one before, and forget the modules of that one.
 
-    Classes of the forgotten modules live on where they are used; who imports from the workspace later gets new ones.
+    Nothing happens where it is importable already and no file has changed since, unless it is to be `fresh`. Classes of
+    forgotten modules live on where they are used, and what these modules import later is theirs too; who else imports
+    from the workspace later gets new ones.
     """
-    _put_first(_WorkspaceFinder(root.resolve()))
-    for name in _imported():
-        del sys.modules[name]
+    root = root.resolve()
+    before = Importable.now()
+    if fresh or not any(finder.has(root) for finder in before.finders):
+        _replace((_WorkspaceFinder(root),), {})
 
 
 @contextmanager
 def workspace_importer(root: Path) -> Generator[None]:
     """A workspace is importable inside the `with`; afterwards everything is as before."""
-    finders = [each for each in sys.meta_path if isinstance(each, _WorkspaceFinder)]
-    modules = {name: sys.modules[name] for name in _imported()}
-    install_importer(root)
+    before = Importable.now()
+    install_importer(root, fresh=True)
     try:
         yield
     finally:
-        _put_first(*finders)
-        for name in _imported():
-            del sys.modules[name]
-        sys.modules.update(modules)
+        before.put_back()
 
 
-def _put_first(*finders: _WorkspaceFinder) -> None:
+def _replace(finders: tuple[_WorkspaceFinder, ...], modules: Mapping[str, ModuleType]) -> None:
+    before = Importable.now()
+    for finder in before.finders:
+        finder.kept = before.modules
+    for finder in finders:
+        finder.kept = {}
     others = [each for each in sys.meta_path if not isinstance(each, _WorkspaceFinder)]
     sys.meta_path[:] = [*finders, *others]
+    for name in before.modules:
+        del sys.modules[name]
+    sys.modules.update(modules)
 
 
-def _imported() -> list[str]:
-    return [name for name in sys.modules if name.partition(".")[0] == PACKAGE]
+def _imported() -> dict[str, ModuleType]:
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == PACKAGE}
+
+
+def _is_current(module: ModuleType) -> bool:
+    loader = module.__spec__ and module.__spec__.loader
+    return not isinstance(loader, _Source) or loader.is_current
 
 
 def _namespace(fullname: str, folder: Path) -> ModuleSpec:
     spec = ModuleSpec(fullname, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
     return spec
-
-
-def _find_in(fullname: str, folders: Sequence[str]) -> ModuleSpec | None:
-    loaders = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, [".py"])
-    for folder in folders:
-        # A new finder each time: one that is kept lists a folder again only when the file system's clock has moved.
-        found = FileFinder(folder, *loaders).find_spec(fullname)
-        if found is not None:
-            return found
-    return None

@@ -1,4 +1,5 @@
 import logging
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -98,6 +99,8 @@ async def test_a_module_that_does_not_load_changes_nothing_and_is_told(tmp_path:
         with anyio.fail_after(10):
             await refused.told.wait()
         assert "greeter.py:1: ValueError: half saved" in refused.words
+        (loaded,) = server.serving.workspace.modules
+        assert sys.modules["goalport_workspace.agents.greeter"] is loaded.module
         async with server.client() as client:
             assert text_of(await client.call_tool("greet", {"content": "Ada"})) == "Hello Ada"
         async with reloaded(server):

@@ -63,6 +63,23 @@ async def test_what_nobody_foresaw(agent_platform, scripted_models):
 """
 
 
+IMPORTED_AT_THE_TOP = """
+from goalport import UserInput
+from goalport_workspace.agents.poet import Poet, Rhyme
+from goalport.testing import contains
+from goalport.workspace import load_workspace
+
+async def test_what_the_platform_makes_is_of_the_imported_class(agent_platform, scripted_models):
+    scripted_models.when_generate_text(contains("cat")).then_return("cat, hat")
+    process = await agent_platform.run("Poet", UserInput("cat"))
+    assert process.outcome.value == Rhyme("cat, hat")
+
+def test_the_workspace_has_the_imported_class(goalport_workspace, pytestconfig):
+    assert goalport_workspace.agents() == (Poet,)
+    assert load_workspace(pytestconfig.rootpath).agents() == (Poet,)
+"""
+
+
 @pytest.fixture
 def workspace(pytester: pytest.Pytester) -> pytest.Pytester:
     (pytester.mkdir("agents") / "poet.py").write_text(AGENT)
@@ -77,6 +94,11 @@ def test_agents_of_a_workspace_ask_scripted_models_and_what_has_no_rule_fails_th
     result = workspace.runpytest_subprocess("-q", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=3, errors=1)
     result.stdout.fnmatch_lines(["*UnexpectedPrompt: A model was asked for what no rule is for:", "*'Rhyme on dog'*"])
+
+
+def test_a_class_that_a_test_imports_is_the_one_that_the_fixtures_serve(workspace: pytest.Pytester) -> None:
+    workspace.makepyfile(IMPORTED_AT_THE_TOP)
+    workspace.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
 @dataclass(frozen=True)
