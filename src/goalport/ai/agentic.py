@@ -118,9 +118,13 @@ class AgenticTool(Tool):
         found = tuple(each for value in objects for each in _tools_if_any(value))
         return self._but(tools=(*self._interaction.tools, *found))
 
+    with_tool_object = with_tool_objects
+
     def with_tool_groups(self, *roles: str) -> Self:
         """Work with the tools of whichever groups play these roles when it is called."""
         return self._but(tool_groups=tuple(dict.fromkeys((*self._interaction.tool_groups, *roles))))
+
+    with_tool_group = with_tool_groups
 
     def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Unpack[LlmChanges]) -> Self:
         """Ask this model, and so; as `Ai.with_llm`. Otherwise it is the default one."""

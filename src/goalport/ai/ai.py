@@ -1,7 +1,7 @@
 """`Ai`: what an action, or any other code, asks a model through. User guide, sections 2.4 and 3.8.2.
 
 Immutable: each `with_*` gives a copy, so that one can be kept and used again, by several tasks at once. It only makes
-requests; an `Engine` carries them out.
+requests; an `Engine` carries them out. Some methods have a second name, in the singular, since the guide uses both.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -86,6 +86,10 @@ class Ai:
         """Let the platform choose the model."""
         return self.with_llm(auto=True)
 
+    def with_llm_by_role(self, role: str) -> Self:
+        """Ask the model that the settings give this role, as `with_llm(role=…)` does."""
+        return self.with_llm(role=role)
+
     def with_first_available_llm_of(self, *names: str) -> Self:
         """Ask the first of these models that can be asked."""
         if not names:
@@ -97,6 +101,8 @@ class Ai:
         given = each(roles, str, "roles of tool groups, one by one")
         return self._but(tool_groups=tuple(dict.fromkeys((*self.interaction.tool_groups, *given))))
 
+    with_tool_group = with_tool_groups
+
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Offer these tools; a function is one, marked with `@tool` or not."""
         return self._but(tools=(*self.interaction.tools, *tools_of(*tools)))
@@ -105,15 +111,21 @@ class Ai:
         """Offer the `@tool` methods of these objects. A domain object's tools are offered in no other way."""
         return self._but(tools=(*self.interaction.tools, *tools_of(*objects)))
 
+    with_tool_object = with_tool_objects
+
     def with_references(self, *references: LlmReference) -> Self:
         """Tell of these references, and offer their tools under their names as prefixes."""
         given = each(references, LlmReference, "references, like Reference(name, description, text)")
         return self._but(references=(*self.interaction.references, *given))
 
+    with_reference = with_references
+
     def with_prompt_contributors(self, *contributors: PromptContributor) -> Self:
         """Add to the system prompt what these say when the model is asked."""
         given = each(contributors, PromptContributor, "what has a method contribution, like Text('…')")
         return self._but(contributors=(*self.interaction.contributors, *given))
+
+    with_prompt_contributor = with_prompt_contributors
 
     def with_system_prompt(self, text: str) -> Self:
         """Begin the system prompt with this text."""

@@ -6,6 +6,8 @@ Data: nothing here waits. The process asks, keeps the question and binds the ans
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
+from goalport.blackboard import matcher
+from goalport.domain.annotations import type_name
 from goalport.domain.checks import amount
 
 __all__ = ["Confirmation", "FormSubmission", "WaitFor", "awaited", "promised"]
@@ -31,6 +33,10 @@ class WaitFor(Generic[T]):
     expires_in = None
     """Seconds after which the question counts as declined; None: never."""
 
+    def __post_init__(self) -> None:
+        _refuse_wordless(self.message)
+        _refuse_odd(self.expires_in)
+
     @property
     def response_type(self) -> object:
         """The type of what the person sends."""
@@ -42,12 +48,18 @@ class WaitFor(Generic[T]):
 
     @staticmethod
     def form_submission(message: str, kind: type[P], *, expires_in: float | None = None) -> "WaitFor[P]":
-        """Ask for an object of a type, as a form of its fields."""
+        """Ask for an object of a type, as a form of its fields.
+
+        Raises `TypeError` for a message that is none, and for a type of which no form can be made.
+        """
         return FormSubmission(message, kind, expires_in)
 
     @staticmethod
     def confirmation(payload: P, message: str, *, expires_in: float | None = None) -> "WaitFor[P]":
-        """Ask for a yes to an object that is there already; with a yes it goes on the blackboard."""
+        """Ask for a yes to an object that is there already; with a yes it goes on the blackboard.
+
+        Raises `TypeError` for a message that is none, and without an object.
+        """
         return Confirmation(message, payload, expires_in)
 
 
@@ -59,7 +71,8 @@ class FormSubmission(WaitFor[T]):
     expires_in: float | None = None
 
     def __post_init__(self) -> None:
-        _refuse_odd(self.expires_in)
+        super().__post_init__()
+        _refuse_formless(self.kind)
 
     @property
     def response_type(self) -> object:
@@ -77,7 +90,9 @@ class Confirmation(WaitFor[T]):
     expires_in: float | None = None
 
     def __post_init__(self) -> None:
-        _refuse_odd(self.expires_in)
+        super().__post_init__()
+        if self.payload is None:
+            raise TypeError("Expected an object that a person agrees to, but got None. Give what a yes shall come to.")
 
     @property
     def response_type(self) -> object:
@@ -107,6 +122,32 @@ def awaited(wait: WaitFor[Any]) -> object | None:
         case _:
             kind = promised(type(wait))
             return None if isinstance(kind, TypeVar) else kind
+
+
+def _refuse_wordless(message: object) -> None:
+    if not isinstance(message, str) or not message.strip():
+        raise TypeError(f"Expected a question in words, but got {message!r}. Write what a person is to read.")
+
+
+def _refuse_formless(kind: object) -> None:
+    """Raise `TypeError` unless there can be a form of a type."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        matcher(kind)
+    except TypeError:
+        raise TypeError(
+            f"Expected the type of the answer, but got {kind!r}. Write the class, without quotes."
+        ) from None
+    try:
+        TypeAdapter[Any](cast("type", kind)).json_schema()
+    except (PydanticUserError, TypeError, NameError) as error:
+        reason = str(error).partition("\n")[0]
+        raise TypeError(
+            f"Expected a type of which a form can be made, but {type_name(kind)} is none: {reason} Use a dataclass or"
+            " a pydantic model, or subclass WaitFor and make the object of what a person can send."
+        ) from None
 
 
 def _refuse_odd(expires_in: object) -> None:

@@ -312,9 +312,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return found
 
 
-def _wait_for(message: object, kind: Any, expires_in: float | None) -> WaitFor[Any]:
-    if not isinstance(message, str) or not message.strip():
-        raise TypeError(f"Expected a question in words, but got {message!r}. Write `ask('…', {type_name(kind)})`.")
+def _wait_for(message: str, kind: Any, expires_in: float | None) -> WaitFor[Any]:
     if isinstance(kind, Mapping):
         return SchemaSubmission(message, cast("Mapping[str, object]", kind), expires_in)
     return WaitFor[Any].form_submission(message, kind, expires_in=expires_in)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from pydantic import WithJsonSchema
 
 from goalport.domain import WaitFor
-from goalport.domain.checks import amount
 from goalport.errors import AlreadyAnswered
 from goalport.events import QuestionAsked, QuestionSettled
 from goalport.process.agent_process import AgentProcess
@@ -47,12 +46,11 @@ class SchemaSubmission(WaitFor[dict[str, Any]]):
     expires_in: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.schema.get("type") != "object":
             raise TypeError(f"Expected the JSON Schema of an object, but got {self.schema!r}. Name a type for others.")
         if problem := schema_fault(self.schema):
             raise TypeError(f"Expected a JSON Schema, but it is none: {problem}")
-        if self.expires_in is not None:
-            amount("expires_in", self.expires_in, "None, for never, or a number of seconds")
 
     @property
     def response_type(self) -> object:

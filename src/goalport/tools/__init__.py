@@ -11,7 +11,14 @@ from goalport.tools.arithmetic import math_group
 from goalport.tools.confirmation import with_confirmation
 from goalport.tools.definition import Approval, CallSite, Layer, Tool, calling_from, current_call_site
 from goalport.tools.exports import McpToolExport
-from goalport.tools.groups import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, ToolGroupSource
+from goalport.tools.groups import (
+    CoreToolGroups,
+    Permission,
+    ToolGroup,
+    ToolGroupRequirement,
+    ToolGroupResolver,
+    ToolGroupSource,
+)
 from goalport.tools.marks import ToolMark, mark_of, tool
 from goalport.tools.naming import (
     Naming,
@@ -36,6 +43,7 @@ __all__ = [
     "Approval",
     "CallSite",
     "ContentBlock",
+    "CoreToolGroups",
     "Layer",
     "McpToolExport",
     "Naming",

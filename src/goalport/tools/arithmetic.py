@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goalport.tools.groups import ToolGroup
+from goalport.tools.groups import CoreToolGroups, ToolGroup
 from goalport.tools.marks import tool
 from goalport.tools.objects import tools_of
 
@@ -22,9 +22,9 @@ _NOTHING = "There are no numbers. Call again with at least one."
 def math_group() -> ToolGroup:
     """The group that plays `math` where no other does."""
     return ToolGroup(
-        "math",
+        CoreToolGroups.MATH,
         tools_of(_Arithmetic()),
-        "Arithmetic, means and rounding",
+        CoreToolGroups.MATH_DESCRIPTION,
         name="arithmetic",
         provider="goalport",
         is_default=True,

@@ -58,12 +58,12 @@ class McpToolExport:
         return cls(tuple(wrapped), naming, filter)
 
     @classmethod
-    def from_reference(cls, reference: Named, *, naming: Naming = identity) -> "McpToolExport":
+    def from_llm_reference(cls, reference: Named, *, naming: Naming = identity) -> "McpToolExport":
         """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1."""
-        return cls.from_references([reference], naming=naming)
+        return cls.from_llm_references([reference], naming=naming)
 
     @classmethod
-    def from_references(cls, references: Iterable[Named], *, naming: Naming = identity) -> "McpToolExport":
+    def from_llm_references(cls, references: Iterable[Named], *, naming: Naming = identity) -> "McpToolExport":
         """Export the tools of several references, each with its own prefix."""
         return cls(
             tuple(ToolObject(*each.tools(), naming=prefixed(reference_prefix(each.name))) for each in references),

@@ -8,13 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from goalport.errors import DeclarationError
 from goalport.tools.definition import Approval, Tool
 from goalport.tools.objects import duplicate_names, tools_of
 
-__all__ = ["Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
+__all__ = ["CoreToolGroups", "Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
+
+
+class CoreToolGroups:
+    """The roles that most agents ask for, with the descriptions of the groups that play them by themselves."""
+
+    WEB: Final = "web"
+    WEB_DESCRIPTION: Final = "Search the web, read pages, and look things up in Wikipedia"
+    MAPS: Final = "maps"
+    MAPS_DESCRIPTION: Final = "Find places, coordinates, distances and directions"
+    BROWSER_AUTOMATION: Final = "browser_automation"
+    BROWSER_AUTOMATION_DESCRIPTION: Final = "Open pages in a browser, look at them, fill forms and click"
+    GITHUB: Final = "github"
+    GITHUB_DESCRIPTION: Final = "Work with the issues and pull requests of GitHub"
+    MATH: Final = "math"
+    MATH_DESCRIPTION: Final = "Arithmetic, means and rounding"
 
 
 class Permission(StrEnum):

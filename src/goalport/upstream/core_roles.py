@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
-from goalport.tools import Permission
+from goalport.tools import CoreToolGroups, Permission
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 
 __all__ = ["CoreRoles", "core_groups"]
@@ -39,8 +39,8 @@ class _Role:
 
 
 _ROLES: Final[dict[str, _Role]] = {
-    "web": _Role(
-        "Search the web, read pages, and look things up in Wikipedia",
+    CoreToolGroups.WEB: _Role(
+        CoreToolGroups.WEB_DESCRIPTION,
         (
             # A limit on the rate of local search would stop the other searches too.
             _Kind(("brave",), ("brave_*",), ("brave_local_search", "brave_place_search")),
@@ -57,8 +57,8 @@ _ROLES: Final[dict[str, _Role]] = {
             _Kind(("searxng",), ("*search*", "*url_read*"), (), ("searxng*",)),
         ),
     ),
-    "maps": _Role(
-        "Find places, coordinates, distances and directions",
+    CoreToolGroups.MAPS: _Role(
+        CoreToolGroups.MAPS_DESCRIPTION,
         (
             _Kind(
                 ("maps",),
@@ -68,15 +68,15 @@ _ROLES: Final[dict[str, _Role]] = {
             ),
         ),
     ),
-    "browser_automation": _Role(
-        "Open pages in a browser, look at them, fill forms and click",
+    CoreToolGroups.BROWSER_AUTOMATION: _Role(
+        CoreToolGroups.BROWSER_AUTOMATION_DESCRIPTION,
         (
             _Kind(("playwright",), ("browser_*", "playwright_*"), ("browser_install",)),
             _Kind(("puppeteer",), ("puppeteer_*",)),
         ),
     ),
-    "github": _Role(
-        "Work with the issues and pull requests of GitHub",
+    CoreToolGroups.GITHUB: _Role(
+        CoreToolGroups.GITHUB_DESCRIPTION,
         (
             _Kind(
                 ("github",),

@@ -6,9 +6,10 @@ import pytest
 
 from goalport.errors import DeclarationError
 from goalport.llm import ToolReply
+from goalport.prompts import Text
 from goalport.references import Reference
 from goalport.testing import ScriptedModel, calls_tool
-from goalport.tools import Tool, ToolGroup, ToolObject, tool
+from goalport.tools import CoreToolGroups, Tool, ToolGroup, ToolObject, tool
 from tests.rooms.ai.scripted import ai_with
 
 
@@ -133,3 +134,22 @@ async def test_names_that_become_one_name_are_an_error() -> None:
         await ai.with_tools(Tool.of(lambda: 1, name="files.read"), Tool.of(lambda: 2, name="files/read")).generate_text(
             "Go"
         )
+
+
+async def test_the_guides_names_do_what_ours_do() -> None:
+    model = ScriptedModel(["x"])
+    ai = ai_with(model, groups=[ToolGroup.of(CoreToolGroups.WEB, search)])
+    asked = (
+        ai.with_tool_group(CoreToolGroups.WEB)
+        .with_tool_object(Customer(3))
+        .with_reference(Reference("docs", "Docs", "All about docs"))
+        .with_prompt_contributor(Text("Be brief."))
+    )
+
+    await asked.generate_text("Go")
+
+    assert names(model) == ["search", "loyalty_discount"]
+    told = str(model.calls[-1].messages[0].content)
+    assert "Be brief." in told
+    assert "All about docs" in told
+    assert ai.with_llm_by_role("best").interaction.llm.role == "best"

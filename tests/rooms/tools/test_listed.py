@@ -180,10 +180,10 @@ def test_references_are_exported_under_their_names() -> None:
     weather = Reference("My-API.v2", "Weather", given_tools=Tool.from_instance(Calculator()))
     docs = Reference("docs", "Docs", given_tools=Tool.from_instance(Calculator()))
 
-    assert names(McpToolExport.from_reference(weather).tools()) == ["my_api_v2_Add", "my_api_v2_internal"]
-    both = McpToolExport.from_references([weather, docs], naming=lower)
+    assert names(McpToolExport.from_llm_reference(weather).tools()) == ["my_api_v2_Add", "my_api_v2_internal"]
+    both = McpToolExport.from_llm_references([weather, docs], naming=lower)
     assert names(both.tools()) == ["docs_add", "docs_internal", "my_api_v2_add", "my_api_v2_internal"]
-    assert McpToolExport.from_references([docs, docs]).duplicates() == ("docs_Add", "docs_internal")
+    assert McpToolExport.from_llm_references([docs, docs]).duplicates() == ("docs_Add", "docs_internal")
 
 
 def test_a_group_is_exported_when_somebody_says_so() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.tools import Permission
+from goalport.tools import CoreToolGroups, Permission, math_group
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.core_roles import CoreRoles, core_groups
 from goalport.upstream.groups import LiveGroups
@@ -139,3 +139,16 @@ def test_the_roles_of_a_configuration_are_worked_out_once_and_of_each_its_own() 
         ["browser_automation"],
         ["web"],
     ]
+
+
+def test_the_guides_names_for_core_groups_are_what_those_groups_are_called() -> None:
+    core = CoreToolGroups
+    servers = [stdio(name, name) for name in ("brave", "maps", "playwright", "github")]
+    found = core_groups(McpConfig({each.name: each for each in servers}))
+    assert {role: each.description for role, each in found.items()} == {
+        core.WEB: core.WEB_DESCRIPTION,
+        core.MAPS: core.MAPS_DESCRIPTION,
+        core.BROWSER_AUTOMATION: core.BROWSER_AUTOMATION_DESCRIPTION,
+        core.GITHUB: core.GITHUB_DESCRIPTION,
+    }
+    assert (math_group().role, math_group().description) == (core.MATH, core.MATH_DESCRIPTION)
