@@ -23,23 +23,33 @@ WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("
 
 @dataclass
 class Heard:
-    """What a process said on stderr so far."""
+    """What a process said on stderr, so far or since a test began."""
 
     text: str = ""
+    ended: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     def add(self, text: str) -> None:
         self.text += text
-        self.changed.set()
-        self.changed = anyio.Event()
+        self._change()
 
-    async def until(self, words: str, times: int = 1, seconds: float = 20) -> str:
+    def end(self) -> None:
+        """Nothing more will be said."""
+        self.ended = True
+        self._change()
+
+    async def until(self, words: str, times: int = 1, seconds: float = 60) -> str:
         """Wait until the words have been said so often."""
         with anyio.move_on_after(seconds):
-            while self.text.count(words) < times:
+            while self.text.count(words) < times and not self.ended:
                 await self.changed.wait()
+        if self.text.count(words) >= times:
             return self.text
         raise AssertionError(f"Expected {words!r} on stderr within {seconds} s; came:\n{self.text}")
+
+    def _change(self) -> None:
+        self.changed.set()
+        self.changed = anyio.Event()
 
 
 @dataclass(frozen=True)
@@ -48,11 +58,7 @@ class Running:
 
     process: Process
     heard: Heard
-
-    @property
-    def address(self) -> str:
-        line = next(line for line in self.heard.text.splitlines() if line.startswith(READY))
-        return line.removeprefix(READY).removesuffix("/mcp")
+    address: str
 
     @property
     def port(self) -> int:
@@ -77,8 +83,9 @@ async def running(root: Path, files: Mapping[str, str], *options: str, **setting
     command = [GOALPORT, "serve", "--workspace", str(workspace(root, files)), "--port", "0", *options]
     env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()}}
     async with started(command, env=env) as (process, heard):
-        await heard.until(READY)
-        yield Running(process, heard)
+        said = await heard.until(READY)
+        line = next(line for line in said.splitlines() if line.startswith(READY))
+        yield Running(process, heard, line.removeprefix(READY).removesuffix("/mcp"))
 
 
 @asynccontextmanager
@@ -101,6 +108,7 @@ async def _listen(process: Process, heard: Heard) -> None:
     assert process.stderr is not None
     async for text in TextReceiveStream(process.stderr):
         heard.add(text)
+    heard.end()
 
 
 @asynccontextmanager
@@ -125,6 +133,7 @@ async def _listen_to_pipe(reading: int, heard: Heard) -> None:
         await anyio.wait_readable(reading)
         text = os.read(reading, 65_536).decode()
         if not text:
+            heard.end()
             return
         heard.add(text)
 

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from tests.stories.servers import running
+from tests.stories.servers import Running
 
 ASKING = str(Path(__file__).parents[1] / "rooms" / "upstream" / "plain_server.py")
 ASTROLOGER = """
@@ -19,10 +19,12 @@ from pydantic import BaseModel
 from goalport import Ai, Export, achieves_goal, action, agent
 from goalport.testing import ScriptedModel, calls_tool
 
-def last(call):
-    return call.messages[-1].content
+SAYS = {1: calls_tool("burn", name="notes"), 3: calls_tool("stars_ask")}
 
-model = ScriptedModel([calls_tool("burn", name="notes"), calls_tool("stars_ask"), last])
+def says(call):
+    return SAYS.get(len(call.messages), call.messages[-1].content)
+
+model = ScriptedModel([says] * 20)
 
 class Wish(BaseModel):
     text: str
@@ -108,29 +110,28 @@ def question_of(handle: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_person_agrees_to_a_tool_and_answers_an_upstream_server_in_one_call_of_a_goal(
-    tmp_path: Path, era: str
+    server: Running, era: str
 ) -> None:
-    async with running(tmp_path, FILES) as server:
-        async with server.client("http", era) as client:
-            handle = await call(client, "read_stars", text="What will come?")
-            process = {"processId": handle["processId"]}
-            burning = question_of(handle)
-            assert burning["kind"] == "confirmation"
-            assert burning["message"] == 'May the tool \'burn\' be called with {"name": "notes"}?'
-            assert "notes burn" not in server.heard.text
-            handle = await call(client, "_confirm", **process, confirmed=True)
-            sign = question_of(handle)
-            assert (sign["kind"], sign["message"]) == ("form", "sky asks: Which sign?")
-            assert sign["schema"]["properties"]["sign"]["type"] == "string"
-        async with server.client("http", era) as client:  # the answer may come over another connection
-            end = await call(client, "submitFormAndResumeProcess", **process, formData={"sign": "Leo"})
-        said = json.loads(end["content"])
-        assert (said["action"], said["content"]) == ("accept", {"sign": "Leo"})
-        assert server.heard.text.count("notes burn") == 1
+    async with server.client("http", era) as client:
+        handle = await call(client, "read_stars", text="What will come?")
+        process = {"processId": handle["processId"]}
+        burning = question_of(handle)
+        assert burning["kind"] == "confirmation"
+        assert burning["message"] == 'May the tool \'burn\' be called with {"name": "notes"}?'
+        assert "notes burn" not in server.heard.text
+        handle = await call(client, "_confirm", **process, confirmed=True)
+        sign = question_of(handle)
+        assert (sign["kind"], sign["message"]) == ("form", "sky asks: Which sign?")
+        assert sign["schema"]["properties"]["sign"]["type"] == "string"
+    async with server.client("http", era) as client:  # the answer may come over another connection
+        end = await call(client, "submitFormAndResumeProcess", **process, formData={"sign": "Leo"})
+    said = json.loads(end["content"])
+    assert (said["action"], said["content"]) == ("accept", {"sign": "Leo"})
+    assert server.heard.text.count("notes burn") == 1
 
 
-async def test_a_refused_tool_is_not_called_and_the_goal_goes_on(tmp_path: Path) -> None:
-    async with running(tmp_path, FILES) as server, server.client("http", "auto") as client:
+async def test_a_refused_tool_is_not_called_and_the_goal_goes_on(server: Running) -> None:
+    async with server.client("http", "auto") as client:
         process = {"processId": (await call(client, "read_stars", text="What will come?"))["processId"]}
         sign = question_of(await call(client, "_confirm", **process, confirmed=False))
         assert sign["message"] == "sky asks: Which sign?"
@@ -139,15 +140,15 @@ async def test_a_refused_tool_is_not_called_and_the_goal_goes_on(tmp_path: Path)
 
 
 async def test_a_goal_without_a_model_is_published_as_one_that_may_ask_when_its_tools_need_a_person(
-    tmp_path: Path,
+    server: Running,
 ) -> None:
-    async with running(tmp_path, FILES) as server, server.client("http", "auto") as client:
+    async with server.client("http", "auto") as client:
         process = {"processId": (await call(client, "clean_room", where="the attic"))["processId"]}
         assert await call(client, "_confirm", **process, confirmed=True) == {"content": "burnt"}
 
 
-async def test_a_goal_that_asks_in_an_action_and_never_said_so_is_told_how_to(tmp_path: Path) -> None:
-    async with running(tmp_path, FILES) as server, server.client("http", "auto") as client:
+async def test_a_goal_that_asks_in_an_action_and_never_said_so_is_told_how_to(server: Running) -> None:
+    async with server.client("http", "auto") as client:
         with anyio.fail_after(20):
             result = await client.call_tool("dust", {"where": "the attic"})
         assert isinstance(result, CallToolResult)

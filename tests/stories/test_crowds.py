@@ -14,9 +14,9 @@ from tests.stories.servers import GOALPORT, Running, running, started, workspace
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_two_hundred_calls_at_once_are_all_answered(tmp_path: Path, era: str) -> None:
+async def test_two_hundred_calls_at_once_are_all_answered(server: Running, era: str) -> None:
     answers: list[object] = []
-    async with running(tmp_path, FILES) as server, server.client("http", era) as client:
+    async with server.client("http", era) as client:
 
         async def call() -> None:
             answers.append((await client.call_tool("cook", {"seconds": 0.05})).structured_content)
@@ -86,13 +86,12 @@ async def test_clients_that_never_read_their_answers_hold_up_nobody_else(tmp_pat
     ],
     ids=["garbage", "bytes", "half", "deep", "no params", "an answer", "no session", "cut off"],
 )
-async def test_somebody_who_talks_nonsense_is_refused_and_the_server_lives(tmp_path: Path, data: bytes) -> None:
-    async with running(tmp_path, FILES) as server:
-        with said(server, data):
-            await is_alive(server)
+async def test_somebody_who_talks_nonsense_is_refused_and_the_server_lives(server: Running, data: bytes) -> None:
+    with said(server, data):
         await is_alive(server)
-        assert server.process.returncode is None
-        assert "Traceback" not in server.heard.text
+    await is_alive(server)
+    assert server.process.returncode is None
+    assert "Traceback" not in server.heard.text
 
 
 async def test_nonsense_on_stdin_is_passed_over(tmp_path: Path) -> None:
@@ -125,14 +124,13 @@ async def test_a_workspace_without_agents_is_served_and_says_so(tmp_path: Path) 
     assert "no agents" in server.heard.text
 
 
-async def test_whitespace_around_a_header_is_no_part_of_it(tmp_path: Path) -> None:
+async def test_whitespace_around_a_header_is_no_part_of_it(server: Running) -> None:
     params = {"name": "cook", "arguments": {"seconds": 0}, "_meta": META}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {"MCP-Protocol-Version": "2026-07-28 ", "Mcp-Method": "\ttools/call ", "Mcp-Name": " cook\t"}
-    async with running(tmp_path, FILES) as server:
-        with said(server, post("/mcp", json.dumps(message).encode(), **headers)) as line:
-            with anyio.fail_after(10):
-                answer = await anyio.to_thread.run_sync(line.recv, 65_536)
+    with said(server, post("/mcp", json.dumps(message).encode(), **headers)) as line:
+        with anyio.fail_after(10):
+            answer = await anyio.to_thread.run_sync(line.recv, 65_536)
     assert answer.startswith(b"HTTP/1.1 200")
 
 
@@ -164,8 +162,8 @@ class Author:
                 assert json.loads(text) == {"content": "x" * 1_500_000, "pages": 7}
 
 
-async def test_a_body_beyond_the_limit_is_refused_over_the_wire(tmp_path: Path) -> None:
-    async with running(tmp_path, FILES) as server, httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
+async def test_a_body_beyond_the_limit_is_refused_over_the_wire(server: Running) -> None:
+    async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
         body = json.dumps(request("cook", arguments={"seconds": "x" * 5_000_000})).encode()
         response = await http.post("/mcp", content=body, headers={**HEADERS, "Content-Type": "application/json"})
         assert response.status_code == 413

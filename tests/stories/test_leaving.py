@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from tests.stories.cooks import FILES, HEADERS, META, SECONDS, request, session
-from tests.stories.servers import GOALPORT, Heard, over_stdio, running, started, workspace
+from tests.stories.servers import GOALPORT, Heard, Running, over_stdio, running, started, workspace
 
 ENDS = {"cook": "cooking stops", "cater": "cooking ends"}
 ATTACHED_AND_DETACHED = pytest.mark.parametrize("tool", ["cook", "cater"])
@@ -30,8 +30,8 @@ async def call_and_leave(client: Client, heard: Heard, tool: str) -> None:
 @pytest.mark.parametrize(
     ("transport", "era"), [("http", "auto"), ("http", "legacy"), ("sse", "auto"), ("sse", "legacy")]
 )
-async def test_a_call_that_is_cancelled(tmp_path: Path, transport: str, era: str, tool: str) -> None:
-    async with running(tmp_path, FILES) as server, server.client(transport, era) as client:
+async def test_a_call_that_is_cancelled(server: Running, transport: str, era: str, tool: str) -> None:
+    async with server.client(transport, era) as client:
         await call_and_leave(client, server.heard, tool)
         await server.heard.until(ENDS[tool])
         assert (await client.call_tool("cook", {"seconds": 0})).structured_content == {"content": "done"}
@@ -47,8 +47,8 @@ async def test_a_call_that_is_cancelled_over_stdio(tmp_path: Path, era: str, too
 
 
 @ATTACHED_AND_DETACHED
-async def test_a_connection_that_is_dropped_in_the_handshake_era(tmp_path: Path, tool: str) -> None:
-    async with running(tmp_path, FILES) as server, session(server) as (http, headers):
+async def test_a_connection_that_is_dropped_in_the_handshake_era(server: Running, tool: str) -> None:
+    async with session(server) as (http, headers):
         async with http.stream("POST", "/mcp", json=request(tool), headers=headers):
             await server.heard.until("cooking begins")
         await server.heard.until(ENDS[tool])
@@ -69,24 +69,23 @@ async def test_a_connection_that_is_dropped_without_a_session(tmp_path: Path, to
 
 
 @ATTACHED_AND_DETACHED
-async def test_a_connection_that_is_dropped_in_the_newest_revision(tmp_path: Path, tool: str) -> None:
+async def test_a_connection_that_is_dropped_in_the_newest_revision(server: Running, tool: str) -> None:
     routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool}
-    async with running(tmp_path, FILES) as server:
-        async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http, anyio.create_task_group() as calls:
+    async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http, anyio.create_task_group() as calls:
 
-            async def call() -> None:
-                await http.post("/mcp", json=request(tool, _meta=META), headers={**HEADERS, **routing})
+        async def call() -> None:
+            await http.post("/mcp", json=request(tool, _meta=META), headers={**HEADERS, **routing})
 
-            calls.start_soon(call)
-            await server.heard.until("cooking begins")
-            calls.cancel_scope.cancel()
-        await server.heard.until(ENDS[tool])
+        calls.start_soon(call)
+        await server.heard.until("cooking begins")
+        calls.cancel_scope.cancel()
+    await server.heard.until(ENDS[tool])
 
 
 @ATTACHED_AND_DETACHED
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_an_sse_stream_that_is_dropped(tmp_path: Path, era: str, tool: str) -> None:
-    async with running(tmp_path, FILES) as server, anyio.create_task_group() as clients:
+async def test_an_sse_stream_that_is_dropped(server: Running, era: str, tool: str) -> None:
+    async with anyio.create_task_group() as clients:
 
         async def call() -> None:
             async with server.client("sse", era) as client:
@@ -126,9 +125,9 @@ async def test_a_client_that_closes_stdin(tmp_path: Path, era: str, tool: str) -
             assert await process.wait() == 0
 
 
-async def test_one_of_two_callers_of_one_process_leaves(tmp_path: Path) -> None:
+async def test_one_of_two_callers_of_one_process_leaves(server: Running) -> None:
     meta: Any = {"goalport/idempotencyKey": "one meal"}
-    async with running(tmp_path, FILES) as server, server.client("http", "legacy") as stays:
+    async with server.client("http", "legacy") as stays:
         results: list[object] = []
 
         async def wait() -> None:

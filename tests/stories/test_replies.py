@@ -1,14 +1,13 @@
 """How calls over HTTP are answered: quick ones in one piece, long and talkative ones as a stream of events."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.stories.cooks import FILES, HEADERS, META, request, session
-from tests.stories.servers import Running, running
+from tests.stories.cooks import HEADERS, META, request, session
+from tests.stories.servers import Running
 
 MODERN = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "cook"}
 
@@ -32,9 +31,8 @@ def last_message(response: httpx2.Response) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_quick_call_is_answered_in_one_piece(tmp_path: Path, era: str) -> None:
-    async with running(tmp_path, FILES) as server:
-        response = await answer(server, era, 0)
+async def test_a_quick_call_is_answered_in_one_piece(server: Running, era: str) -> None:
+    response = await answer(server, era, 0)
     assert response.headers["content-type"].startswith("application/json")
     assert last_message(response)["result"]["structuredContent"] == {"content": "done"}
 
@@ -42,10 +40,9 @@ async def test_a_quick_call_is_answered_in_one_piece(tmp_path: Path, era: str) -
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize("seconds", [1.0, 1.6])
 async def test_a_call_that_takes_longer_becomes_a_stream_that_keeps_the_connection_open(
-    tmp_path: Path, era: str, seconds: float
+    server: Running, era: str, seconds: float
 ) -> None:
-    async with running(tmp_path, FILES) as server:
-        response = await answer(server, era, seconds)
+    response = await answer(server, era, seconds)
     assert response.status_code == 200
     assert last_message(response)["result"]["structuredContent"] == {"content": "done"}
     if seconds > 1.5:
@@ -54,25 +51,24 @@ async def test_a_call_that_takes_longer_becomes_a_stream_that_keeps_the_connecti
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_call_that_wants_progress_is_a_stream_from_its_first_message(tmp_path: Path, era: str) -> None:
-    async with running(tmp_path, FILES) as server:
-        response = await answer(server, era, 0, progressToken="p")
+async def test_a_call_that_wants_progress_is_a_stream_from_its_first_message(server: Running, era: str) -> None:
+    response = await answer(server, era, 0, progressToken="p")
     assert response.headers["content-type"].startswith("text/event-stream")
     assert "notifications/progress" in response.text
     assert "1/1 cook" in response.text
 
 
-async def test_a_session_that_wants_the_log_gets_streams(tmp_path: Path) -> None:
+async def test_a_session_that_wants_the_log_gets_streams(server: Running) -> None:
     level = {"jsonrpc": "2.0", "id": 3, "method": "logging/setLevel", "params": {"level": "debug"}}
-    async with running(tmp_path, FILES) as server, session(server) as (http, headers):
+    async with session(server) as (http, headers):
         await http.post("/mcp", json=level, headers=headers)
         response = await http.post("/mcp", json=request("cook", arguments={"seconds": 0}), headers=headers)
     assert "notifications/message" in response.text
 
 
 @pytest.mark.parametrize("name", ["cook", "no_such_tool"])
-async def test_a_mistake_is_answered_in_one_piece_too(tmp_path: Path, name: str) -> None:
-    async with running(tmp_path, FILES) as server, session(server) as (http, headers):
+async def test_a_mistake_is_answered_in_one_piece_too(server: Running, name: str) -> None:
+    async with session(server) as (http, headers):
         response = await http.post("/mcp", json=request("cook", name=name, arguments={"x": 1}), headers=headers)
     assert response.headers["content-type"].startswith("application/json")
     message = last_message(response)

@@ -1,0 +1,25 @@
+"""One server for all tests of a module that leave it as they found it."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.stories import cooks
+from tests.stories.servers import Running, running
+
+
+@pytest.fixture(scope="module")
+async def module_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Running]:
+    """Serves the module's `FILES`; the cooks where it has none of its own."""
+    files = getattr(request.module, "FILES", cooks.FILES)
+    async with running(tmp_path_factory.mktemp("workspace"), files) as server:
+        yield server
+
+
+@pytest.fixture
+def server(module_server: Running) -> Running:
+    """The server of the module; what it said to earlier tests is forgotten."""
+    module_server.heard.text = ""
+    return module_server
