@@ -70,6 +70,8 @@ class _Asked:
     @property
     def key(self) -> str:
         """Where its key is set."""
+        if self.endpoint.own:
+            return "api_key of the model in [[models.custom]]"
         known = PROVIDERS.get(self.endpoint.provider)
         variable = f"{known.key}, or " if known and known.key else ""
         return f"{variable}api_key in [models.providers.{(known and known.settings) or self.endpoint.provider}]"

@@ -54,6 +54,8 @@ class Endpoint:
     base_url: str
     api_key: SecretStr | None = field(default=None, repr=False)
     settings: ProviderSettings
+    own: bool = False
+    """Whether the address is one model's own: nothing that belongs to the provider is sent there."""
 
     @property
     def address(self) -> str:
@@ -192,24 +194,32 @@ def endpoint(
 ) -> Endpoint:
     """How to reach a provider; `base_url` and `api_key` are one model's own and win.
 
-    Raises `ModelNotReady` when a key, an address or a library is missing, and says which.
+    A key belongs to an address: at a model's own one, only its own key is sent, or none. Raises `ModelNotReady` when a
+    key, an address or a library is missing, and says which.
     """
     known = PROVIDERS.get(provider) or KnownProvider(name=provider, key=_variable(provider))
+    own = bool(base_url.strip())
     if settings is None:
         settings = ProviderSettings(backoff_millis=known.backoff_millis)
     url = (base_url or settings.base_url or environment.get(known.address, "")).strip() or known.base_url
     _require_library(known)
     settings = _with_environment(known, settings, environment)
-    key = _secret(api_key or settings.api_key or environment.get(known.key))
-    _require_key(known, settings, key, own_url=bool(base_url or settings.base_url))
+    if own:  # a project of Google's stands for the credentials of this machine
+        settings = settings.model_copy(update={"api_key": None, "project": ""})
+    key = _secret(api_key if own else api_key or settings.api_key or environment.get(known.key))
+    _check_key(known, key)
+    if not own:
+        _require_key(known, settings, key)
     _require_address(known, settings, url)
     url = _complete(url, known)
     _check_address(known, url)
-    return Endpoint(provider=provider, dialect=known.dialect, base_url=url, api_key=key, settings=settings)
+    return Endpoint(provider=provider, dialect=known.dialect, base_url=url, api_key=key, settings=settings, own=own)
 
 
 def _variable(provider: str) -> str:
-    return re.sub(r"\W+", "_", provider).upper() + "_API_KEY"
+    """Where the key of a provider of one's own is; it has none that is known as another's, whatever it is called."""
+    variable = re.sub(r"\W+", "_", provider).upper() + "_API_KEY"
+    return "" if any(each.key == variable for each in PROVIDERS.values()) else variable
 
 
 def _secret(value: SecretStr | str | None) -> SecretStr | None:
@@ -252,13 +262,16 @@ def _installed(library: str) -> bool:
         return False
 
 
-def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None, *, own_url: bool) -> None:
-    """A server of one's own may want no key, and Amazon's library finds credentials in many places."""
+def _check_key(known: KnownProvider, key: SecretStr | None) -> None:
     if key and not (key.get_secret_value().isascii() and key.get_secret_value().isprintable()):
         raise ModelNotReady(
             f"The key of {known.name} has characters that no key has. Set {_where_key(known)} as the provider shows it."
         )
-    if key or not known.key or known.dialect == "bedrock" or (known.name not in PROVIDERS and own_url):
+
+
+def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None) -> None:
+    """A server of one's own may want no key, and Amazon's library finds credentials in many places."""
+    if key or not known.key or known.dialect == "bedrock" or (known.name not in PROVIDERS and settings.base_url):
         return
     if known.dialect == "google" and settings.project and settings.location:
         return

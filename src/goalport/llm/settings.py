@@ -66,7 +66,7 @@ class CustomModel(BaseModel):
     base_url: str = ""
     """Empty: the provider's."""
     api_key: SecretStr | None = None
-    """None: the provider's."""
+    """None: the provider's, or none where the model has a `base_url`: a key goes to no address but its provider's."""
     knowledge_cutoff: date | None = None
     prices: Prices | None = None
     vision: bool | None = None

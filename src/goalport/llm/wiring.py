@@ -5,7 +5,7 @@ This is where a provider's library is imported. `catalogue` imports this module 
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from anthropic import AsyncAnthropic
@@ -29,9 +29,12 @@ from goalport.llm.vectors import AdaptedEmbeddings
 
 __all__ = ["embedding_service", "language_model"]
 
+SDK = TypeVar("SDK", AsyncOpenAI, AsyncAnthropic)
 _CONNECT_SECONDS = 5.0
 _NO_KEY = "none"
-"""What is sent where a key is expected and none is needed."""
+"""What libraries are given that want a key, where none is needed; it is not sent."""
+_KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+_OPENAIS_OWN = frozenset({"openai", "openai-responses"})
 
 
 def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> LanguageModel:
@@ -62,22 +65,40 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
             if own and request.url.path.endswith(usual):
                 request.url = request.url.copy_with(path=f"/{own.lstrip('/')}")
 
+    hooks: list[Callable[[httpx2.Request], Any]] = [] if endpoint.api_key else [_without_key]
     if any(paths.values()):
-        client.event_hooks = {"request": [to_its_own_path], "response": []}
+        hooks.append(to_its_own_path)
+    client.event_hooks["request"] += hooks
     return client
+
+
+async def _without_key(request: httpx2.Request) -> None:
+    """Send no key where there is none: a server might refuse one that it does not know."""
+    for name in _KEY_HEADERS:
+        if request.headers.get(name, "").removeprefix("Bearer ") == _NO_KEY:
+            del request.headers[name]
 
 
 def _key(endpoint: Endpoint) -> str:
     return endpoint.api_key.get_secret_value() if endpoint.api_key else _NO_KEY
 
 
+def _kept_apart(sdk: SDK) -> SDK:
+    """Take from a client what it read in the environment beside a key: that is meant for its maker's address only."""
+    known = vars(sdk)
+    known.update({name: None for name in ("organization", "project", "admin_api_key") if name in known})
+    known["_custom_headers"] = {}
+    return sdk
+
+
 def _openai_client(endpoint: Endpoint, client: httpx2.AsyncClient) -> AsyncOpenAI:
-    return AsyncOpenAI(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
+    sdk = AsyncOpenAI(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
+    return sdk if endpoint.provider in _OPENAIS_OWN and not endpoint.own else _kept_apart(sdk)
 
 
 def _openai_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[AsyncOpenAI]:
     sdk = _openai_client(endpoint, client)
-    if endpoint.provider in {"openai", "openai-responses"}:
+    if endpoint.provider in _OPENAIS_OWN:
         return OpenAIProvider(openai_client=sdk)
     return OpenAICompatibleProvider(endpoint.provider, openai_client=sdk)
 
@@ -91,7 +112,7 @@ def _azure_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[
         api_key=_key(endpoint),
         http_client=client,
     )
-    provider.client.max_retries = 0
+    _kept_apart(provider.client).max_retries = 0
     return provider
 
 
@@ -125,6 +146,7 @@ def _anthropic(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Mo
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     sdk = AsyncAnthropic(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
+    sdk = _kept_apart(sdk) if endpoint.own else sdk
     return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
 
 
@@ -163,7 +185,7 @@ def _bedrock_provider(endpoint: Endpoint) -> Any:
 
     settings = endpoint.settings
     places: dict[str, Any] = {"region_name": settings.location or None, "base_url": endpoint.base_url or None}
-    if endpoint.api_key:
+    if endpoint.api_key or endpoint.own:  # without one, Amazon's library takes the credentials of this machine
         places["api_key"] = _key(endpoint)
     provider: Any = BedrockProvider(**places)
     # botocore's way to say that it is not to try again.

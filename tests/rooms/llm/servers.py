@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ class StrangeServer:
     address: str
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     paths: list[str] = field(default_factory=list[str])
+    headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     asked: anyio.Event = field(default_factory=anyio.Event)
     """Set when a client has asked."""
     gone: anyio.Event = field(default_factory=anyio.Event)
@@ -65,6 +66,7 @@ async def serving(*answers: Answer) -> AsyncGenerator[StrangeServer]:
     async def respond(request: Request) -> Response:
         server.bodies.append(await request.json())
         server.paths.append(request.url.path)
+        server.headers.append(dict(request.headers))
         server.asked.set()
         answer = answers[min(len(server.bodies), len(answers)) - 1]
         response = await _while_heard(request, answer(server.bodies[-1]))
@@ -163,6 +165,17 @@ def claude(*content: dict[str, Any], stop: str = "end_turn") -> Answer:
         usage = {"input_tokens": 1, "output_tokens": 1}
         end = {"stop_reason": stop, "stop_sequence": None}
         return JSONResponse(about | end | {"content": list(content), "usage": usage})
+
+    return answer
+
+
+def embeddings(*vectors: Sequence[float], tokens: int = 0) -> Answer:
+    """Vectors, as OpenAI gives them."""
+
+    async def answer(request: dict[str, Any]) -> Response:
+        data = [{"object": "embedding", "index": number, "embedding": each} for number, each in enumerate(vectors)]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return JSONResponse({"object": "list", "data": data, "model": request["model"], "usage": usage})
 
     return answer
 
