@@ -1,6 +1,6 @@
 """`/health`: whether the server serves and how much, for load balancers and people.
 
-It tells no secret and no name of a caller.
+It tells names, states and counts: no reason of a failure, which may quote a secret, and no name of a caller.
 """
 
 from collections import Counter

@@ -11,6 +11,7 @@ from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.models import models_in_words
 from goalport.serve.publication import Publication, PublishedTool
+from goalport.serve.security import exposures
 from goalport.serve.texts import counted, indented
 from goalport.serve.tool_groups import groups_in_words
 from goalport.settings import Settings
@@ -32,6 +33,9 @@ def report_of(
         yield f"  problem: {indented(problem)}"
     for warning in publication.warnings:
         yield f"  warning: {indented(warning)}"
+    if address is not None:
+        for exposure in exposures(settings):
+            yield f"  warning: {exposure}"
     yield from _ways_in(address)
 
 

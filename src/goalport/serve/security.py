@@ -6,7 +6,7 @@ caller, and everything to whoever reads the log: which setting would allow it.
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from starlette.middleware.cors import CORSMiddleware
@@ -15,19 +15,39 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.settings import Settings
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "exposures"]
 
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 _OPEN: Final = frozenset({"/health", "/health/"})
-"""Asked by load balancers, which use addresses of their own; it tells nothing that is secret."""
+"""Asked by load balancers by the server's address: a page that rebinds a name cannot send that."""
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host, or an address of six in brackets, and perhaps a port: neither user nor path, nor anything else."""
 _MOST_REMEMBERED: Final = 100
 _TOO_LARGE: Final = 413
 _OF_THE_BODY: Final = frozenset({b"content-type", b"content-length"})
 _WHITESPACE: Final = b" \t"
+_ANY: Final = "*"
+_WITHOUT_AUTHENTICATION: Final = (
+    "Whoever can reach it can call its tools: there is no authentication yet. Let a firewall or an authenticating"
+    " proxy stand before it, or listen on 127.0.0.1."
+)
+
+
+def exposures(settings: Settings) -> Iterator[str]:
+    """A sentence for each setting that lets more callers in than those of this machine."""
+    if settings.host.lower() in _WILDCARDS:
+        yield f"It listens on all interfaces ({settings.host}). {_WITHOUT_AUTHENTICATION}"
+    elif _bracketed(settings.host.lower()) not in _LOOPBACK and not settings.host.startswith("127."):
+        yield f"It listens on {settings.host}, which other machines may reach. {_WITHOUT_AUTHENTICATION}"
+    if _ANY in _patterns(settings.allowed_hosts):
+        yield (
+            "allowed_hosts is '*', so any Host is answered: a web page can reach this server by a name that it points"
+            " at it (DNS rebinding). Name the hosts by which clients call instead."
+        )
+    if _ANY in _patterns(settings.allowed_origins):
+        yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
 
 
 class Gate:
@@ -57,7 +77,7 @@ class Gate:
             return
         host, origin = _read(scope["headers"])
         is_open = scope["path"] in _OPEN
-        refusal = None if is_open else self._refusal(host, origin)
+        refusal = self._refusal(host, "" if is_open else origin, _reached(scope) if is_open else "")
         # A caller that is no web page spares itself the work for web pages.
         is_page = bool(origin) and (not is_open or self._origin_allowed(origin, host))
         await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._explaining(send))
@@ -79,8 +99,8 @@ class Gate:
 
         return explain
 
-    def _refusal(self, host: str, origin: str) -> PlainTextResponse | None:
-        if not _allowed(host, self._hosts):
+    def _refusal(self, host: str, origin: str, reached: str) -> PlainTextResponse | None:
+        if not _allowed(host, self._hosts) and (not reached or _without_port(host) != reached):
             self._tell("host", host, "allowed_hosts", _without_port(host))
             return PlainTextResponse("This server does not answer for that host. Its log says how to allow it.", 421)
         if origin and not self._origin_allowed(origin, host):
@@ -92,10 +112,10 @@ class Gate:
         scheme, _, place = origin.partition("://")
         name = _without_port(place)
         if not name:
-            return "*" in self._origins or origin in self._origins
+            return _ANY in self._origins or origin in self._origins
         if name in _LOOPBACK or (scheme in {"http", "https"} and place == host):
             return True
-        return "*" in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
+        return _ANY in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
 
     def _tell(self, kind: str, value: str, setting: str, entry: str) -> None:
         if value in self._told or len(self._told) >= _MOST_REMEMBERED:
@@ -126,6 +146,12 @@ def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
     return host.strip().decode("latin-1").lower(), origin.strip().decode("latin-1").lower()
 
 
+def _reached(scope: Scope) -> str:
+    """The address of ours that a connection came to, as a Host header has it."""
+    server = scope.get("server")
+    return _bracketed(str(server[0])) if server else ""
+
+
 def _patterns(entries: Iterable[str]) -> frozenset[str]:
     return frozenset(each.strip().rstrip("/").lower() for each in entries)
 
@@ -133,7 +159,7 @@ def _patterns(entries: Iterable[str]) -> frozenset[str]:
 def _allowed(host: str, patterns: frozenset[str]) -> bool:
     """Whether a Host header is among the patterns; one without a port, or with `:*`, allows any port."""
     name = _without_port(host)
-    return bool(name) and ("*" in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
+    return bool(name) and (_ANY in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
 
 
 def _without_port(host: str) -> str:

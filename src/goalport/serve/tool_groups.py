@@ -54,15 +54,12 @@ async def connected(serving: Serving) -> AsyncGenerator[None]:
 
 
 def groups_of(platform: AgentPlatform) -> dict[str, Any]:
-    """Each tool group by role: whether it can be used, how many tools it has, and what is wrong with it."""
-    return {
-        each.role: {"status": each.status, "tools": len(each.tools), **({"reason": each.why} if each.why else {})}
-        for each in _states(platform)
-    }
+    """Each tool group by role: whether it can be used, and how many tools it has. What is wrong stands in the log."""
+    return {each.role: {"status": each.status, "tools": len(each.tools)} for each in _states(platform)}
 
 
 def servers_of(platform: AgentPlatform) -> dict[str, Any]:
-    """Each upstream server by name: how it is reached, and how it is."""
+    """Each upstream server by name: how it is reached, and how it is; none of what it says, which may hold a secret."""
     return {
         each.name: {
             "status": each.state,
@@ -71,7 +68,6 @@ def servers_of(platform: AgentPlatform) -> dict[str, Any]:
             "tools": each.tools,
             "calls": each.calls,
             "failures": each.failures,
-            **({"lastError": each.last_error} if each.last_error else {}),
         }
         for each in platform.upstream.servers()
     }

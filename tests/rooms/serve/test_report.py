@@ -1,5 +1,7 @@
 from pathlib import Path
+from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
@@ -103,6 +105,33 @@ def test_how_to_connect_is_told_for_each_kind_of_client(tmp_path: Path) -> None:
     for words in ("http://127.0.0.1:8080/mcp", "http://127.0.0.1:8080/sse", "mcp-remote", "mcpo", "goalport connect"):
         assert words in told
     assert "stdin" in "\n".join(lines(tmp_path))
+
+
+WORDS = {"host": "no authentication", "allowed_hosts": "DNS rebinding", "allowed_origins": "every web page"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"host": "0.0.0.0"}, {"host"}),  # noqa: S104 - nothing is bound
+        ({"host": "::"}, {"host"}),
+        ({"host": "192.0.2.7"}, {"host"}),
+        ({"allowed_hosts": ["*"]}, {"allowed_hosts"}),
+        ({"allowed_origins": ["*"]}, {"allowed_origins"}),
+        ({"host": "localhost", "allowed_hosts": ["agents.example.com"]}, set[str]()),
+        ({"host": "::1"}, set[str]()),
+        ({"host": "127.0.0.2"}, set[str]()),
+    ],
+)
+def test_the_report_warns_of_settings_that_let_others_in(
+    tmp_path: Path, settings: dict[str, Any], names: set[str]
+) -> None:
+    serving = serving_of(tmp_path, **settings)
+    told = list(report_of(serving.publication, serving.platform, serving.settings, "http://127.0.0.1:8080"))
+    warnings = "".join(line for line in told if line.startswith("  warning: "))
+    assert {name for name, words in WORDS.items() if words in warnings} == names
+    over_stdio = "".join(report_of(serving.publication, serving.platform, serving.settings, None))
+    assert not any(words in over_stdio for words in WORDS.values())
 
 
 def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,12 +38,17 @@ maths = ToolGroup.of("maths", add)
 
 
 @asynccontextmanager
-async def http(root: Path, **settings: Any) -> AsyncGenerator[httpx2.AsyncClient]:
+async def http(root: Path, reached: str = "127.0.0.1", **settings: Any) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client of a server in memory, whose connections come to the address `reached`."""
     serving = serving_of(root, **settings)
     app = create_app(serving.platform, serving.workspace, serving.settings)
+
+    async def at_the_address(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "server": (reached, 8080)}, receive, send)
+
     async with (
         app.router.lifespan_context(app),
-        httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1:8080") as client,
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(at_the_address), base_url="http://127.0.0.1:8080") as client,
     ):
         yield client
 
@@ -231,17 +237,40 @@ async def test_a_stateless_server_has_no_sessions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
-async def test_health_tells_how_much_is_served_to_whoever_asks(tmp_path: Path, path: str) -> None:
+async def test_health_tells_how_much_is_served(tmp_path: Path, path: str) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/maths.py").write_text(TOOLS)
     (tmp_path / "tools/broken.py").write_text("1 / 0")
     async with http(tmp_path, state_keys=["s3cret" * 8]) as client:
-        response = await client.get(path, headers={"Host": "10.1.2.3"})
+        response = await client.get(path)
     assert response.status_code == 200
     told = response.json()
     assert (told["status"], told["name"], told["tools"], told["loadProblems"]) == ("ok", "goalport", 2, 1)
     assert told["toolGroups"] == {"maths": {"status": "up", "tools": 1}}
     assert "s3cret" not in json.dumps(told)
+
+
+async def test_health_tells_that_an_upstream_server_is_down_and_nothing_that_it_wrote(tmp_path: Path) -> None:
+    dying = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no login for svc with s3cret')"]}
+    config = {"mcpServers": {"db": dying}, "toolGroups": {"data": {"servers": ["db"], "include": ["*"]}}}
+    (tmp_path / "mcp_config.json").write_text(json.dumps(config))
+    async with http(tmp_path, upstream_wait_seconds=20) as client:
+        response = await client.get("/health")
+    told = response.json()
+    assert told["toolGroups"] == {"data": {"status": "down", "tools": 0}}
+    assert told["upstreamServers"]["db"]["status"] == "down"
+    assert "s3cret" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("evil.example.com", 421), ("10.9.9.9", 421), ("agents.example.com", 200), ("10.1.2.3:80", 200)],
+)
+async def test_health_answers_for_allowed_hosts_and_the_address_that_was_reached(
+    tmp_path: Path, host: str, status: int
+) -> None:
+    async with http(tmp_path, allowed_hosts=["agents.example.com"], reached="10.1.2.3") as client:
+        assert (await client.get("/health", headers={"Host": host})).status_code == status
 
 
 @pytest.mark.parametrize(
