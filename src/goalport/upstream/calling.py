@@ -103,8 +103,8 @@ class Calling:
             if self._target.forgot_us():
                 connection.lose()
                 raise NotCalled(f"{name}: the server {server!r} was started anew, and knows us no more.") from error
-            if error.code == CONNECTION_CLOSED:
-                connection.lose()
+            # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
+            if error.code == CONNECTION_CLOSED and connection.broken:
                 why = self._target.because() or error.message
                 raise ConnectionLost(
                     f"{name}: the server {server!r} went away during the call ({why}). Whether it did what it was "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Bell", "Connection", "ConnectionLost", "NotCalled", "Pace", "Sample", "Target"]
 
 MODERN: Final = "2026-07-28"
+_NOTE: Final = 200
 _PROGRESS: Final = 500
 """Characters of a word about progress."""
 
@@ -43,6 +44,10 @@ class Target(Protocol):
 
     def forgot_us(self) -> bool:
         """Whether the server said just now that it does not know this connection."""
+        ...
+
+    def gave_up(self, request_id: object) -> bool:
+        """Whether a request got no answer from the server: what the session is told of it is the transport's word."""
         ...
 
 
@@ -92,11 +97,15 @@ class Bell:
 
 
 class _Watched:
-    """A session's stream of messages that says when it has ended."""
+    """One of a session's two streams of messages, which says when the transport has lost the server.
 
-    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+    Only the transport knows that. The code of an error does not tell: servers use -32000 for errors of their own.
+    """
+
+    def __init__(self, stream: Any, lost: Callable[[], None], gave_up: Callable[[object], bool]) -> None:
         self._stream = stream
-        self._ended = ended
+        self._lost = lost
+        self._gave_up = gave_up
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -105,11 +114,25 @@ class _Watched:
         return self
 
     async def __anext__(self) -> Any:
+        item = None
         try:
-            return await self._stream.__anext__()
-        except StopAsyncIteration:
-            self._ended()
+            item = await self._stream.__anext__()
+        finally:
+            # Whatever ends this but a message, a cancelled reader included, ends the stream.
+            if item is None or self._is_given_up(item):
+                self._lost()
+        return item
+
+    async def send(self, item: Any) -> None:
+        try:
+            await self._stream.send(item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._lost()
             raise
+
+    def _is_given_up(self, item: Any) -> bool:
+        message: Any = getattr(item, "message", None)
+        return hasattr(message, "error") and self._gave_up(message.id)
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -133,6 +156,7 @@ class Connection:
         self._bell = bell
         self._sample = sample if config.sampling else None
         self._client: Client | None = None
+        self._listing = Listing()
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
@@ -149,7 +173,7 @@ class Connection:
         )
         async with client, anyio.create_task_group() as tasks:
             self._client = client
-            listing = await list_tools(client)
+            self._listing = listing = await list_tools(client)
             capability = client.server_capabilities.tools
             if client.protocol_version >= MODERN and capability is not None and capability.list_changed:
                 tasks.start_soon(self._listen, client)
@@ -173,17 +197,34 @@ class Connection:
         return await self._client.call_tool(name, dict(arguments), progress_callback=None if hear is None else progress)
 
     async def list(self) -> Listing:
+        """The tools as they are listed now; those of before, where the server answers with an error."""
+        from mcp import MCPError
+
         assert self._client is not None
         self.changed = False
-        return await list_tools(self._client)
+        try:
+            self._listing = await list_tools(self._client)
+        except MCPError as error:
+            if self.broken:
+                raise
+            note = f"its list of tools changed and could not be read again: {cleaned(error.message, _NOTE)}"
+            self._listing = Listing(self._listing.definitions, note)
+        return self._listing
 
     async def ping(self) -> None:
         """Make sure that somebody is there: the old revisions have a ping, the newer ones are asked who they are."""
+        from mcp import MCPError
+
         assert self._client is not None
-        if self._client.protocol_version >= MODERN:
-            await self._client.session.send_discover(self._client.protocol_version)
-        else:
-            await self._client.session.send_ping()
+        try:
+            if self._client.protocol_version >= MODERN:
+                await self._client.session.send_discover(self._client.protocol_version)
+            else:
+                await self._client.session.send_ping()
+        except MCPError:
+            # An answer like any other, unless it is the transport's.
+            if self.broken:
+                raise
 
     def lose(self) -> None:
         """The connection turned out to be of no use."""
@@ -193,8 +234,9 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Any]:
-        async with self._target.open() as (reading, writing):
-            yield _Watched(reading, self.lose), writing
+        target = self._target
+        async with target.open() as (reading, writing):
+            yield _Watched(reading, self.lose, target.gave_up), _Watched(writing, self.lose, target.gave_up)
 
     async def _hear(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification

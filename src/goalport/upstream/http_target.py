@@ -4,6 +4,7 @@ The transports are the SDK's; the client underneath is ours, so that an answer c
 that an error says what the server said: the SDK tells of a refused key only that there was an error.
 """
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -33,6 +34,9 @@ class HttpTarget:
         self._config = config
         self._auth = auth
         self._status = 0
+        self._forgotten = False
+        self._given_up: set[object] = set()
+        """The ids of requests whose stream ended without an answer."""
 
     def because(self) -> str:
         """The last answer that was an error; empty: there was none."""
@@ -44,13 +48,17 @@ class HttpTarget:
 
     def forgot_us(self) -> bool:
         """A server that has been started anew, or another one of several, answers 404 to a session of before."""
-        return self._status == HTTPStatus.NOT_FOUND
+        return self._forgotten
+
+    def gave_up(self, request_id: object) -> bool:
+        return request_id in self._given_up
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.streamable_http import streamable_http_client
 
-        self._status = 0
+        self._status, self._forgotten = 0, False
+        self._given_up.clear()
         if self._config.transport == "sse":
             async with self._events() as streams:
                 yield streams
@@ -74,6 +82,7 @@ class HttpTarget:
     def _client(self) -> httpx2.AsyncClient:
         read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
         return _BoundedClient(
+            self._given_up.add,
             headers={"Accept-Encoding": "identity", **self._config.headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
             auth=self._auth(),
@@ -84,20 +93,52 @@ class HttpTarget:
         # 405: a server without a stream for its own messages says so, and all is well.
         if response.status_code >= HTTPStatus.BAD_REQUEST and response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             self._status = response.status_code
+            # Without a session, 404 is an error of the call: a method that there is not.
+            in_session = "mcp-session-id" in response.request.headers
+            self._forgotten = in_session and response.status_code == HTTPStatus.NOT_FOUND
         elif response.is_success:
-            self._status = 0
+            self._status, self._forgotten = 0, False
 
 
 class _BoundedClient(httpx2.AsyncClient):
-    """A client whose answers end at a limit; streams of events, which are bounded event by event, excepted."""
+    """A client whose answers end at a limit; streams of events, which are bounded event by event, excepted.
+
+    Of a request whose stream of events ends before whoever reads it has had enough, the id is told.
+    """
+
+    def __init__(self, give_up: Callable[[object], None], **options: Any) -> None:
+        super().__init__(**options)
+        self._give_up = give_up
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         response = await super().send(request, **options)
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            stream = response.stream
-            if isinstance(stream, httpx2.AsyncByteStream) and not response.is_stream_consumed:
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream) and not response.is_stream_consumed:
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 response.stream = _Bounded(stream, response.headers.get("content-encoding", "identity"))
+            elif request.method == "POST":
+                response.stream = _Ending(stream, lambda: self._give_up(json.loads(request.content).get("id")))
         return response
+
+
+class _Ending(httpx2.AsyncByteStream):
+    """The bytes of a stream of events; whether they come to an end is told."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.TransportError:
+            self._ended()
+            raise
+        self._ended()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _Bounded(httpx2.AsyncByteStream):

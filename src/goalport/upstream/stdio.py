@@ -79,6 +79,9 @@ class StdioTarget:
     def forgot_us(self) -> bool:
         return False
 
+    def gave_up(self, request_id: object) -> bool:
+        return False
+
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         self._why = ""

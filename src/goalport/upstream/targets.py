@@ -48,6 +48,9 @@ class _WindowsTarget:
     def forgot_us(self) -> bool:
         return False
 
+    def gave_up(self, request_id: object) -> bool:
+        return False
+
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.stdio import StdioServerParameters, stdio_client

@@ -73,6 +73,12 @@ def marked_processes() -> list[str]:
     return found
 
 
+async def quiet(seconds: float) -> None:
+    """A time in which nobody calls anything: only in it a connection is asked for signs of life."""
+    with anyio.move_on_after(seconds):
+        await anyio.Event().wait()
+
+
 class WatchedHub:
     """A hub whose changes can be waited for."""
 

@@ -16,6 +16,8 @@ OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--revision", default="2025-06-18")
 OPTIONS.add_argument("--mute", action="store_true", help="answers nothing at all")
 OPTIONS.add_argument("--deaf-to-pings", action="store_true")
+OPTIONS.add_argument("--no-pings", action="store_true", help="answers them with an error")
+OPTIONS.add_argument("--list-once", action="store_true", help="answers with an error when its list is asked for again")
 OPTIONS.add_argument("--rubbish", type=int, default=0, help="lines that are no messages, before each message")
 OPTIONS.add_argument("--flood", action="store_true", help="a line without an end")
 OPTIONS.add_argument("--tools", type=int, default=0, help="as many more, in pages of a thousand")
@@ -37,6 +39,8 @@ SAFE = {"readOnlyHint": True, "destructiveHint": False}
 MORE: list[str] = []
 CANCELLED: list[Any] = []
 LATER: list[dict[str, Any]] = []
+ASKED: list[str] = []
+"""The methods of what came, in order."""
 
 
 def write(message: dict[str, Any]) -> None:
@@ -102,7 +106,7 @@ def odd_tools() -> list[dict[str, Any]]:
     spiked = {"type": "object", "properties": {"title": {"type": "string", "description": "a\x00b\u2066c"}}}
     return [
         tool("spiked", description=hidden + "x" * 10_000, inputSchema=spiked),
-        *(tool(each) for each in ("flood", "hologram", "refuse")),
+        *(tool(each) for each in ("flood", "hologram", "refuse", "quota", "asked")),
         tool("echo"),
         tool(""),
         tool("bell\x07"),
@@ -123,6 +127,10 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
         return None
     try:
         return known(params)
+    except PermissionError as error:
+        # The code that many servers give to errors of their own, and that the SDK gives to a lost connection.
+        write({"id": request_id, "error": {"code": -32000, "message": str(error)}})
+        return None
     except ValueError as error:
         write({"id": request_id, "error": {"code": -32603, "message": str(error)}})
         return None
@@ -182,6 +190,10 @@ def refuse(_: dict[str, Any]) -> dict[str, Any]:
     raise ValueError("\x1b[2J\u202eNo." + "x" * 1_000_000)
 
 
+def quota(_: dict[str, Any]) -> dict[str, Any]:
+    raise PermissionError("quota exceeded")
+
+
 def picture() -> dict[str, Any]:
     return {
         "content": [
@@ -210,6 +222,8 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "flood": flood,
     "hologram": lambda _: {"content": [{"type": "hologram", "of": "Elvis"}]},
     "refuse": refuse,
+    "quota": quota,
+    "asked": lambda _: text(ASKED),
     "picture": lambda _: picture(),
     "fail": lambda _: text("It cannot be done: try less", isError=True),
     "huge": lambda params: text("x" * int(arguments(params)["count"])),
@@ -229,22 +243,25 @@ def initialized() -> dict[str, Any]:
 def serve() -> None:
     for message in messages():
         method, request_id = message.get("method"), message.get("id")
+        ASKED.append(str(method))
         if GIVEN.mute or method is None:
             continue
         match method:
             case "initialize":
                 write({"id": request_id, "result": initialized()})
+            case "tools/list" if GIVEN.list_once and ASKED.count("tools/list") > 1:
+                write({"id": request_id, "error": {"code": -32000, "message": "try later"}})
             case "tools/list":
                 write({"id": request_id, "result": listed(cursor_of(message))})
             case "tools/call":
                 result = call(request_id, message["params"])
                 if result is not None:
                     write({"id": request_id, "result": result})
-            case "ping" if not GIVEN.deaf_to_pings:
+            case "ping" if not (GIVEN.deaf_to_pings or GIVEN.no_pings):
                 write({"id": request_id, "result": {}})
             case "notifications/cancelled":
                 CANCELLED.append(message["params"]["requestId"])
-            case _ if request_id is not None and method != "ping":
+            case _ if request_id is not None and not (method == "ping" and GIVEN.deaf_to_pings):
                 write({"id": request_id, "error": {"code": -32601, "message": "Method not found"}})
             case _:
                 pass

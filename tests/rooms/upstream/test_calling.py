@@ -205,6 +205,26 @@ async def test_what_the_server_refuses_is_said_in_its_words() -> None:
         assert hub.server().report().failures == 1
 
 
+async def test_an_error_with_the_code_of_a_lost_connection_loses_nothing() -> None:
+    async with hub_of(plain("--odd-tools")) as hub:
+        pid = (await hub.call("pid")).text
+        others: list[bool] = []
+
+        async def other() -> None:
+            others.append((await hub.call("never")).is_error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other)
+            await anyio.wait_all_tasks_blocked()
+            refused = await hub.call("quota")
+            assert refused.is_error
+            assert "refused the call: quota exceeded" in refused.text
+            assert (await hub.call("pid")).text == pid
+            assert others == []
+            tasks.cancel_scope.cancel()
+        assert hub.server().report().connections == 1
+
+
 async def test_a_server_gets_no_more_calls_at_once_than_it_is_good_for() -> None:
     ended: list[str] = []
 

@@ -15,7 +15,7 @@ from goalport.tools import ToolGroupRequirement, ToolGroupResolver
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.upstream.hub import UpstreamHub
 from goalport.upstream.report import ServerState
-from tests.rooms.upstream.hubs import QUICK, WatchedHub, hub_of, marked, plain
+from tests.rooms.upstream.hubs import QUICK, WatchedHub, hub_of, marked, plain, quiet
 
 UP, DOWN = ServerState.UP, ServerState.DOWN
 SLOWER = replace(QUICK, first_delay=0.5)
@@ -86,6 +86,28 @@ async def test_a_server_that_hangs_is_found_out_by_its_silence() -> None:
         await hub.until(lambda: state(hub) is DOWN)
         assert "no sign of life" in hub.server().last_error
         await hub.until(lambda: state(hub) is UP)
+
+
+async def asked_of(hub: WatchedHub) -> list[str]:
+    """The methods that a server has been asked for so far."""
+    return json.loads((await hub.call("asked")).text)
+
+
+async def test_a_ping_that_is_answered_with_an_error_is_a_sign_of_life() -> None:
+    async with hub_of(plain("--no-pings", "--odd-tools"), pace=replace(QUICK, ping_every=0.05)) as hub:
+        with anyio.fail_after(10):
+            while (await asked_of(hub)).count("ping") < 2:
+                await quiet(0.1)
+        assert hub.server().report().connections == 1
+
+
+async def test_a_list_that_cannot_be_read_again_leaves_the_tools_and_the_connection() -> None:
+    async with hub_of(plain("--list-once")) as hub:
+        await hub.call("change", text="brand_new")
+        note = "its list of tools changed and could not be read again: try later"
+        await hub.until(lambda: hub.server().report().notes == (note,))
+        assert (await hub.call("echo", text="well")).text == "well"
+        assert hub.server().report().connections == 1
 
 
 async def test_rubbish_on_stdout_between_messages_is_passed_over() -> None:

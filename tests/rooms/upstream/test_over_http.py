@@ -48,7 +48,7 @@ def remote(address: str, transport: Any = "http", **more: Any) -> ServerConfig:
 async def test_tools_are_listed_and_called(transport: str, options: tuple[str, ...]) -> None:
     async with web(*options) as address, hub_of(remote(address, transport)) as hub:
         report = hub.server("web").report()
-        assert (report.state, report.protocol, report.tools) == (ServerState.UP, revision(options), 9)
+        assert (report.state, report.protocol, report.tools) == (ServerState.UP, revision(options), 10)
         assert (await hub.call("echo", "web", text="hello")).text == "hello"
 
 
@@ -95,6 +95,18 @@ async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(options
         tasks.start_soon(call, "Virgo")
     assert "Leo" in texts["Leo"]
     assert "Virgo" in texts["Virgo"]
+
+
+@pytest.mark.parametrize(("transport", "options"), WAYS)
+async def test_an_error_with_the_code_of_a_lost_connection_is_the_tools_own(
+    transport: str, options: tuple[str, ...]
+) -> None:
+    async with web(*options) as address, hub_of(remote(address, transport)) as hub:
+        refused = await hub.call("quota", "web")
+        assert (await hub.call("echo", "web", text="well")).text == "well"
+        assert hub.server("web").report().connections == 1
+    assert refused.is_error
+    assert "refused the call: quota exceeded" in refused.text
 
 
 @pytest.mark.parametrize(("transport", "options"), WAYS)

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import uvicorn
+from mcp import MCPError
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_loop
 from mcp.server.sse import SseServerTransport
@@ -41,7 +42,7 @@ OPTIONS.add_argument("--legacy", action="store_true", help="knows the handshake 
 GIVEN = OPTIONS.parse_args()
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
-NAMES = ["echo", "pid", "ask", "never", "progress", "huge", "change", "headers", "cancelled"]
+NAMES = ["echo", "pid", "ask", "never", "progress", "huge", "change", "headers", "cancelled", "quota"]
 BUS = InMemorySubscriptionBus()
 CANCELLED: list[str] = []
 
@@ -65,6 +66,8 @@ async def call_tool(ctx: Any, params: CallToolRequestParams) -> CallToolResult |
             return await ask(ctx, params)
         case "never":
             await never()
+        case "quota":
+            raise MCPError(-32000, "quota exceeded")
         case "progress":
             await ctx.session.report_progress(1, 2, "half")
         case "change":
