@@ -1,6 +1,8 @@
 """One server for all tests of a module that leave it as they found it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from types import ModuleType
+from typing import cast
 
 import pytest
 
@@ -13,7 +15,8 @@ async def module_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Running]:
     """Serves the module's `FILES`; the cooks where it has none of its own."""
-    files = getattr(request.module, "FILES", cooks.FILES)
+    own: dict[str, object] = vars(cast("ModuleType", request.node.obj))
+    files = cast("Mapping[str, str]", own.get("FILES", cooks.FILES))
     async with running(tmp_path_factory.mktemp("workspace"), files) as server:
         yield server
 
