@@ -14,7 +14,8 @@
     │   └── Declined          a person was asked in the middle of an action and said no, or nothing in time
     ├── Signal                an action or a tool steers its process; no failure
     │   ├── ReplanRequested
-    │   └── TerminateAction
+    │   ├── TerminateAction
+    │   └── TerminateAgent
     ├── ModelError            a model could not be asked, or what it answered is of no use
     │   ├── ModelNotReady     no such model, role, key or library: it says what to set
     │   ├── ModelRefused      the provider will not do it: a wrong key, a request it does not take, a refusal
@@ -36,6 +37,7 @@ A message says what was expected, what came and what to do next; it is built her
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import cast
 
 __all__ = [
     "AlreadyAnswered",
@@ -63,11 +65,13 @@ __all__ = [
     "Signal",
     "TemplateError",
     "TerminateAction",
+    "TerminateAgent",
     "TooManyTurns",
     "ToolError",
     "ToolNotFound",
     "UnknownName",
     "WorkspaceError",
+    "signal_in",
 ]
 
 _SHOWN = 20
@@ -174,6 +178,19 @@ class ReplanRequested(Signal):
 
 class TerminateAction(Signal):
     """The action ends here, having given nothing; the process goes on."""
+
+
+class TerminateAgent(Signal):
+    """The process ends here, terminated, with all that it has started; of several signals this one counts."""
+
+
+def signal_in(error: BaseException) -> Signal | None:
+    """The signal that an error is, or that is in a group of errors: one that ends the process before all others."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        found = [signal for each in inner if (signal := signal_in(each)) is not None]
+        return next((each for each in found if isinstance(each, TerminateAgent)), found[0] if found else None)
+    return error if isinstance(error, Signal) else None
 
 
 class ModelError(GoalportError):

@@ -18,6 +18,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ByteSize,
+    ConfigDict,
     Field,
     SecretStr,
     TypeAdapter,
@@ -35,10 +36,11 @@ from pydantic_settings import (
 )
 
 from goalport.ai import LlmOperations
+from goalport.domain import RetryPolicy
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 
-__all__ = ["SETTINGS_FILE", "Settings", "environment_of", "load_settings"]
+__all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings"]
 
 SETTINGS_FILE = Path("server", "settings.toml")
 """Where the settings stand in a workspace; there need not be one."""
@@ -48,6 +50,7 @@ _WITHIN = "__"
 """What stands in a variable between a table and a setting in it."""
 _SHORTEST_KEY = 32
 _NEARLY = 0.8
+_RETRY = RetryPolicy()
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +87,25 @@ Personality = Annotated[
 ]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(ge=1)]
+
+
+class RetrySettings(BaseModel):
+    """How often an action that fails is tried again, unless it says so itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempts: Count = _RETRY.attempts
+    first_delay: Delay = _RETRY.first_delay
+    factor: Delay = _RETRY.factor
+    max_delay: Delay = _RETRY.max_delay
+    every_error: bool = _RETRY.every_error
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """What actions take it for."""
+        return RetryPolicy(**self.model_dump())
 
 
 class Settings(BaseSettings):
@@ -136,6 +157,8 @@ class Settings(BaseSettings):
     max_threads: Count = 40
     max_processes: Count = 1_000
     """How many processes are remembered."""
+    retry: Annotated[RetrySettings, BeforeValidator(_table)] = RetrySettings()
+    """How often an action that fails is tried again, unless it says so itself."""
     models: Annotated[ModelsSettings, BeforeValidator(_table)] = ModelsSettings()
     """Which language models there are, what each is for, and how their providers are reached."""
     llm_operations: Annotated[LlmOperations, BeforeValidator(_table)] = LlmOperations()
@@ -266,7 +289,7 @@ def _told(error: ValidationError, workspace: Path, options: Mapping[str, object]
     return "\n".join(dict.fromkeys(lines))
 
 
-_TABLES = ("models", "llm_operations")
+_TABLES = ("models", "llm_operations", "retry")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
 _LEAF = len(("models", "providers", "openai", "api_key"))
 """How deep single settings of providers and models are; what is above holds keys too."""

@@ -12,7 +12,7 @@ import pytest
 from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
-from goalport.settings import Settings, environment_of, load_settings
+from goalport.settings import RetrySettings, Settings, environment_of, load_settings
 
 KEY = "k" * 32
 BOOLEAN = "should be a valid boolean, unable to interpret input"
@@ -265,7 +265,7 @@ def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
 
     documented = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
-    tables = {"models": ModelsSettings, "llm_operations": LlmOperations}
+    tables = {"models": ModelsSettings, "llm_operations": LlmOperations, "retry": RetrySettings}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])
 

@@ -17,7 +17,7 @@ from goalport.ai.around import asking_through
 from goalport.ai.engine import Engine, Interruption, Operation
 from goalport.ai.operations import LlmOperations
 from goalport.ai.toolbox import Toolbox
-from goalport.errors import GoalportError
+from goalport.errors import GoalportError, TerminateAgent
 from goalport.events import ToolCalled, ToolReturned
 from goalport.llm import Image, ToolCall, ToolReply
 from goalport.observe.spans import note_tool, tool_span
@@ -72,7 +72,8 @@ class ToolCalls:
     async def run(self, calls: Sequence[ToolCall]) -> list[Called]:
         """What each call gave, in the order of the calls.
 
-        A `Signal` of one ends the others and is raised; an `Interruption` is once they have ended.
+        A `Signal` of one ends the others and is raised, of several one that ends the process; an `Interruption` is
+        once they have ended.
         """
         if len(calls) == 1 or not self.settings.parallel_tools:
             return [await self._call(call) for call in calls]
@@ -93,7 +94,7 @@ class ToolCalls:
             for number, call in enumerate(calls):
                 group.start_soon(one, number, call)
         if ends:
-            raise ends[min(ends)]
+            raise next((each for each in ends.values() if isinstance(each, TerminateAgent)), ends[min(ends)])
         if interruptions:
             raise interruptions[0]
         return [found[number] for number in range(len(calls))]

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, overload
@@ -101,7 +101,8 @@ class ActionMark:
     output_binding: str = ""
     trigger: type | None = None
     read_only: bool = False
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy | None = None
+    """None: as the platform says."""
 
     def __post_init__(self) -> None:
         for what in ("description", "cost_method", "value_method", "output_binding"):
@@ -119,7 +120,7 @@ class ActionMark:
                     "Expected tool_group_requirements to be a list of ToolGroupRequirement, but it holds"
                     f' {each!r}. Write ToolGroupRequirement("web"), or name the group in tool_groups.'
                 )
-        if type(self.retry) is not RetryPolicy:
+        if self.retry is not None and type(self.retry) is not RetryPolicy:
             raise TypeError(
                 f"Expected retry to be a RetryPolicy, but got {self.retry!r}. Write RetryPolicy(attempts=…)."
             )
@@ -220,7 +221,7 @@ def action(
     output_binding: str = "",
     trigger: type | None = None,
     read_only: bool = False,
-    retry: RetryPolicy = ...,
+    retry: RetryPolicy | None = None,
 ) -> Callable[[F], F]: ...
 def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Mark a method as a step that the planner may take.
@@ -231,7 +232,7 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles whose
     tools the action uses if they are there; `tool_group_requirements`: groups without which it cannot run.
     `output_binding`: the name of the output. `trigger`: run only when an object of this type came last. `read_only`:
-    changes nothing. `retry`: how often a failure is tried again. (User guide, section 3.6.2.)
+    changes nothing. `retry`: how often a failure is tried again; None: as the platform says. (User guide, 3.6.2.)
     """
     mark = ActionMark(**settings)
     return partial(_put, mark) if function is None else _put(mark, function)

@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from goalport.ai import Guard, LlmOperations
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Agent, Goal
+from goalport.domain import Agent, Goal, RetryPolicy
 from goalport.errors import GoalportError
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
 from goalport.llm import LanguageModel, Models
@@ -59,6 +59,8 @@ class PlatformSetup(TypedDict, total=False):
     """Where processes are kept; in memory by default."""
     max_threads: int
     """How many `def` functions run at once; 40 by default."""
+    retry: RetryPolicy
+    """How often a failure is tried again of actions that do not say."""
     upstream: Upstream | UpstreamHub | McpConfig | Path | str
     """The upstream MCP servers and the groups made of their tools: a file like `mcp_config.json`, or what it says."""
 
@@ -88,8 +90,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         **setup: Unpack[PlatformSetup],
     ) -> None:
         self._services = (*services, self)
-        stores = (each for each in self._services if isinstance(each, ContextRepository))
-        self.contexts = next(stores, None) or InMemoryContextRepository()
+        self.contexts = _contexts_among(self._services)
         """What outlives processes, by id."""
         sampling = Sampling(lambda: self.ai, lambda: self.models.default)
         self.upstream = upstream_of(setup.get("upstream", McpConfig()), sampling)
@@ -108,6 +109,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
             self._asking.engine,
+            setup.get("retry", RetryPolicy()),
         )
         """What runs, waits, or ended not long ago; oldest first."""
         self.agents = Deployments(type(self), self.service, self._resolvers)
@@ -139,6 +141,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
             repository=repository,
             max_threads=settings.max_threads,
+            retry=settings.retry.policy,
             upstream=workspace_upstream(workspace, settings),
         )
         platform.load(workspace)
@@ -263,6 +266,10 @@ def _asking(models: Models, service: Callable[[type], object | None], setup: Pla
         raise TypeError(f"AgentPlatform takes no {', '.join(sorted(strange))}; it may be given {known}.")
     llm = setup.get("llm") or LlmOperations()
     return Intelligence(models, llm, service, setup.get("guards", ()), setup.get("templates"))
+
+
+def _contexts_among(services: Iterable[object]) -> ContextRepository:
+    return next((each for each in services if isinstance(each, ContextRepository)), None) or InMemoryContextRepository()
 
 
 def _place_of(declared: object) -> str:

@@ -12,7 +12,7 @@ from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import objects_of
+from goalport.domain import RetryPolicy, objects_of
 from goalport.errors import BadInput, UnknownName
 from goalport.events import ProcessCreated
 from goalport.process import (
@@ -86,6 +86,7 @@ class Processes:
         service: Callable[[type], object | None],
         scope_of: Callable[[object], Scope],
         engine: Callable[[Operation, ToolGroupResolver], Engine],
+        retry: RetryPolicy,
     ) -> None:
         self._repository = repository
         self._contexts = contexts
@@ -93,6 +94,7 @@ class Processes:
         self._service = service
         self._scope_of = scope_of
         self._engine = engine
+        self._retry = retry
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self.audience = Audience()
         """Those who hear every event of the platform and of what it runs."""
@@ -101,7 +103,7 @@ class Processes:
         """A process that runs from now on in a task of the running event loop."""
         limiter = self._limiters.here()
         surroundings = Surroundings(
-            limiter, groups, self._service, self._start_child, self._engine, self._wake_parent, self.resume
+            limiter, groups, self._service, self._start_child, self._engine, self._wake_parent, self.resume, self._retry
         )
         goals = _chosen(scope, inputs.goals)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)

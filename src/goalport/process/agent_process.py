@@ -20,7 +20,7 @@ from anyio import CapacityLimiter
 from goalport.ai import Around, Engine, Operation, around, within
 from goalport.blackboard import Blackboard, matcher
 from goalport.caller import Caller
-from goalport.domain import Agent, Goal, type_name
+from goalport.domain import Agent, Goal, RetryPolicy, type_name
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.llm import TokenUsage
@@ -83,6 +83,8 @@ class Surroundings:
     """Told of a process that was ended while nothing ran in it."""
     resume: "Callable[[AgentProcess], None]"
     """Lets a process go on that waited and does not have to any more."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often a failure of actions is tried again that do not say."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,16 @@ import anyio
 
 from goalport.blackboard import matcher
 from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, related, type_name
-from goalport.errors import BadInput, ModelError, NonRetryable, ProcessEnded, ReplanRequested, Signal
+from goalport.errors import (
+    BadInput,
+    ModelError,
+    NonRetryable,
+    ProcessEnded,
+    ReplanRequested,
+    Signal,
+    TerminateAgent,
+    signal_in,
+)
 from goalport.events import (
     ActionFinished,
     ActionRetried,
@@ -132,6 +141,8 @@ def _note(process: AgentProcess, action: Action, end: _End) -> None:
             _take(process, action, end.result)
         case ReplanRequested():
             _reject(process, action, end.error)
+        case TerminateAgent(reason=reason):
+            process.terminate(reason)
         case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
             # Having run is all that such a goal wants, and this must not pass for it.
             process.progress.left_out[action.name] = f"{action.name} ended early: {reason}"
@@ -179,7 +190,7 @@ def in_words(error: BaseException) -> str:
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:
-    policy = action.settings.retry
+    policy = action.settings.retry or process.surroundings.retry
     for attempt, delay in enumerate(policy.delays(), start=1):
         try:
             return await _once(process, action)
@@ -222,8 +233,11 @@ def _parking(context: ActionContext) -> Generator[None]:
     try:
         yield
     except BaseException as end:
-        if not _is_parking(end):
-            raise
+        signal = signal_in(end)
+        if isinstance(signal, TerminateAgent) or not _is_parking(end):
+            if signal is None or signal is end:
+                raise
+            raise signal from end
         if not context.journal.parked:
             raise NonRetryable("It kept an earlier attempt's wait for an answer. Ask anew in each attempt.") from None
     if context.journal.parked:

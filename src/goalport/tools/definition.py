@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, cast, get_args
 
-from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError
+from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, signal_in
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.coercion import numbers_of_texts
 from goalport.tools.docstrings import read_docstring
@@ -123,7 +123,7 @@ class Tool:
         except Signal:
             raise
         except (Exception, SystemExit) as error:
-            if signal := next((each for each in _leaves(error) if isinstance(each, Signal)), None):
+            if signal := signal_in(error):
                 raise signal from error
             _log.warning("Tool %s failed", self.name, exc_info=error)
             return ToolResult.of_error(f"The tool {self.name!r} failed: {_summary(error)}")
