@@ -1,25 +1,24 @@
 """Putting together what the steps have found: the report as data, with its notes.
 
-Pure. Above: the agent's last action; below: `markdown` words the result.
+Pure. Above: the agent's last action.
 """
 
 from dataclasses import dataclass
 
 from .census import Census
-from .findings import HotSpots, Risks
-from .history import History
-from .listing import Listing, Oddity
-from .markdown import worded
-from .report import (
+from .figures import (
     ReportedChange,
     ReportedContributor,
     ReportedHotSpot,
     ReportedLanguage,
     ReportedMonth,
     ReportedRisk,
-    RepositoryReport,
     Summary,
 )
+from .findings import HotSpots, Risks
+from .history import History
+from .listing import Listing, Oddity
+from .report import RepositoryReport
 from .target import Target
 from .text import count, day, number, shown
 
@@ -40,9 +39,8 @@ class Findings:
 
 
 def compose(found: Findings) -> RepositoryReport:
-    """Fill a report, then word it."""
-    report = RepositoryReport(
-        content="",
+    """Fill a report."""
+    return RepositoryReport(
         path=shown(found.target.name),
         kind="folder" if found.history.source == "file times" else "git repository",
         branch=shown(found.target.repository.branch) if found.target.repository else "",
@@ -56,7 +54,6 @@ def compose(found: Findings) -> RepositoryReport:
         risks=_risks(found.risks),
         notes=_notes(found),
     )
-    return report.model_copy(update={"content": worded(report)})
 
 
 def _summary(found: Findings) -> Summary:

@@ -3,7 +3,7 @@
 Pure. Every text that comes from the repository goes through `text`, so that it cannot be taken for markup.
 """
 
-from .report import ReportedLanguage, ReportedRisk, RepositoryReport
+from .figures import Figures, ReportedLanguage, ReportedRisk
 from .text import code, count, number, plain, size_in_words, table
 
 LISTED = 10
@@ -12,13 +12,13 @@ SENTENCES = 1000
 """Our own sentences may be longer than what a repository says."""
 
 
-def worded(report: RepositoryReport) -> str:
+def worded(report: Figures) -> str:
     """Write the whole report."""
     parts = [_heading(report), _risks(report.risks), _changes(report), _people(report), _hot_spots(report)]
     return "\n\n".join(part for part in (*parts, _languages(report), _notes(report)) if part) + "\n"
 
 
-def _heading(report: RepositoryReport) -> str:
+def _heading(report: Figures) -> str:
     summary = report.summary
     branch = f" on branch {code(report.branch)}" if report.branch else ""
     figures = [
@@ -50,7 +50,7 @@ def _subject(risk: ReportedRisk) -> str:
     return f"{code(risk.path)}: " if risk.path else ""
 
 
-def _changes(report: RepositoryReport) -> str:
+def _changes(report: Figures) -> str:
     if not report.changes:
         return f"## What changed\n\nNothing in this period ({report.period})."
     if report.kind == "folder":
@@ -66,7 +66,7 @@ def _changes(report: RepositoryReport) -> str:
     return f"## What changed\n\n{changes}\n\nBy month: {months}"
 
 
-def _people(report: RepositoryReport) -> str:
+def _people(report: Figures) -> str:
     if not report.contributors:
         return ""
     rows = [
@@ -83,7 +83,7 @@ def _people(report: RepositoryReport) -> str:
     return f"## Who\n\n{table(['Name', 'Commits:', 'Lines:', 'Last'], rows)}{rest}"
 
 
-def _hot_spots(report: RepositoryReport) -> str:
+def _hot_spots(report: Figures) -> str:
     if not report.hot_spots:
         return ""
     rows = [
@@ -99,7 +99,7 @@ def _hot_spots(report: RepositoryReport) -> str:
     return f"## Hot spots (changes × lines)\n\n{table(['File', 'Changes:', 'Lines:', 'People:', 'Score:'], rows)}"
 
 
-def _languages(report: RepositoryReport) -> str:
+def _languages(report: Figures) -> str:
     if not report.languages:
         return "## Languages\n\nThe folder holds no files."
     rows = [_language(one) for one in report.languages[:LANGUAGES]]
@@ -110,5 +110,5 @@ def _language(one: ReportedLanguage) -> list[str]:
     return [plain(one.name), number(one.files), size_in_words(one.bytes), number(one.lines) if one.lines else ""]
 
 
-def _notes(report: RepositoryReport) -> str:
+def _notes(report: Figures) -> str:
     return "\n".join(["## Notes\n", *(f"- {plain(note, SENTENCES)}" for note in report.notes)]) if report.notes else ""

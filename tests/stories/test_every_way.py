@@ -72,7 +72,7 @@ async def test_a_goal_is_listed_called_and_read_about(tmp_path: Path, transport:
 
 async def _lists(client: Client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert list(tools) == ["count_letters", "helloBanner", "write_poem"]
+    assert list(tools) == ["count_letters", "helloBanner", "read_result", "write_poem"]
     assert tools["write_poem"].input_schema["properties"]["mood"]["enum"] == ["glad", "sad"]
     assert tools["write_poem"].annotations is not None
     assert tools["write_poem"].annotations.read_only_hint

@@ -114,7 +114,7 @@ class Running:
     def handle(self) -> Handle:
         """What it asks, as a program reads it."""
         assert self._process is not None
-        return Handle.of(self._process)
+        return Handle.of(self._process, self._found.goals[0].name)
 
     async def close(self) -> None:
         """End what still runs or waits."""

@@ -6,19 +6,25 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Outcome, Waiting
-from goalport.serve.handle import Handle
-from goalport.serve.outcomes import handle_in_words, reason_of, unannounced
+from goalport.serve.handle import Handle, LargeResult
+from goalport.serve.outcomes import cut_in_words, handle_in_words, large_in_words, reason_of, unannounced
 from goalport.serve.output import Output, Wire, done, failed, text_block
+from goalport.serve.pieces import Pages, beginning_of
+from goalport.serve.places import process_uri
 from goalport.serve.terms import Terms
 from goalport.serve.texts import one_line, plain
 from goalport.tools.arguments import UNREADABLE
 
-__all__ = ["Answers", "cost_of", "error_wire", "result_uri"]
+__all__ = ["Answers", "cost_of", "error_wire"]
+
+_ENVELOPE: Final = 1_000
+"""Bytes around content and structured content, with `_meta`."""
 
 
 def error_wire(text: str) -> Wire:
@@ -37,9 +43,11 @@ def cost_of(process: AgentProcess) -> Mapping[str, float]:
     }
 
 
-def result_uri(process_id: str) -> str:
-    """Where the output of a process is read when it did not fit into its answer."""
-    return f"goalport://processes/{process_id}/result"
+def large_result_of(process: AgentProcess, limit: int) -> LargeResult:
+    """Where the result of a process that has one is read."""
+    pages = Pages.of(process, limit)
+    assert pages is not None
+    return LargeResult(process.id, f"{process_uri(process.id)}/result", len(pages.pages))
 
 
 def _handle(terms: Terms, process: AgentProcess) -> Wire:
@@ -47,11 +55,11 @@ def _handle(terms: Terms, process: AgentProcess) -> Wire:
         process.kill("It asks a person, and its publication does not say that it may.")
         return error_wire(unannounced(terms.name))
     try:
-        handle = Handle.of(process)
+        handle = Handle.of(process, terms.name)
     except UNREADABLE as error:
         reason = one_line(str(error))
         return error_wire(f"{terms.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
-    return done([text_block(plain(handle_in_words(handle, terms.name)))], handle.structured)
+    return done([text_block(plain(handle_in_words(handle)))], handle.structured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +103,20 @@ class Answers:
             return error_wire(f"{tool} was done, but its result cannot be written as its declared type: {error}.")
         except ToolError as error:
             return error_wire(f"{tool} was done, but {error}")
-        if bound > self.max_bytes and (size := len(json.dumps(wire))) > self.max_bytes:
-            return self._elsewhere(tool, process, size)
-        return wire
+        return wire if bound <= self.max_bytes else self._fitted(tool, process, wire)
 
-    def _elsewhere(self, tool: str, process: AgentProcess, size: int) -> Wire:
-        """An error, because a success without the promised structured content makes clients fail."""
-        uri = result_uri(process.id)
-        text = (
-            f"{tool} was done, but its result takes {size:,} bytes and an answer may have {self.max_bytes:,}."
-            f" Do not call it again: read the result in pieces from {uri}/1, {uri}/2 and so on,"
-            f" or whole from {uri} (over SSE, clients refuse what is larger than 1 MiB)."
-        )
-        link = {"type": "resource_link", "uri": f"{uri}/1", "name": f"Result of {tool}, first piece"}
-        return failed(text_block(text), link)
+    def _fitted(self, tool: str, process: AgentProcess, wire: Wire) -> Wire:
+        """The answer as it is where it fits, else with its text cut, else a link in its place.
+
+        The text says again what is structured, so the limit is one for the value; but both go in one message, and
+        clients cut the connection at 1 MiB.
+        """
+        if len(json.dumps(wire)) <= self.max_bytes:
+            return wire
+        large = large_result_of(process, self.max_bytes)
+        structured = wire.get("structuredContent")
+        room = self.max_bytes - len(json.dumps(structured)) - len(below := cut_in_words(large)) - _ENVELOPE
+        if structured is None or room < 0:
+            link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
+            return done([text_block(large_in_words(large, tool)), link], large.structured)
+        return done([text_block(beginning_of(wire["content"][0]["text"], room) + below)], structured)

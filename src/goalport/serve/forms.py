@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from goalport.process import Question
 from goalport.serve.arguments import Arguments
+from goalport.serve.examples import example_of
 from goalport.serve.schemas import Schema
 
 __all__ = ["Form", "Kind"]
@@ -34,6 +35,11 @@ class Form:
             return cls("confirmation", {"type": "boolean"})
         arguments = Arguments.of_fields(question.response_type, _BARE)
         return cls("form", arguments.schema, arguments)
+
+    @property
+    def example(self) -> Any:
+        """An answer of the form, for whoever has to see one; a yes for a confirmation."""
+        return example_of(self.schema)
 
     def read(self, data: Mapping[str, Any]) -> object:
         """The object that the fields come to. Raises `BadInput` with a line per field."""

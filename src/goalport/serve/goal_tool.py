@@ -12,7 +12,7 @@ from mcp_types import Tool
 from goalport.domain import Agent, Goal
 from goalport.serve.arguments import Arguments
 from goalport.serve.function_tool import annotations_of
-from goalport.serve.handle import or_handle
+from goalport.serve.handle import HANDLE, LARGE, or_instead
 from goalport.serve.terms import Terms
 
 __all__ = ["GoalTool"]
@@ -32,13 +32,14 @@ class GoalTool:
     @classmethod
     def of(cls, agent: Agent, goals: Sequence[Goal], starts: Sequence[object], terms: Terms) -> "GoalTool":
         """The tool for goals that share a name, from these start types."""
-        first, arguments, schema = goals[0], Arguments.of(starts), terms.output.schema
+        first, arguments, output = goals[0], Arguments.of(starts), terms.output
+        instead = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(
             name=terms.name,
             title=first.export.title or None,
             description=first.export.description or first.description,
             input_schema=arguments.schema,
-            output_schema=or_handle(schema) if terms.hands_over else schema,
+            output_schema=or_instead(output.schema, *instead),
             annotations=annotations_of(first.export),
         )
         return cls(tool, agent, tuple(goal.name for goal in goals), arguments, terms)

@@ -5,15 +5,13 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, assert_never
+from typing import assert_never
 
 from goalport.process import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
-from goalport.serve.companions import CANCEL, CONFIRM, STATUS, SUBMIT
-from goalport.serve.handle import Asked, Handle
+from goalport.serve.handle import Asked, Handle, LargeResult
+from goalport.serve.texts import counted
 
-__all__ = ["handle_in_words", "reason_of", "unannounced"]
-
-_LONGEST_LOOK = 25
+__all__ = ["cut_in_words", "handle_in_words", "large_in_words", "reason_of", "unannounced"]
 
 
 def reason_of(outcome: Outcome, goal: str) -> str | None:
@@ -39,9 +37,9 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
             assert_never(outcome)
 
 
-def handle_in_words(handle: Handle, goal: str) -> str:
+def handle_in_words(handle: Handle) -> str:
     """What a handle means and which tool to call with it: all that its structured form says, and more."""
-    return "\n".join(_handle(handle, goal))
+    return "\n".join(_handle(handle))
 
 
 def unannounced(goal: str) -> str:
@@ -52,31 +50,38 @@ def unannounced(goal: str) -> str:
     )
 
 
-def _handle(handle: Handle, goal: str) -> Iterator[str]:
+def large_in_words(large: LargeResult, goal: str) -> str:
+    """That a result is there, and how it is read."""
+    return (
+        f"{goal} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not call"
+        f" {goal} again. To read the first page, {large.reading(1)} A client that reads resources finds the pages at"
+        f" {large.uri}/1 and so on, and the whole at {large.uri} (over SSE, clients refuse what is larger than 1 MiB)."
+    )
+
+
+def cut_in_words(large: LargeResult) -> str:
+    """What stands below a text that is only the beginning of its result."""
+    return f"\n\n[This text is cut; the structured content is whole. To read it in pages, {large.reading(1)}]"
+
+
+def _handle(handle: Handle) -> Iterator[str]:
+    goal, process = handle.goal, handle.process_id
     do_not = f"Do not call {goal} again: that would start another."
     if handle.waiting:
-        yield f"{goal} is not done: process {handle.process_id} waits for a person's answer. {do_not}"
+        yield f"{goal} is not done: process {process} waits for a person's answer. {do_not}"
     else:
-        call = _call(STATUS, processId=handle.process_id, waitSeconds=_LONGEST_LOOK)
-        yield f"{goal} is not done: process {handle.process_id} is still running. {do_not} To get the result, {call}"
-    several = len(handle.questions) > 1
+        yield f"{goal} is not done: process {process} is still running. {do_not} To get the result, {handle.looking}"
     for question in handle.questions:
-        yield from ("", f"Question {question.id}: {question.message}", _answering(handle, question, several=several))
-    yield from ("", f"To give it up, {_call(CANCEL, processId=handle.process_id)}")
+        yield from ("", f"Question {question.id}: {question.message}", _answering(handle, question))
+    yield from ("", f"To give it up, {handle.cancelling}")
 
 
-def _answering(handle: Handle, question: Asked, *, several: bool) -> str:
-    which = {"questionId": question.id} if several else {}
+def _answering(handle: Handle, question: Asked) -> str:
+    call = handle.answering(question)
     if question.kind == "confirmation":
-        call = _call(CONFIRM, processId=handle.process_id, confirmed=True, **which)
         return f"Ask the person; for a yes, {call} For a no, with confirmed false."
     schema = json.dumps(question.schema, ensure_ascii=False)
-    call = _call(SUBMIT, processId=handle.process_id, formData={}, **which)
-    return f"Ask the person; then {call} formData holds the answer, valid against this JSON Schema: {schema}"
-
-
-def _call(tool: str, **arguments: Any) -> str:
-    return f"call {tool} with {json.dumps(arguments)}."
+    return f"Ask the person; then {call} Put the answer in the place of this formData; its JSON Schema: {schema}"
 
 
 def _sentence(text: str) -> str:

@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 
 from goalport.errors import DeclarationError, ToolError
 from goalport.serve.names import label
-from goalport.serve.schemas import Schema, is_object, portable
+from goalport.serve.schemas import Schema, is_object, nodes, portable
 from goalport.serve.texts import one_line
 from goalport.tools.arguments import UNREADABLE
 from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
@@ -84,6 +84,11 @@ class Output:
         plain = self._adapter.dump_python(value, mode="json", by_alias=True) if self._adapter else value
         if words := odd_numbers_in_words(plain):
             raise ToolError(f"its result cannot be sent: {words}")
+
+    @property
+    def may_be_large(self) -> bool:
+        """Whether its values may take more than an answer; numbers and choices cannot."""
+        return self.schema is None or any(map(_is_unbounded, nodes(self.schema)))
 
     def document(self, value: object) -> tuple[str, str]:
         """The whole value as one text with its media type, for reading it in pieces."""
@@ -156,6 +161,23 @@ def _refuse_streams(kind: object) -> None:
     origin: object = get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, Iterator | AsyncIterable):
         raise TypeError("it gives its values one by one; return a list")
+
+
+def _is_unbounded(schema: Mapping[str, Any]) -> bool:
+    """Whether values of one node of a schema may be of any length."""
+    if "enum" in schema or "const" in schema:
+        return False
+    match schema.get("type"):
+        case "string":
+            return True
+        case "array":
+            return "maxItems" not in schema
+        case "object":
+            return bool(schema.get("additionalProperties"))
+        case None:
+            return schema.keys().isdisjoint({"anyOf", "oneOf", "allOf"})
+        case _:
+            return False
 
 
 def _is_rooted(schema: Schema) -> bool:

@@ -15,7 +15,7 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from goalport.domain import Action, Agent
 from goalport.platform import AgentPlatform, asks_a_model
 from goalport.serve.banner import banner
-from goalport.serve.companions import COMPANIONS, Companion
+from goalport.serve.companions import Companion, following, reading
 from goalport.serve.edge import Fault, read_or_fault
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
@@ -140,7 +140,10 @@ def _resources(workspace: Workspace, problems: list[str]) -> dict[str, RawResour
 
 def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _Candidate]:
     """Those who get the name that they want, and the companion tools where some goal needs them."""
-    needed = COMPANIONS if any(map(_hands_over, candidates)) else ()
+    goals = [each.published for each in candidates if isinstance(each.published, GoalTool)]
+    handing = [each.tool.annotations for each in goals if each.terms.hands_over]
+    large = any(each.terms.output.may_be_large for each in goals)
+    needed = [*(following(handing) if handing else ()), *([reading()] if large else ())]
     companions = {each.tool.name: each for each in needed}
     free = _without(companions.keys(), candidates, problems)
     settled = _settle("tool", ((each.name, each.owner, each) for each in free), problems)
@@ -220,10 +223,6 @@ def _may_ask(platform: AgentPlatform, action: Action) -> bool:
 def _unreadable(agent: Agent) -> str:
     where = f" ({agent.source})" if agent.source else ""
     return f"its export or its types{where} cannot be described in JSON."
-
-
-def _hands_over(candidate: _Candidate) -> bool:
-    return isinstance(candidate.published, GoalTool) and candidate.published.terms.hands_over
 
 
 def _without(taken: Collection[str], candidates: Iterable[_Candidate], problems: list[str]) -> Iterator[_Candidate]:

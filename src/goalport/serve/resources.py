@@ -10,15 +10,14 @@ from mcp_types import INVALID_PARAMS, ReadResourceRequestParams, ReadResourceRes
 
 from goalport.domain import Agent, type_name
 from goalport.errors import UnknownName
-from goalport.process import AgentProcess, Completed, Question
+from goalport.process import AgentProcess, Question
 from goalport.serve.answers import cost_of
 from goalport.serve.callers import current_caller
 from goalport.serve.edge import answer_of
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.handle import Asked
-from goalport.serve.output import Output
 from goalport.serve.pictures import picture_of
-from goalport.serve.pieces import pieces_of
+from goalport.serve.pieces import Pages
 from goalport.serve.places import Place, place_of
 from goalport.serve.publication import Publication
 from goalport.serve.serving import Context, Serving
@@ -158,14 +157,13 @@ def _asked(question: Question) -> dict[str, Any]:
 
 
 def _result(serving: Serving, uri: str, place: Place, process: AgentProcess) -> ReadResourceResult:
-    if not isinstance(process.outcome, Completed) or process.goal is None:
+    found = Pages.of(process, serving.settings.max_result_bytes)
+    if found is None:
         raise _not_found(uri)
-    media, text = Output.of(process.goal.output).document(process.outcome.value)
-    if place.piece is not None:
-        pieces = list(pieces_of(text, serving.settings.max_result_bytes))
-        if not 1 <= place.piece <= len(pieces):
-            raise MCPError(INVALID_PARAMS, f"The result has the pieces 1 to {len(pieces)}.", {"uri": uri})
-        more = {"goalport/piece": place.piece, "goalport/pieces": len(pieces)}
-        content = TextResourceContents(uri=uri, mime_type=media, text=pieces[place.piece - 1], _meta=more)
-        return ReadResourceResult(contents=[content])
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=media, text=text)])
+    if place.piece is None:
+        return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=found.media, text=found.text)])
+    if not 1 <= place.piece <= len(found.pages):
+        raise MCPError(INVALID_PARAMS, f"The result has the pieces 1 to {len(found.pages)}.", {"uri": uri})
+    more = {"goalport/piece": place.piece, "goalport/pieces": len(found.pages)}
+    text = found.pages[place.piece - 1]
+    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=found.media, text=text, _meta=more)])

@@ -11,10 +11,23 @@ import anyio
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.process import AgentProcess, Completed, Question
 from goalport.serve.callers import current_caller
-from goalport.serve.companions import CANCEL, CONFIRM, STATUS, SUBMIT, Cancel, Companion, Confirm, Look, Submit
+from goalport.serve.companions import (
+    CANCEL,
+    CONFIRM,
+    STATUS,
+    SUBMIT,
+    Cancel,
+    Companion,
+    Confirm,
+    Look,
+    Read,
+    Submit,
+)
 from goalport.serve.connections import progress_wanted
 from goalport.serve.forms import Form, Kind
+from goalport.serve.handle import LargeResult
 from goalport.serve.output import Wire, done, text_block
+from goalport.serve.pieces import Pages
 from goalport.serve.resting import resting
 from goalport.serve.serving import Context
 from goalport.serve.terms import Terms
@@ -30,7 +43,7 @@ _TOOLS: dict[Kind, str] = {"form": SUBMIT, "confirmation": CONFIRM}
 async def accompany(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
     """Answer a call of a companion tool. Raises `BadInput`."""
     (asked,) = companion.arguments.read(arguments)
-    assert isinstance(asked, Look | Submit | Confirm | Cancel)
+    assert isinstance(asked, Look | Submit | Confirm | Cancel | Read)
     serving = context.lifespan_context
     process = serving.process(asked.process_id, current_caller())
     if process is None:
@@ -51,6 +64,8 @@ async def accompany(context: Context, companion: Companion, arguments: dict[str,
             )
         case Cancel():
             return await _cancel(process)
+        case Read():
+            return _page(context, process, asked.page)
         case _:
             assert_never(asked)
 
@@ -81,6 +96,24 @@ async def _cancel(process: AgentProcess) -> Wire:
         await process.wait()
     text = f"Process {process.id} was stopped. Nothing goes on."
     return done([text_block(text)], {"processId": process.id, "status": str(process.status), "questions": []})
+
+
+def _page(context: Context, process: AgentProcess, number: int) -> Wire:
+    found = Pages.of(process, context.lifespan_context.settings.max_result_bytes)
+    if found is None:
+        raise BadInput(f"Process {process.id} has no result to read. {_now(process)}")
+    if number > (last := len(found.pages)):
+        raise BadInput(f"The result of process {process.id} has the pages 1 to {last}; came {number}.")
+    wire = done([text_block(_of_page(process, number, last, found.media)), text_block(found.pages[number - 1])])
+    wire["_meta"] = {"goalport/processId": process.id, "goalport/page": number, "goalport/pages": last}
+    return wire
+
+
+def _of_page(process: AgentProcess, number: int, last: int, media: str) -> str:
+    told = f"Page {number} of {last} of the result of process {process.id} ({media})."
+    if number == last:
+        return f"{told} It is the last."
+    return f"{told} For the next, {LargeResult(process.id, '', last).reading(number + 1)}"
 
 
 def _question(process: AgentProcess, question_id: str | None, kind: Kind) -> Question:

@@ -7,7 +7,7 @@ above; `lint` says what could not be made portable.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
-__all__ = ["Schema", "is_object", "nodes", "portable", "without_fields"]
+__all__ = ["DEFINITIONS", "Schema", "is_object", "nodes", "portable", "without_fields"]
 
 Schema = dict[str, Any]
 """A JSON Schema as it goes over the wire."""
@@ -16,7 +16,8 @@ _MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"}
 _LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLES: Final = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"})
 _DECORATION: Final = frozenset({"$schema", "discriminator"})
-_DEFINITIONS: Final = "#/$defs/"
+DEFINITIONS: Final = "#/$defs/"
+"""What stands before the name in a reference."""
 
 
 def portable(schema: Mapping[str, Any]) -> Schema:
@@ -64,7 +65,7 @@ def nodes(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _target(schema: Mapping[str, Any]) -> str:
     reference = schema.get("$ref", "")
-    return reference.removeprefix(_DEFINITIONS) if isinstance(reference, str) else ""
+    return reference.removeprefix(DEFINITIONS) if isinstance(reference, str) else ""
 
 
 def _reachable(name: str, definitions: Mapping[str, Schema]) -> set[str]:

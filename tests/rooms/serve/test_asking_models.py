@@ -109,8 +109,8 @@ async def test_a_goal_whose_agent_takes_an_ai_may_answer_with_a_handle_unless_it
         schema: dict[str, Any] = tools[name].output_schema or {}
         return [each["title"] for each in schema.get("anyOf", [schema])]
 
-    assert titles("write") == ["Poem", "Handle"]
-    assert titles("echo") == titles("scribble") == ["Poem"]
+    assert titles("write") == ["Poem", "Handle", "LargeResult"]
+    assert titles("echo") == titles("scribble") == ["Poem", "LargeResult"]
     assert "process_status" in tools
 
 

@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, TextResourceContents
 from tests.rooms.serve.askers import Cashier, Pizzeria, Waiter, call, handle_of
 from tests.rooms.serve.served import ERAS, published, served, text_of, tool_of
 
-COMPANIONS = {"process_status", "submitFormAndResumeProcess", "_confirm", "process_cancel"}
+COMPANIONS = {"process_status", "submitFormAndResumeProcess", "_confirm", "process_cancel", "read_result"}
 EACH_ERA = pytest.mark.parametrize("era", ERAS)
 
 
@@ -46,9 +46,8 @@ async def test_the_text_of_a_handle_says_all_that_a_model_needs_to_go_on(tmp_pat
         assert f"process {handle['processId']} waits for a person's answer" in text
         assert "Do not call order_pizza again" in text
         assert "What shall be on a pizza of 30 cm?" in text
-        assert (
-            f'call submitFormAndResumeProcess with {{"processId": "{handle["processId"]}", "formData": {{}}}}' in text
-        )
+        form = {"processId": handle["processId"], "formData": {"name": "ham"}}
+        assert f"call submitFormAndResumeProcess with {json.dumps(form)}" in text
         assert json.dumps(handle["questions"][0]["schema"]) in text
         assert f'call process_cancel with {{"processId": "{handle["processId"]}"}}' in text
         pay = await call(client, "pay", euros=5)
@@ -195,4 +194,4 @@ def test_companions_are_published_only_beside_a_goal_that_may_need_them(tmp_path
     assert tool_of(found, "order_pizza").output_schema is not None
     schema: Any = tool_of(found, "order_pizza").output_schema
     assert schema["type"] == "object"
-    assert [each["title"] for each in schema["anyOf"]] == ["Pizza", "Handle"]
+    assert [each["title"] for each in schema["anyOf"]] == ["Pizza", "Handle", "LargeResult"]

@@ -1,5 +1,4 @@
 import base64
-import json
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +6,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from mcp import Client
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
     AudioContent,
     CallToolResult,
@@ -219,49 +216,6 @@ async def test_a_result_says_which_process_made_it_and_what_it_cost(tmp_path: Pa
     assert result.meta["goalport/processId"]
     assert result.meta["goalport/cost"] == {"usd": 0, "inputTokens": 0, "outputTokens": 0, "modelCalls": 0}
     assert result.meta["goalport/actions"] == 1
-
-
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("letter", ["a", '"', "é", "\x01", "😀"], ids=["ascii", "quote", "accent", "control", "emoji"])
-async def test_a_result_that_is_too_big_is_read_in_pieces_that_are_not(tmp_path: Path, era: str, letter: str) -> None:
-    whole = letter * 60_000
-    async with served(tmp_path, answering(str, whole), max_result_bytes=50_000) as server, server.client(era) as client:
-        result = await client.call_tool("answer", {})
-        assert result.is_error
-        assert "Do not call it again" in text_of(result)
-        link = result.content[-1]
-        assert isinstance(link, ResourceLink)
-        pieces = [await piece_of(client, f"{link.uri[:-2]}/{number}") for number in range(1, 100)]
-    texts = [piece.text for piece in pieces if piece is not None]
-    assert "".join(texts) == whole
-    assert all(len(json.dumps(text)) < 60_000 for text in texts)
-    assert pieces[0] is not None
-    assert pieces[0].meta == {"goalport/piece": 1, "goalport/pieces": len(texts)}
-
-
-async def piece_of(client: Client, uri: str) -> TextResourceContents | None:
-    try:
-        content = (await client.read_resource(uri)).contents[0]
-    except MCPError:
-        return None
-    assert isinstance(content, TextResourceContents)
-    return content
-
-
-async def test_a_big_result_can_be_read_whole_with_its_structure(tmp_path: Path) -> None:
-    report = Report(content="x" * 2_000, pages=7)
-    async with served(tmp_path, answering(Report, report), max_result_bytes=1_000) as server, server.client() as client:
-        result = await client.call_tool("answer", {})
-        assert result.meta is not None
-        uri = f"goalport://processes/{result.meta['goalport/processId']}/result"
-        content = (await client.read_resource(uri)).contents[0]
-        assert isinstance(content, TextResourceContents)
-        assert content.mime_type == "application/json"
-        assert Report.model_validate_json(content.text) == report
-
-
-async def test_a_result_just_below_the_limit_is_sent(tmp_path: Path) -> None:
-    assert not (await answer_in(tmp_path, "legacy", str, "x" * 400_000)).is_error
 
 
 BIG = """

@@ -62,7 +62,9 @@ def input_of(root: Path, start: type) -> dict[str, Any]:
 
 
 def output_of(root: Path, output: type) -> dict[str, Any] | None:
-    return tool_of(published_from(root, Address, output), "write").output_schema
+    """The first member of what is published: the others are what may come in its place."""
+    schema: Any = tool_of(published_from(root, Address, output), "write").output_schema
+    return schema and schema["anyOf"][0]
 
 
 def words_of(schema: object) -> set[str]:
