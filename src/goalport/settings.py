@@ -156,7 +156,11 @@ class Settings(BaseSettings):
     """How long a start waits for upstream servers that are not required."""
     max_threads: Count = 40
     max_processes: Count = 1_000
-    """How many processes are remembered."""
+    """How many processes that have ended are remembered: so many short ones, and so many that took a second or more."""
+    result_seconds: Seconds = 3_600.0
+    """How long the end of a process is remembered at least that took a second or more, asked people, or is `long`."""
+    max_waiting: Count = 10_000
+    """How many processes may wait for people; beyond, the one that has waited longest is terminated."""
     retry: Annotated[RetrySettings, BeforeValidator(_table)] = RetrySettings()
     """How often an action that fails is tried again, unless it says so itself."""
     models: Annotated[ModelsSettings, BeforeValidator(_table)] = ModelsSettings()

@@ -39,7 +39,6 @@ from goalport.serve.handle import Handle
 from goalport.serve.names import label
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
-from goalport.serve.resting import rest
 from goalport.tools.arguments import UNREADABLE
 
 FAILED, MISUSED = 1, 2
@@ -122,7 +121,7 @@ class Running:
 
     async def _rest(self, process: AgentProcess) -> Outcome:
         try:
-            return await rest(process)
+            return await process.wait()
         except anyio.get_cancelled_exc_class():
             # Ctrl-C cancels this task; the process is in another, which is ended on the way out.
             process.kill("It was stopped with Ctrl-C.")

@@ -132,7 +132,9 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
 
         `models` take the place of those that the workspace and its settings name.
         """
-        repository = InMemoryProcessRepository(settings.max_processes)
+        repository = InMemoryProcessRepository(
+            settings.max_processes, seconds=settings.result_seconds, waiting=settings.max_waiting
+        )
         platform = cls(
             services=[settings],
             models=models or workspace_models(workspace, settings),

@@ -103,7 +103,7 @@ class Processes:
         """A process that runs from now on in a task of the running event loop."""
         limiter = self._limiters.here()
         surroundings = Surroundings(
-            limiter, groups, self._service, self._start_child, self._engine, self._wake_parent, self.resume, self._retry
+            limiter, groups, self._service, self._start_child, self._engine, self._at_rest, self.resume, self._retry
         )
         goals = _chosen(scope, inputs.goals)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
@@ -121,7 +121,6 @@ class Processes:
         _put(process, inputs)
         if options.prune:
             process.scope = pruned(process)
-        self._repository.save(process)
         self._drive(process)
         return process
 
@@ -172,34 +171,38 @@ class Processes:
     def resume(self, process: AgentProcess, *objects: object) -> None:
         """Let a process that waits, or is stuck, go on, with more objects on its blackboard; no other is touched.
 
+        Those that started it, and wait for it, run again with it: waiting for them is waiting for what comes of it.
+
         From any thread.
         """
 
         def go_on() -> None:
-            if process.status in (ProcessStatus.WAITING, ProcessStatus.STUCK):
+            if process.idle:
                 for value in objects:
                     process.blackboard.add(value)
-                process.resume()
                 self._drive(process)
 
         process.audience.on_loop(go_on)
 
     def _drive(self, process: AgentProcess) -> None:
-        task = asyncio.get_running_loop().create_task(drive(process), name=process.id)
+        task = process.launch(drive)
         self._running[task] = process
         task.add_done_callback(self._rested)
+        for each in (process, *_heeding(process)):
+            self._repository.save(each)
 
     def _rested(self, task: "asyncio.Task[None]") -> None:
-        """A process has ended, or waits."""
         process = self._running.pop(task)
-        self._repository.save(process)
+        if process.outcome is not None and not process.driven:
+            self._at_rest(process)
+
+    def _at_rest(self, process: AgentProcess) -> None:
+        """A process has ended, or waits."""
+        for each in (process, *_heeding(process)):
+            self._repository.save(each)
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
-        else:
-            self._wake_parent(process)
-
-    def _wake_parent(self, process: AgentProcess) -> None:
-        if process.parent is not None and _unpark(process.parent, process):
+        elif process.parent is not None and _unpark(process.parent, process):
             self.resume(process.parent)
 
     def _wake_at_expiry(self, process: AgentProcess) -> None:
@@ -251,6 +254,14 @@ def _put(process: AgentProcess, inputs: Inputs) -> None:
 
 def _gives(output: object, kind: type) -> bool:
     return isinstance(output, type) and issubclass(output, kind)
+
+
+def _heeding(process: AgentProcess) -> Iterator[AgentProcess]:
+    """Those that wait for a process, one within the other, as far as they stand otherwise now that it does."""
+    above = process.parent
+    while above is not None and above.heed():
+        yield above
+        above = above.parent
 
 
 def _unpark(process: AgentProcess, child: AgentProcess) -> bool:

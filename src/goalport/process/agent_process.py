@@ -4,7 +4,6 @@ A process is data plus the news of its changes. It plans and invokes nothing its
 it, watches from outside: a watcher that goes away leaves the process as it is.
 """
 
-import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from goalport.llm import TokenUsage
 from goalport.process.audience import Audience
 from goalport.process.journal import Journal
 from goalport.process.ledger import NOTHING, Ledger, Spending
+from goalport.process.lifecycle import Lifecycle
 from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.questions import Question, Questions
@@ -36,8 +36,6 @@ from goalport.tools import ToolGroupResolver, calling_from
 __all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
 
 T = TypeVar("T")
-_RESTING = (ProcessStatus.WAITING, ProcessStatus.STUCK)
-"""How a process stands that nothing runs in, but that may go on."""
 _spending = threading.Lock()
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
@@ -81,8 +79,8 @@ class Surroundings:
     """What carries out what an action asks of models: as part of what, with which groups' tools."""
     ended_at_rest: "Callable[[AgentProcess], None]"
     """Told of a process that was ended while nothing ran in it."""
-    resume: "Callable[[AgentProcess], None]"
-    """Lets a process go on that waited and does not have to any more."""
+    resume: "Callable[..., None]"
+    """Lets a process go on that waits or is stuck: the process, and objects for its blackboard."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How often a failure of actions is tried again that do not say."""
 
@@ -115,12 +113,13 @@ class Progress:
     """What actions that have begun and are not over have done, so that nothing is done twice."""
 
 
-class AgentProcess:
+class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
     def __init__(
         self, process_id: str, scope: Scope, options: ProcessOptions, caller: Caller, surroundings: Surroundings
     ) -> None:
+        super().__init__()
         self.id = process_id
         self.parent: AgentProcess | None = None
         self.started_by = ""
@@ -147,17 +146,14 @@ class AgentProcess:
         """What models cost it, with the processes that its actions started."""
         self.ledger = Ledger()
         """The same entry by entry, summed by action, model and process."""
-        self.status = ProcessStatus.NOT_STARTED
-        self.outcome: Outcome | None = None
         self.failure: Failure | None = None
         """What went wrong last, whether or not another way was found."""
         self.created_at = datetime.now(UTC)
-        self.finished_at: datetime | None = None
-        self.end_requested: Outcome | None = None
         self.traced = False
-        self._cancel_scope: anyio.CancelScope | None = None
+        self.forgotten = False
+        """Whether only its end and its history are left, since it ended long ago."""
+        self.cancel_scope: anyio.CancelScope | None = None
         """What can be cancelled: while the process is driven."""
-        self._settled = asyncio.Event()
 
     @property
     def history(self) -> tuple[ActionInvocation, ...]:
@@ -171,40 +167,36 @@ class AgentProcess:
 
     __goalport_current__ = current
 
-    async def wait(self) -> Outcome:
-        """How the process ended, as soon as it has. Cancelling the wait leaves the process as it is."""
-        while self.outcome is None:
-            await self._settled.wait()
-        return self.outcome
-
     def kill(self, reason: str = "It was killed.") -> None:
         """End the process and those it started now: running actions are cancelled. From any thread.
 
-        Of no effect on what has ended.
+        What has ended stays as it ended; what is stuck or waits is killed.
         """
+        if not self.over and not isinstance(self.end_requested, Killed):
+            self.end_requested = Killed(reason)
         for child in self.children:
             child.kill(reason)
-        if self.status in _RESTING:
-            self.settle(Killed(reason))
-            self.surroundings.ended_at_rest(self)
-        elif not self.status.ended and not isinstance(self.end_requested, Killed):
-            self.end_requested = Killed(reason)
-            self.audience.on_loop(partial(_cancel, self._cancel_scope))
+        if not self.over:
+            self.audience.on_loop(partial(_obey, self))
 
     def terminate(self, reason: str = "It was terminated.") -> None:
         """End the process after the action that is running now, or before that asks a model or calls a tool again.
 
-        From any thread.
+        From any thread. What has ended stays as it ended; what is stuck or waits is terminated at once.
         """
+        if not self.over and self.end_requested is None:
+            self.end_requested = Terminated(reason)
         for child in self.children:
             child.terminate(reason)
-        if self.status in _RESTING:
-            self.settle(Terminated(reason))
-            self.surroundings.ended_at_rest(self)
-        elif not self.status.ended and self.end_requested is None:
-            self.end_requested = Terminated(reason)
-            if self.status is ProcessStatus.PAUSED:
-                self.audience.on_loop(partial(_cancel, self._cancel_scope))
+        if not self.over:
+            self.audience.on_loop(partial(_obey, self))
+
+    def resume(self, *objects: object) -> None:
+        """Let it go on if it waits or is stuck, with more objects on its blackboard; else nothing happens.
+
+        From any thread.
+        """
+        self.surroundings.resume(self, *objects)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
@@ -223,13 +215,19 @@ class AgentProcess:
             raise _error_for(self.id, self.outcome)
         if matcher(kind)(self.outcome.value):
             return self.outcome.value  # type: ignore[return-value]
-        found = self.blackboard.last(kind)
+        found = self.last(kind)
         if found is None:
             raise ProcessEnded(self.id, f"The goal was reached, but there is no {type_name(kind)}.")
         return found
 
     def last(self, kind: type[T]) -> T | None:
-        """The newest visible object of a type."""
+        """The newest visible object of a type. Raises `ProcessEnded` when what it knew has been forgotten since."""
+        if self.forgotten:
+            raise ProcessEnded(
+                self.id,
+                f"Whether there was a {type_name(kind)} is not known any more: of what ended long ago, only the outcome"
+                " and the history are kept. Hold on to the process itself to keep what it knew.",
+            )
         return self.blackboard.last(kind)
 
     def spend(self, usage: TokenUsage, *, action: str = "", model: str = "", seconds: float = 0.0) -> None:
@@ -251,37 +249,51 @@ class AgentProcess:
             return ()
         return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
 
-    def resume(self) -> None:
-        """Make ready to be driven on, after it had to wait or was stuck."""
-        self.outcome, self.finished_at, self.end_requested = None, None, None
-        self.status = ProcessStatus.RUNNING
-        self._settled = asyncio.Event()
+    def heed(self) -> bool:
+        """Stand as those do that its actions wait for, as long as nobody drives it; whether anything has changed.
+
+        It runs while one of them works, and waits when all of them wait.
+        """
+        if self.driven or self.over or not self.progress.parked:
+            return False
+        if _delegates(self) and isinstance(self.outcome, Waiting):
+            self._reopen()
+            return True
+        if not _delegates(self) and self.outcome is None:
+            self.settle(Waiting(self.open_questions))
+            return True
+        return False
 
     @contextmanager
     def running(self) -> Generator[None]:
         """The time in which the process is driven; killing it, or its deadline, ends the block without an error."""
-        self.status = ProcessStatus.RUNNING
+        self.begin()
         token = _current.set(self)
         try:
             with (
                 within(Around(self, line=around().line)),
                 calling_from(None),
-                anyio.CancelScope() as self._cancel_scope,
+                anyio.CancelScope() as self.cancel_scope,
             ):
                 if self.options.deadline is not None:
-                    self._cancel_scope.deadline = anyio.current_time() + self.options.deadline
+                    self.cancel_scope.deadline = anyio.current_time() + self.options.deadline
                 yield
-            if self._cancel_scope.cancelled_caught and self.end_requested is None:
+            if self.cancel_scope.cancelled_caught and self.end_requested is None:
                 self.end_requested = Terminated(f"The deadline of {self.options.deadline:g} s has passed.")
         finally:
             _current.reset(token)
-            self._cancel_scope = None
+            self.cancel_scope = None
 
     def settle(self, outcome: Outcome) -> None:
-        """Note how the process ended, and tell whoever waits."""
-        self.outcome, self.status, self.finished_at = outcome, outcome.status, datetime.now(UTC)
+        """Note how the process ended, or what it waits for, and tell whoever waits. What is over stays as it is."""
+        if self.over:
+            return
+        if isinstance(outcome, Waiting) and _delegates(self):
+            self._leave_to_others()
+            return
+        self._settle(outcome)
         self.plan = ()
-        if outcome.status.ended and not isinstance(outcome, Stuck):  # what is stuck may go on
+        if self.over:
             for journal in self.progress.journals.values():
                 journal.end_calls()
             self.progress.journals.clear()
@@ -289,12 +301,24 @@ class AgentProcess:
             self.failure = Failure(outcome.reason)
         if self.audience.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
-        self._settled.set()
+        self._tell_waiters()
 
 
-def _cancel(scope: anyio.CancelScope | None) -> None:
-    if scope is not None:
-        scope.cancel()
+def _delegates(process: AgentProcess) -> bool:
+    """Whether something goes on in a process that an action waits for."""
+    return any(not isinstance(each.outcome, Waiting) for each in process.progress.parked.values())
+
+
+def _obey(process: AgentProcess) -> None:
+    """Do what was asked for as far as nobody else will: whoever drives the process looks for it between actions."""
+    wanted = process.end_requested
+    if wanted is None or process.over:
+        return
+    if not process.driven:
+        process.settle(wanted)
+        process.surroundings.ended_at_rest(process)
+    elif process.cancel_scope is not None and (isinstance(wanted, Killed) or process.status is ProcessStatus.PAUSED):
+        process.cancel_scope.cancel()
 
 
 def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:

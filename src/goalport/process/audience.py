@@ -55,8 +55,8 @@ class Audience:
             self.on_loop(partial(self._tell_all, event))
 
     def on_loop(self, function: Callable[[], None]) -> None:
-        """Call a function on the event loop: at once from there, soon from a worker thread."""
-        if self._loop is not None and threading.get_ident() != self._thread:
+        """Call a function on the event loop: at once from there or when it is over, soon from a worker thread."""
+        if self._loop is not None and threading.get_ident() != self._thread and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function)
         else:
             function()

@@ -6,7 +6,6 @@ import anyio
 
 from goalport.events import ProcessPaused
 from goalport.process.agent_process import AgentProcess
-from goalport.process.outcome import ProcessStatus
 
 __all__ = ["paused"]
 
@@ -18,10 +17,9 @@ async def paused(process: AgentProcess, action: str) -> bool:
         seconds = _seconds(process, action) if process.progress.paced < number else 0.0
         process.progress.paced = number
         if seconds > 0:
-            process.status = ProcessStatus.PAUSED
-            process.emit(ProcessPaused(seconds, process_id=process.id))
-            await anyio.sleep(seconds)
-            process.status = ProcessStatus.RUNNING
+            with process.pausing():
+                process.emit(ProcessPaused(seconds, process_id=process.id))
+                await anyio.sleep(seconds)
             return True
     return False
 

@@ -1,16 +1,26 @@
 """Where processes are found again by their ids.
 
-The store in memory keeps the newest of those that have ended and all that have not.
+The store in memory keeps all that may go on, and of those that have ended as many as there is room for. What is kept or
+dropped is a family: a process that somebody started, with all those that its actions started.
 """
 
-from collections import OrderedDict, deque
-from typing import Protocol
+import time
+from collections import OrderedDict
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 from weakref import ref
 
-from goalport.process.agent_process import AgentProcess
+from goalport.blackboard import Blackboard
+from goalport.process.agent_process import AgentProcess, Progress
 from goalport.process.outcome import ProcessStatus
 
 __all__ = ["AgentProcessRepository", "InMemoryProcessRepository"]
+
+_LONG: Final = 1.0
+"""Seconds after which a process counts as a long one, whatever its goal says."""
+_MOST_LONG: Final = 10
+"""How many long ones are kept for each short one, when so many end within their time."""
 
 
 class AgentProcessRepository(Protocol):
@@ -29,42 +39,123 @@ class AgentProcessRepository(Protocol):
         ...
 
 
-class InMemoryProcessRepository:
-    """Processes of this program, up to a number; one that has not ended is never dropped.
+@dataclass(slots=True, eq=False)
+class _Family:
+    """A process that somebody started, and those that its actions started."""
 
-    Of those that have ended, the newest `whole` keep all that they knew, and the others only how they ended: their
-    history and their output.
+    root: AgentProcess
+    members: list[str] = field(default_factory=list[str])
+    going_on: set[str] = field(default_factory=set[str])
+    """Those that have not ended."""
+    ended_at: float = 0.0
+
+    @property
+    def long(self) -> bool:
+        """Whether its caller may come later for the result: it took its time, asked people, or is said to be long."""
+        root = self.root
+        if root.finished_at is not None and (root.finished_at - root.created_at).total_seconds() >= _LONG:
+            return True
+        return any(root.questions) or any(root.scope.goals[each].export.long for each in root.goals)
+
+
+class InMemoryProcessRepository:
+    """Processes of this program.
+
+    Parameters: of short processes that have ended, the `window` that ended last are kept. Of those that took a second
+    or more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
+    (ten times `window` at most). Of those that wait for people, up to `waiting`: then the one that has waited longest
+    is terminated. What runs is always kept. Of all that have ended, the newest `whole` keep all that they knew, and
+    others only how they ended, and their history; a process that the program holds on to stays as it is.
     """
 
-    def __init__(self, window: int = 1000, whole: int = 100) -> None:
-        self._window = window
-        self._whole: deque[ref[AgentProcess]] = deque()
-        self._most_whole = whole
-        self._processes: OrderedDict[str, AgentProcess] = OrderedDict()
+    def __init__(self, window: int = 1000, whole: int = 100, *, seconds: float = 3600.0, waiting: int = 10_000) -> None:
+        self._window, self._most_whole, self._seconds, self._most_waiting = window, whole, seconds, waiting
+        self._processes: dict[str, AgentProcess] = {}
+        self._held: dict[str, ref[AgentProcess]] = {}
+        """The processes of which only remnants are kept here, as long as somebody else keeps them whole."""
+        self._families: dict[str, _Family] = {}
+        self._short: OrderedDict[str, _Family] = OrderedDict()
+        self._long: OrderedDict[str, _Family] = OrderedDict()
+        self._waiting: OrderedDict[str, _Family] = OrderedDict()
+        self._whole: OrderedDict[str, _Family] = OrderedDict()
 
     def save(self, process: AgentProcess) -> None:
-        """Keep a process; beyond the window, the oldest that has ended makes room."""
-        self._processes[process.id] = process
-        if process.status.ended and process.status is not ProcessStatus.STUCK:
-            self._whole.append(ref(process))
-            if len(self._whole) > self._most_whole:
-                _forget(self._whole.popleft()())
-        while len(self._processes) > self._window:
-            ended = next((each.id for each in self._processes.values() if each.status.ended), None)
-            if ended is None:
-                return
-            del self._processes[ended]
+        """Keep a process; where there are too many of its kind, what has ended or waits longest makes room."""
+        family = self._joined(process)
+        root = family.root
+        for queue in (self._short, self._long, self._waiting, self._whole):
+            queue.pop(root.id, None)
+        if not family.going_on:
+            self._keep_ended(family)
+        elif root.status is ProcessStatus.WAITING:
+            self._waiting[root.id] = family
+            if len(self._waiting) > self._most_waiting:
+                oldest = next(iter(self._waiting.values())).root
+                oldest.terminate(f"More than {self._most_waiting:,} processes wait, and it had waited longest.")
 
     def find(self, process_id: str) -> AgentProcess | None:
         """The process of that id, or None when it is unknown or was dropped."""
-        return self._processes.get(process_id)
+        held = self._held.get(process_id)
+        return (held and held()) or self._processes.get(process_id)
 
     def all(self) -> tuple[AgentProcess, ...]:
         """Every process that is kept, oldest first."""
-        return tuple(self._processes.values())
+        found = map(self.find, list(self._processes))
+        return tuple(each for each in found if each is not None)
 
+    def _joined(self, process: AgentProcess) -> _Family:
+        root = process
+        while root.parent is not None:
+            root = root.parent
+        family = self._families.get(root.id)
+        if family is None:
+            family = self._families[root.id] = _Family(root)
+        if process.id not in self._processes:
+            self._processes[process.id] = process
+            family.members.append(process.id)
+        if process.status.ended:
+            family.going_on.discard(process.id)
+        else:
+            family.going_on.add(process.id)
+        return family
 
-def _forget(process: AgentProcess | None) -> None:
-    if process is not None:
-        process.blackboard.clear()
-        process.progress.results.clear()
+    def _keep_ended(self, family: _Family) -> None:
+        family.ended_at = time.monotonic()
+        (self._long if family.long else self._short)[family.root.id] = family
+        if family.root.over:
+            self._whole[family.root.id] = family
+        if len(self._whole) > self._most_whole:
+            self._reduce(self._whole.popitem(last=False)[1])
+        while len(self._short) > self._window:
+            self._drop(self._short.popitem(last=False)[1])
+        while len(self._long) > self._window and self._may_go(next(iter(self._long.values()))):
+            self._drop(self._long.popitem(last=False)[1])
+
+    def _may_go(self, family: _Family) -> bool:
+        return time.monotonic() - family.ended_at >= self._seconds or len(self._long) > _MOST_LONG * self._window
+
+    def _drop(self, family: _Family) -> None:
+        self._whole.pop(family.root.id, None)
+        del self._families[family.root.id]
+        for each in family.members:
+            del self._processes[each]
+            self._held.pop(each, None)
+
+    def _reduce(self, family: _Family) -> None:
+        """Keep no more of a family than what its history and its end need."""
+        if family.root.forgotten:
+            return
+        for each in family.members:
+            self._held[each] = ref(self._processes[each])
+        family.root = self._remnant(family.root, None)
+
+    def _remnant(self, process: AgentProcess, parent: AgentProcess | None) -> AgentProcess:
+        left = copy(process)
+        left.forgotten, left.parent, left.blackboard = True, parent, Blackboard()
+        progress = process.progress
+        left.progress = Progress(left_out=progress.left_out, declined=progress.declined, history=progress.history)
+        if process.options.blackboard is not None:
+            left.options = replace(process.options, blackboard=None)
+        left.children = [self._remnant(each, left) for each in process.children]
+        self._processes[process.id] = left
+        return left

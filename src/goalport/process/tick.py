@@ -64,7 +64,7 @@ async def _drive(process: AgentProcess) -> None:
         outcome = Failed(f"The process could not go on: {in_words(bug)}")
     finally:
         outcome = _ending(process, outcome)
-        if outcome.status.ended and not isinstance(outcome, Stuck):
+        if _is_final(outcome):
             _dismiss_children(process)
         process.settle(outcome)
 
@@ -79,8 +79,13 @@ def _dismiss_children(process: AgentProcess) -> None:
 def _ending(process: AgentProcess, outcome: Outcome | None) -> Outcome:
     """How it ended; whoever killed it is believed over what came of it in the same moment."""
     requested = process.end_requested
-    killed = requested if isinstance(requested, Killed) else None
-    return killed or outcome or requested or Terminated("The program stopped.")
+    if requested is not None and (isinstance(requested, Killed) or outcome is None or not _is_final(outcome)):
+        return requested
+    return outcome or Terminated("The program stopped.")
+
+
+def _is_final(outcome: Outcome) -> bool:
+    return not isinstance(outcome, (Waiting, Stuck))
 
 
 async def _to_the_end(process: AgentProcess) -> Outcome:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from goalport.process import AgentProcess, Question
 from goalport.serve.companions import CANCEL, CONFIRM, READ, STATUS, SUBMIT
 from goalport.serve.forms import Form, Kind
-from goalport.serve.resting import resting
 from goalport.serve.schemas import Schema
 
 __all__ = ["HANDLE", "LARGE", "Asked", "Call", "Handle", "LargeResult", "or_instead"]
@@ -119,7 +118,7 @@ class Handle:
     @classmethod
     def of(cls, process: AgentProcess, goal: str) -> "Handle":
         """Raises one of `UNREADABLE` for a question whose answer cannot be read from JSON."""
-        return cls(process.id, goal, resting(process) is not None, tuple(map(Asked.of, process.open_questions)))
+        return cls(process.id, goal, process.outcome is not None, tuple(map(Asked.of, process.open_questions)))
 
     def answering(self, question: Asked) -> Call:
         """The call that answers a question, with an example for the answer."""

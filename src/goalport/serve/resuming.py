@@ -28,7 +28,6 @@ from goalport.serve.forms import Form, Kind
 from goalport.serve.handle import LargeResult
 from goalport.serve.output import Wire, done, text_block
 from goalport.serve.pieces import Pages
-from goalport.serve.resting import resting
 from goalport.serve.serving import Context
 from goalport.serve.terms import Terms
 from goalport.serve.watching import outcome_of, seen
@@ -149,7 +148,7 @@ def _now(process: AgentProcess) -> str:
     if process.open_questions:
         asked = "; ".join(f"{each.id}, with {_TOOLS[_kind(each)]}: {each.message}" for each in process.open_questions)
         return f"It waits for an answer to {asked}"
-    if resting(process) is None:
+    if process.outcome is None:
         return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."
     if isinstance(process.outcome, Completed):
         return f"It is done: {STATUS} gives its result."

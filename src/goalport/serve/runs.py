@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 from goalport.caller import Caller
 from goalport.errors import BadInput
 from goalport.process import AgentProcess, Killed
-from goalport.serve.resting import resting
 
 __all__ = ["Run", "Runs", "Ticket", "Watch"]
 
@@ -48,7 +47,7 @@ class Watch:
         run = self._run
         if self in run.watches:
             run.watches.discard(self)
-            if not run.watches and not run.detached and resting(run.process) is None:
+            if not run.watches and not run.detached and run.process.outcome is None:
                 run.process.kill("Its caller cancelled the call or went away.")
 
 

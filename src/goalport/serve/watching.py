@@ -25,7 +25,6 @@ from goalport.process import AgentProcess, Outcome
 from goalport.serve.connections import log_level_of, progress_wanted, send_log
 from goalport.serve.departures import departure_of
 from goalport.serve.progress import Meter, Step
-from goalport.serve.resting import rest, resting
 from goalport.serve.runs import Run, Watch
 from goalport.serve.texts import one_line
 
@@ -64,8 +63,8 @@ async def seen(context: Context, process: AgentProcess, heartbeat: float, patien
         progress, level = progress_wanted(context), log_level_of(context)
         if progress or level:
             await _News(context, progress=progress, level=level).follow(process, heartbeat)
-        return await rest(process)
-    return resting(process)
+        return await process.wait()
+    return process.outcome
 
 
 class _News:
@@ -92,7 +91,7 @@ class _News:
         unsubscribe = process.subscribe(self)
         try:
             await self._report(Step(0, None, f"process {process.id} begins"))
-            while resting(process) is None or self._inbox:
+            while process.outcome is None or self._inbox:
                 due = self._spoke + _EARLY * heartbeat if self._progress else math.inf
                 with anyio.CancelScope(deadline=due):
                     await self._arrived.wait()
@@ -100,7 +99,7 @@ class _News:
                 while self._inbox:
                     await self._tell(self._inbox.popleft())
                 # The bell may ring for news that was told already, or that is no progress: only time makes a silence.
-                if anyio.current_time() >= self._spoke + _EARLY * heartbeat and resting(process) is None:
+                if anyio.current_time() >= self._spoke + _EARLY * heartbeat and process.outcome is None:
                     await self._report(self._meter.beat(anyio.current_time() - began))
         finally:
             unsubscribe()

@@ -16,7 +16,6 @@ from goalport.process import (
     ActionContext,
     AgentProcess,
     ProcessOptions,
-    ProcessStatus,
     Question,
     Scope,
     Surroundings,
@@ -156,9 +155,9 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         start_child=start_child,
         engine=lambda _operation, _groups: engine,
         ended_at_rest=lambda _process: None,
-        resume=lambda _process: None,
+        resume=lambda *_: None,
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     process = AgentProcess("test", scope, ProcessOptions(), caller, lent)
-    process.status = ProcessStatus.RUNNING
+    process.begin()
     return process

@@ -8,13 +8,12 @@ import pytest
 
 from goalport.caller import Caller
 from goalport.domain import UserInput, achieves_goal, action, agent
-from goalport.errors import GoalportError, NonRetryable, UnknownName
+from goalport.errors import GoalportError, NonRetryable
 from goalport.platform import AgentInvocation, AgentPlatform
 from goalport.process import (
     ActionContext,
     Budget,
     Completed,
-    InMemoryProcessRepository,
     Killed,
     OperationContext,
     ProcessOptions,
@@ -178,20 +177,6 @@ async def test_a_listener_that_fails_harms_nobody() -> None:
     assert process.outcome == Completed(End(1000))
 
 
-async def test_processes_are_found_by_id_and_the_oldest_ended_ones_are_forgotten() -> None:
-    platform = AgentPlatform([Walker, sleeper := Sleeper()], repository=InMemoryProcessRepository(window=2))
-    sleeping = platform.start("Sleeper", UserInput("z"))
-    with anyio.fail_after(5):
-        await sleeper.started.wait()
-        done = [await platform.run("Walker", Step(1000)) for _ in range(3)]
-    assert platform.process(sleeping.id) is sleeping
-    assert platform.process(done[-1].id) is done[-1]
-    with pytest.raises(UnknownName, match="process"):
-        platform.process(done[0].id)
-    assert len({each.id for each in done}) == 3
-    await platform.aclose()
-
-
 async def test_a_bug_in_goalport_itself_would_fail_the_process_and_not_hang_it() -> None:
     class Broken(Budget):
         def overrun(self, actions: int, usage: object) -> str | None:
@@ -208,11 +193,19 @@ async def test_asking_for_what_no_agent_gives_names_what_there_is() -> None:
         AgentInvocation.on(AgentPlatform([Walker])).returning(End).invoke_sync()
 
 
-async def test_of_the_processes_that_ended_long_ago_only_the_end_is_kept() -> None:
-    platform = AgentPlatform([Walker], repository=InMemoryProcessRepository(window=10, whole=1))
-    old, new = [await platform.run("Walker", Step(1000)) for _ in range(2)]
-    with anyio.fail_after(5):
-        while old.blackboard.objects:
-            await anyio.lowlevel.checkpoint()
-    assert (old.blackboard.objects, old.outcome, len(old.history)) == ([], Completed(End(1000)), 2)
-    assert new.last(End) == End(1000)
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+async def test_what_has_ended_stays_as_it_ended(end: str) -> None:
+    process = await AgentPlatform([Walker]).run("Walker", Step(1000))
+    getattr(process, end)("Too late.")
+    assert (process.status, process.outcome) == (ProcessStatus.COMPLETED, Completed(End(1000)))
+    assert process.end_requested is None
+
+
+@pytest.mark.parametrize(("end", "status"), [("kill", ProcessStatus.KILLED), ("terminate", ProcessStatus.TERMINATED)])
+async def test_what_is_stuck_has_not_ended_for_good(end: str, status: ProcessStatus) -> None:
+    process = await AgentPlatform([Walker]).run("Walker")
+    assert process.status is ProcessStatus.STUCK
+    getattr(process, end)("Enough.")
+    assert process.status is status
+    process.resume(Step(1000))
+    assert process.status is status
