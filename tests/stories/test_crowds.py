@@ -2,7 +2,6 @@
 
 import json
 import socket
-import subprocess
 from pathlib import Path
 
 import anyio
@@ -10,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.stories.cooks import FILES, HEADERS, META, request, session
-from tests.stories.servers import GOALPORT, Running, running, started, workspace
+from tests.stories.servers import Running, running
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -92,22 +91,6 @@ async def test_somebody_who_talks_nonsense_is_refused_and_the_server_lives(serve
     await is_alive(server)
     assert server.process.returncode is None
     assert "Traceback" not in server.heard.text
-
-
-async def test_nonsense_on_stdin_is_passed_over(tmp_path: Path) -> None:
-    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for line in (b"nonsense", b"\xff\xfe", b"[]", b"{", b'{"jsonrpc":"2.0","method":"nothing"}'):
-            await process.stdin.send(line + b"\n")
-        call = request("cook", arguments={"seconds": 0}, _meta=META)
-        await process.stdin.send(json.dumps(call).encode() + b"\n")
-        heard = b""
-        with anyio.fail_after(20):
-            while b'"done"' not in heard:
-                heard += await process.stdout.receive()
-    assert all(json.loads(line) for line in heard.splitlines())
 
 
 async def test_a_workspace_of_which_one_module_is_broken_is_served_without_it(tmp_path: Path) -> None:

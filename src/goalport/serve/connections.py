@@ -3,14 +3,16 @@
 Everything else in this room uses the SDK's public names only.
 """
 
+import sys
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
+from mcp.server.stdio import _claim_fd, _open_stdin_diversion  # pyright: ignore[reportPrivateUsage] - see below
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -22,6 +24,7 @@ __all__ = [
     "progress_wanted",
     "send_log",
     "set_log_level",
+    "standard_input",
     "without_deprecations",
 ]
 
@@ -64,6 +67,20 @@ async def send_log(session: ServerSession, level: LoggingLevel, text: str, reque
     with without_deprecations():
         sending = session.send_log_message(level, text, "goalport", request_id)  # pyright: ignore[reportDeprecated]
     await sending
+
+
+@contextmanager
+def standard_input() -> Generator[BinaryIO]:
+    """The bytes of stdin, for us alone: while they are read, whatever else runs in this process finds it empty.
+
+    The SDK does so only when it reads the lines itself, and it keeps a line that never ends.
+    """
+    source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
+    try:
+        yield source
+    finally:
+        if release is not None:
+            release()
 
 
 @contextmanager

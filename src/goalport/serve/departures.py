@@ -12,7 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Departure", "NoticeDepartures", "departing", "departure_of"]
+__all__ = ["Departure", "NoticeDepartures", "departing", "departure_of", "is_modern"]
 
 _KEY: Final = "goalport.departure"
 _VERSION: Final = b"mcp-protocol-version"
@@ -59,7 +59,7 @@ class NoticeDepartures:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or _KEY in scope or _is_modern(scope):
+        if scope["type"] != "http" or scope["method"] != "POST" or _KEY in scope or is_modern(scope):
             await self._app(scope, receive, send)
             return
         departure = departing(scope)
@@ -79,7 +79,7 @@ class NoticeDepartures:
         await self._app(scope, watched_receive, watched_send)
 
 
-def _is_modern(scope: Scope) -> bool:
+def is_modern(scope: Scope) -> bool:
     """Whether the SDK itself watches the connection: in the era without sessions, closing it is how one cancels."""
     version = next((value for name, value in scope["headers"] if name == _VERSION), b"")
     return version.decode("latin-1") in MODERN_PROTOCOL_VERSIONS

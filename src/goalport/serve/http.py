@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from goalport.platform import AgentPlatform
 from goalport.serve.departures import NoticeDepartures
 from goalport.serve.health import Health
+from goalport.serve.posts import Posts
 from goalport.serve.raw import RawTool
 from goalport.serve.replies import InOnePiece, Replies
 from goalport.serve.security import Gate
@@ -62,13 +63,14 @@ class Site:
 
     def _routes(self) -> list[Route]:
         serving = self.serving
-        sse = SseServerTransport("/messages/", max_request_body_size=serving.settings.max_body_bytes)
+        settings = serving.settings
+        sse = SseServerTransport("/messages/", max_request_body_size=settings.max_body_bytes)
         transports = NoticeDepartures(StreamableHTTPASGIApp(self._sessions))
-        mcp = Replies(transports, self._asks_back, serving.settings.max_sessions)
+        mcp = Replies(transports, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
         return [
-            *_both("/mcp", mcp),
+            *_both("/mcp", Posts(mcp, settings.max_body_bytes)),
             *_both("/sse", _EventStream(sse, self._server, serving), ["GET"]),
-            *_both("/messages", _Messages(sse)),
+            *_both("/messages", Posts(_Messages(sse), settings.max_body_bytes)),
             *_both("/health", Health(serving), ["GET"]),
         ]
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
+from pydantic_core import from_json
 
 from goalport.errors import BadInput
 from goalport.serve.goal_tool import GoalTool
@@ -60,11 +61,11 @@ class GoalPrompt:
             yield f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
     def _parsed(self, name: str, text: str) -> object:
-        """A text as what its field wants: itself, or the JSON in it."""
+        """A text as what its field wants: itself, or the JSON in it, if that is as a call may have it."""
         if "string" in _types(self._field(name)):
             return text
         try:
-            return cast("object", json.loads(text))
+            return cast("object", from_json(text))
         except ValueError:
             return text
 

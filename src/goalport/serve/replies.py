@@ -1,32 +1,33 @@
 """How a call over HTTP is answered: in one piece when nothing can come before the answer, else as a stream of events.
 
-A stream costs the server as much again as all the rest of a quick call. So this ASGI layer reads a call before the SDK
-does: when it asks for no progress and no log, and calls a tool that asks nothing back, the SDK is told to answer in one
-piece. If the answer is long in coming, a stream is begun after all, so that no proxy takes the silence for an end and a
-client that goes away is noticed. The SDK's transports are behind it, `departures` is below.
+A stream costs the server as much again as all the rest of a quick call. So this ASGI layer looks at a call before the
+SDK does: when it asks for no progress and no log, and calls a tool that asks nothing back, the SDK is told to answer in
+one piece. If the answer is long in coming, a stream is begun after all, so that no proxy takes the silence for an end
+and a client that goes away is noticed. The SDK's transports are behind it, `posts` is before it.
 """
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from pydantic_core import from_json
+from mcp_types import LOG_LEVEL_META_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.serve.departures import departing
+from goalport.serve.posts import message_of
 
 __all__ = ["InOnePiece", "Replies"]
 
 _PATIENCE: Final = 1.0
-_PING: Final = 15.0
 _SESSION: Final = b"mcp-session-id"
 _STREAM: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
+_TOLD_MEANWHILE: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
+"""What a call has in its `_meta` that wants to hear something before its answer."""
 _brief: ContextVar[bool] = ContextVar("goalport_brief_reply", default=False)
 
 
@@ -41,44 +42,38 @@ class Replies:
     """Decides for each POST how it is answered.
 
     `asks_back`: whether the tool of that name may send its caller anything before its answer. `sessions`: how many
-    there may be.
+    there may be. `ping_seconds`: how often a stream that has nothing to tell shows that it is alive.
     """
 
-    def __init__(self, app: ASGIApp, asks_back: Callable[[str], bool], sessions: int) -> None:
+    def __init__(self, app: ASGIApp, asks_back: Callable[[str], bool], sessions: int, ping_seconds: float) -> None:
         self._app = app
+        self._ping_seconds = ping_seconds
         self._asks_back = asks_back
         self._sessions = sessions
         self._logging: dict[bytes, None] = {}
         """The sessions that asked for the log, the latest last."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if not self._is_brief(scope, message_of(scope)):
             await self._app(scope, receive, send)
             return
-        first = await receive()
-        again = _from(first, receive)
-        if not self._is_brief(scope, first):
-            await self._app(scope, again, send)
-            return
-        token, reply = _brief.set(True), _Reply(scope, receive, send)
+        token, reply = _brief.set(True), _Reply(scope, receive, send, self._ping_seconds)
         try:
-            await self._app(scope, again, reply.send)
+            await self._app(scope, receive, reply.send)
         finally:
             reply.end()
             _brief.reset(token)
 
-    def _is_brief(self, scope: Scope, first: Message) -> bool:
-        body: bytes = first.get("body", b"")
-        # Searching the bytes may find a word that is only an argument: then there is a stream that nobody needed.
-        if first.get("more_body") or b"progressToken" in body or b"logLevel" in body or not _takes_both(scope):
-            return False
+    def _is_brief(self, scope: Scope, message: object) -> bool:
+        method, params = _read(message)
         session = _header(scope, _SESSION)
-        if b'"logging/setLevel"' in body:
+        if method == "logging/setLevel":
             self._note(session)
-        if b'"tools/call"' not in body or session in self._logging:
+        if method != "tools/call" or session in self._logging or not _takes_both(scope):
             return False
-        tool = _tool_in(body)
-        return tool is not None and not self._asks_back(tool)
+        tool, meta = params.get("name"), params.get("_meta")
+        wanted = cast("dict[str, object]", meta).keys() & _TOLD_MEANWHILE if isinstance(meta, dict) else ()
+        return isinstance(tool, str) and not wanted and not self._asks_back(tool)
 
     def _note(self, session: bytes) -> None:
         self._logging[session] = None
@@ -89,7 +84,8 @@ class Replies:
 class _Reply:
     """The answer to one brief call: in one piece, unless it is long in coming."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, ping_seconds: float) -> None:
+        self._ping_seconds = ping_seconds
         self._session = _header(scope, _SESSION)
         self._departure = departing(scope)
         self._receive = receive
@@ -131,23 +127,13 @@ class _Reply:
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
         while True:
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
-            await asyncio.sleep(_PING)
+            await asyncio.sleep(self._ping_seconds)
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         if not self._answered:
             self._departure.note()
-
-
-def _from(first: Message, receive: Receive) -> Receive:
-    """The messages of a request of which the first has been read already."""
-    before = [first]
-
-    async def again() -> Message:
-        return before.pop() if before else await receive()
-
-    return again
 
 
 def _takes_both(scope: Scope) -> bool:
@@ -159,11 +145,8 @@ def _header(scope: Scope, wanted: bytes) -> bytes:
     return next((value for name, value in scope["headers"] if name == wanted), b"")
 
 
-def _tool_in(body: bytes) -> str | None:
-    """The tool that a message calls; None when it is no message, or no call."""
-    message: Any = None
-    with suppress(ValueError):
-        message = from_json(body)
-    params = cast("dict[str, Any]", message).get("params") if isinstance(message, dict) else None
-    name = cast("dict[str, Any]", params).get("name") if isinstance(params, dict) else None
-    return name if isinstance(name, str) else None
+def _read(message: object) -> tuple[object, dict[str, object]]:
+    """The method and the parameters of a message; of what is none, nothing."""
+    fields = cast("dict[str, object]", message) if isinstance(message, dict) else {}
+    params = fields.get("params")
+    return fields.get("method"), cast("dict[str, object]", params) if isinstance(params, dict) else {}

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from io import StringIO
 
 import anyio
 from anyio.abc import TaskStatus
@@ -11,15 +12,16 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from goalport.platform import AgentPlatform
+from goalport.serve.connections import standard_input
 from goalport.serve.forking import children_end_when_told
+from goalport.serve.lines import read_lines
 from goalport.serve.listening import LAST_WORDS, leave_at_once, say_who_is_waited_for
 from goalport.serve.reload import watch
 from goalport.serve.report import report_of
 from goalport.serve.running import log_to_stderr, tell
-from goalport.serve.server import make_server
+from goalport.serve.server import GoalServer, make_server
 from goalport.serve.serving import Serving
 from goalport.serve.tool_groups import connected
-from goalport.serve.unread import answer_the_unread
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
@@ -47,12 +49,18 @@ async def _serve(serving: Serving, *, reload: bool) -> None:
             if reload:
                 tasks.start_soon(watch, serving)
             tell(report_of(serving.publication, serving.platform, serving.settings, None))
-            async with stdio_server() as (incoming, outgoing):
-                messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
-                tasks.start_soon(answer_the_unread, incoming, messages, outgoing)
-                await server.run(reading, outgoing, server.create_initialization_options())
+            await _speak(serving, server)
             await _finish(serving)
             tasks.cancel_scope.cancel()
+
+
+async def _speak(serving: Serving, server: GoalServer) -> None:
+    """Answer what comes in lines until there are no more. They are read by us, written by the SDK."""
+    with standard_input() as source:
+        async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
+            messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
+            tasks.start_soon(read_lines, source, messages, outgoing, serving.settings.max_body_bytes)
+            await server.run(reading, outgoing, server.create_initialization_options())
 
 
 async def _finish(serving: Serving) -> None:

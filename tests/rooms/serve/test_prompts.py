@@ -29,6 +29,20 @@ class Meal(BaseModel):
     content: str
 
 
+class Branch(BaseModel):
+    branches: list["Branch"] = []
+
+
+@agent(description="Grows")
+class Gardener:
+    @achieves_goal(
+        description="A meal from a tree", export=Export(remote=True, name="grow", starting_input_types=[Branch])
+    )
+    @action
+    async def grow(self, branch: Branch) -> Meal:
+        return Meal(content=str(len(branch.branches)))
+
+
 @agent(description="Cooks")
 class Cook:
     @achieves_goal(
@@ -151,3 +165,15 @@ async def test_completing_for_what_there_is_not_is_a_protocol_error(
         with pytest.raises(MCPError) as caught:
             await client.complete(reference, {"name": "x", "value": ""})
     assert caught.value.code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("text", ["[" * 900_000, '[{"branches":' * 150 + "[]" + "}]" * 150], ids=["endless", "deep"])
+async def test_json_that_no_call_could_hold_is_refused_and_no_traceback(
+    tmp_path: Path, era: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(tmp_path, Gardener()) as server, server.client(era) as client:
+        with pytest.raises(MCPError, match="branches: should be") as refused:
+            await client.get_prompt("Branch_grow", {"branches": text})
+    assert refused.value.code == INVALID_PARAMS
+    assert not [record for record in caplog.records if record.exc_info]
