@@ -6,6 +6,7 @@ from goalport.process.ambient import Ambient
 from goalport.process.answering import answer, asking, decline
 from goalport.process.arguments import SERVICE_TYPES, ArgumentResolver
 from goalport.process.audience import Audience
+from goalport.process.awaiting import Decider, require_type, with_awaiting
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
 from goalport.process.early_termination import (
@@ -42,6 +43,7 @@ __all__ = [
     "Completed",
     "Context",
     "ContextRepository",
+    "Decider",
     "Delay",
     "EarlyTermination",
     "Failed",
@@ -79,5 +81,7 @@ __all__ = [
     "drive",
     "new_id",
     "pruned",
+    "require_type",
     "run_subagent",
+    "with_awaiting",
 ]

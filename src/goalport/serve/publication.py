@@ -216,7 +216,7 @@ def _may_ask(platform: AgentPlatform, action: Action) -> bool:
     return (
         action.outputs.may_wait
         or any(role in configured for role in action.roles)
-        or any(tool.needs_approval for group in groups for tool in group.tools)
+        or any(tool.may_ask for group in groups for tool in group.tools)
     )
 
 
@@ -269,8 +269,8 @@ def _of_groups(
 def _unfit(tool: GroupTool, taken: Mapping[str, str]) -> str | None:
     if tool.name in taken:
         return f"{taken[tool.name]} is called so too. Rename it in the naming of its group."
-    if tool.needs_approval:
-        return "a person has to agree to its calls, and a client's call has no process in which one could be asked."
+    if tool.may_ask:
+        return "a person may have to be asked for its calls, which only a process can do, and a client's call has none."
     return fault_of(tool.name)
 
 

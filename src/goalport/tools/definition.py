@@ -72,6 +72,8 @@ class Tool:
     """Whether a person has to agree to a call. Asked for in actions; where there is none, such a call is refused."""
     confirmation: Callable[[Mapping[str, object]], str] | None = None
     """What that person is asked, of the arguments; None: whether the tool may be called with them."""
+    asks_people: bool = False
+    """Whether a call may come to a question for a person, which the tool puts itself."""
     server: str = ""
     """The upstream server whose tool it is, which may ask a person itself in the middle of a call."""
     timed: bool = True
@@ -144,6 +146,11 @@ class Tool:
         """
         harmless = self.read_only is True or self.destructive is False
         return self.approval == "always" or (self.approval == "destructive" and not harmless)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether a person may be asked before a call, or in it."""
+        return self.asks_people or self.needs_approval
 
     def with_name(self, name: str) -> Self:
         return replace(self, name=name)

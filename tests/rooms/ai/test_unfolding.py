@@ -1,6 +1,6 @@
 """Unfolding tools: one tool in front of several, which are offered once it has been called."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -9,9 +9,10 @@ from hypothesis import given, strategies as st
 from goalport import Tool, tool
 from goalport.ai import AgenticTool, UnfoldingTool
 from goalport.ai.toolbox import Toolbox
+from goalport.errors import ToolError
 from goalport.llm import ModelCall, ToolReply
 from goalport.testing import calls_tool
-from goalport.tools import ToolResult
+from goalport.tools import Parameter, ToolResult
 from tests.rooms.ai.scripted import scripted
 
 
@@ -190,6 +191,66 @@ async def test_one_prompt_leaves_the_next_as_it_was() -> None:
     await offering.generate_text("Go")
     await offering.generate_text("Go")
     assert named(model.calls[2]) == ["files"]
+
+
+def by_letter(given: Mapping[str, Any], tools: Sequence[Tool]) -> list[Tool]:
+    if given["letter"] == "?":
+        raise ToolError("Ask for a letter.")
+    return [each for each in tools if each.name.startswith(given["letter"])]
+
+
+BY_LETTER = BY_KIND.with_tools(delete).with_selector(by_letter, Parameter("letter", str, "How their names begin"))
+
+
+async def test_a_selector_chooses_by_the_arguments_what_unfolds() -> None:
+    ai, model = scripted(calls_tool("files", letter="d"), calls_tool("files", letter="w"), "done")
+    await ai.with_tools(BY_LETTER).generate_text("Go")
+    schema: Any = model.calls[0].tools[0].input_schema
+    assert schema["properties"] == {"letter": {"type": "string", "description": "How their names begin"}}
+    assert schema["required"] == ["letter"]
+    assert named(model.calls[1]) == ["files", "delete"]
+    assert named(model.calls[2]) == ["files", "delete", "write"]
+    assert replies_to(model.calls[1]) == ["From now on you can call these tools:\n- delete: Delete a file."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "- letter: required, but missing"),
+        ({"letter": 3}, "- letter: should be a valid string"),
+        ({"letter": "x"}, "There are no such tools behind this one."),
+        ({"letter": "?"}, "Ask for a letter."),
+    ],
+)
+async def test_a_selector_that_chooses_nothing_unfolds_nothing(arguments: dict[str, Any], words: str) -> None:
+    ai, model = scripted(calls_tool("files", **arguments), "done")
+    await ai.with_tools(BY_LETTER).generate_text("Go")
+    assert named(model.calls[1]) == ["files"]
+    assert words in replies_to(model.calls[1])[0]
+
+
+async def test_an_exclusive_one_takes_the_place_of_all_others() -> None:
+    ai, model = scripted(calls_tool("files"), calls_tool("delete", path="a"), calls_tool("read", path="a"), "done")
+    await ai.with_tools(delete, FILES.with_exclusive()).generate_text("Go")
+    assert [named(each) for each in model.calls[:2]] == [["delete", "files"], ["files", "read", "write"]]
+    listed, refused = replies_to(model.calls[2])
+    assert listed.startswith("From now on you can call these tools, and no others but this one:\n- read")
+    assert refused.startswith("There is no tool 'delete'.")
+    assert replies_to(model.calls[3])[2] == "contents of a"
+
+
+async def test_what_unfolds_in_the_same_turn_as_an_exclusive_one_stays() -> None:
+    rubbish = UnfoldingTool("rubbish", "Throw away").with_tools(delete)
+    ai, model = scripted([calls_tool("files"), calls_tool("rubbish")], "done")
+    await ai.with_tools(FILES.with_exclusive(), rubbish, bearing("other")).generate_text("Go")
+    assert named(model.calls[1]) == ["files", "rubbish", "read", "write", "delete"]
+
+
+async def test_an_exclusive_one_that_gives_nothing_takes_nothing_away() -> None:
+    ai, model = scripted(calls_tool("empty"), "done")
+    empty = UnfoldingTool("empty", "Holds nothing").with_exclusive()
+    await ai.with_tools(empty, delete).generate_text("Go")
+    assert named(model.calls[1]) == ["empty", "delete"]
 
 
 def bearing(name: str) -> Tool:
