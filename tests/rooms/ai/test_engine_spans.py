@@ -1,11 +1,13 @@
 """The spans of a request: each turn of the model and each call of a tool, beside one another in what asked for them."""
 
+import json
 from collections.abc import Generator
 
 import pytest
 from opentelemetry.trace import StatusCode, get_tracer
 
 from goalport.errors import ModelUnavailable, ToolError
+from goalport.llm import TokenUsage
 from goalport.testing import ScriptedModel, calls_tool
 from tests.rooms.ai.scripted import ai_with
 from tests.spans import Spans, recorded_spans
@@ -48,6 +50,36 @@ async def test_a_request_that_fails_fails_its_span(spans: Spans) -> None:
         await ai_with(ScriptedModel([ModelUnavailable("gone")])).generate_text("Go")
 
     assert spans.one("chat scripted").status.status_code is StatusCode.ERROR
+
+
+async def test_tokens_that_a_provider_had_in_its_cache_are_told_apart(spans: Spans) -> None:
+    usage = TokenUsage(input_tokens=100, output_tokens=10, cache_read_tokens=80)
+
+    await ai_with(ScriptedModel(["done"], usage=usage)).generate_text("Go")
+
+    asked = spans.attributes("chat scripted")
+    assert (asked["gen_ai.usage.input_tokens"], asked["gen_ai.usage.cache_read.input_tokens"]) == (100, 80)
+
+
+async def test_what_was_said_is_in_a_span_with_its_roles_only_when_contents_are_wanted(
+    spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask() -> None:
+        model = ScriptedModel([calls_tool("add", a=1, b=2), "It is 3"])
+        await ai_with(model).with_system_prompt("Be brief").with_tools(add).generate_text("1 + 2?")
+
+    await ask()
+    assert not any("messages" in name for each in spans.all for name in each.attributes or {})
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    await ask()
+    asked = [each.attributes or {} for each in spans.all if each.name == "chat scripted"][-1]
+    said = json.loads(str(asked["gen_ai.input.messages"]))
+    parts = [(each["role"], each["parts"][0]["content"]) for each in said]
+    assert parts[0] == ("system", "Be brief")
+    assert parts[1] == ("user", "1 + 2?")
+    assert [role for role, _ in parts[2:]] == ["assistant", "tool"]
+    assert parts[3][1] == "3.0"
+    assert "It is 3" in str(asked["gen_ai.output.messages"])
 
 
 async def test_a_streamed_request_has_a_span_too(spans: Spans) -> None:

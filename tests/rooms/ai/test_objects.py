@@ -219,6 +219,13 @@ async def test_an_unreadable_reply_is_asked_for_again_up_to_ten_times() -> None:
     assert {call.messages for call in model.calls} == {(UserMessage("Make one"),)}
 
 
+@pytest.mark.parametrize("broken", ['{"result": "half of', '["half of', '```json\n{"result": "half of'])
+async def test_broken_json_is_no_text_either(broken: str) -> None:
+    model = ScriptedModel([broken, '{"result": "a whole sentence"}'])
+    assert await ai_with(model).create_object("Say something", str) == "a whole sentence"
+    assert len(model.calls) == 2
+
+
 async def test_ten_unreadable_replies_are_an_error() -> None:
     ai, model = scripted(*["I would rather not"] * 11)
 

@@ -46,6 +46,14 @@ def test_a_data_folder_that_cannot_be_made_is_an_error_that_names_the_settings(t
         sealing_keys(settings(tmp_path))
 
 
+def test_a_key_file_that_only_its_user_can_read_is_no_warning_at_any_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        sealing_keys(settings(tmp_path))
+    assert caplog.records == []
+
+
 def test_a_key_file_that_others_could_read_is_closed_to_them_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

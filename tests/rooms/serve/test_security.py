@@ -99,9 +99,29 @@ async def test_hosts_that_the_settings_name_are_answered(tmp_path: Path, allowed
         assert (await initialize(client, Host=host)).status_code == status
 
 
-async def test_the_address_that_is_listened_on_is_answered(tmp_path: Path) -> None:
-    async with http(tmp_path, host="192.0.2.7") as client:
-        assert (await initialize(client, Host="192.0.2.7:8080")).status_code == 200
+@pytest.mark.parametrize(
+    ("address", "host"), [("192.0.2.7", "192.0.2.7:8080"), ("2001:db8::7", "[2001:db8::7]:8080"), ("::1", "[::1]")]
+)
+async def test_the_address_that_is_listened_on_is_answered(tmp_path: Path, address: str, host: str) -> None:
+    async with http(tmp_path, host=address) as client:
+        assert (await initialize(client, Host=host)).status_code == 200
+        assert (await initialize(client, Host="198.51.100.1:8080")).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://agents.example.com:8080", 200),
+        ("https://agents.example.com:8080", 200),
+        ("http://agents.example.com:9999", 403),
+        ("http://agents.example.com", 403),
+        ("chrome-extension://agents.example.com:8080", 403),
+    ],
+)
+async def test_a_page_that_came_from_this_server_may_call_it(tmp_path: Path, origin: str, status: int) -> None:
+    async with http(tmp_path, allowed_hosts=["agents.example.com"]) as client:
+        response = await initialize(client, Host="agents.example.com:8080", Origin=origin)
+    assert response.status_code == status
 
 
 @pytest.mark.parametrize(
