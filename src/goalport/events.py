@@ -21,6 +21,7 @@ __all__ = [
     "GuardTripped",
     "ModelCalled",
     "ModelReplied",
+    "ModelRetried",
     "ObjectBound",
     "PlanFormulated",
     "PlanRejected",
@@ -142,6 +143,13 @@ class ProgressUpdated(_Record):
     """An action tells how far it is, in words."""
 
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetried(ProgressUpdated):
+    """A provider did not answer, and will be asked again after a wait; the words say which model, how often and why."""
+
+    action: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from opentelemetry.trace import Span
 
 from goalport.ai.engine import Operation, Request
 from goalport.errors import ModelRefused
-from goalport.events import ModelCalled, ModelReplied, ProgressUpdated
+from goalport.events import ModelCalled, ModelReplied, ModelRetried
 from goalport.llm import (
     AssistantMessage,
     LanguageModel,
@@ -101,9 +101,10 @@ class Asking:
 
     def _tell_retry(self, retry: Retry) -> None:
         """A wait of a provider's is progress to whoever watches: the process is not dead."""
-        waits = f"asked again in {retry.delay_seconds:.1f} s ({retry.error})"
-        message = f"The model {self.model.card.name} did not answer and is {waits}"
-        self.operation.emit(ProgressUpdated(process_id=self.operation.place[0], message=message))
+        process_id, action = self.operation.place
+        which = f"attempt {retry.attempt + 1} of {retry.attempts} in {retry.delay_seconds:.1f} s"
+        message = f"The model {self.model.card.name} did not answer, {which}: {retry.error}"
+        self.operation.emit(ModelRetried(message, action, process_id=process_id))
 
     def _check_images(self, messages: Sequence[Message]) -> None:
         """Refuse images that a user wants shown to a model that takes none."""

@@ -60,8 +60,6 @@ _FINISHES: Mapping[str | None, FinishReason] = {
     "content_filter": "refusal",
     "error": "error",
 }
-_SAYING_WHY = frozenset({"openai", "azure", "deepseek", "gemini"})
-"""They end each answer with its reason; pydantic-ai takes a missing one for a good end."""
 _Mode = Literal["text", "native", "tool", "prompted"]
 
 
@@ -174,15 +172,9 @@ class AdaptedModel:
                     if (piece := pieces.of(event)) is not None:
                         yield piece
                 response = streamed.get()
-        if self._is_cut(response):
+        if response.finish_reason is None:  # `wire` knows the dialects that say more
             raise PassingFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
         yield self._reply(response, call, mode)
-
-    def _is_cut(self, response: ModelResponse) -> bool:
-        """Whether a stream stopped without saying that it is at its end; some servers never say so."""
-        if response.finish_reason == "stop" and self._endpoint.provider in _SAYING_WHY:
-            return "finish_reason" not in (response.provider_details or {})
-        return response.finish_reason is None
 
     def _seconds(self, call: ModelCall) -> float:
         return call.options.timeout or self._endpoint.settings.timeout or call.timeout

@@ -4,8 +4,10 @@ No text here holds a key: what a provider says of a wrong one is left out, and t
 """
 
 import json
-from collections.abc import Generator
+from asyncio import CancelledError
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from socket import gaierror
 from typing import Any, cast
 
 from pydantic_ai.exceptions import (
@@ -29,6 +31,7 @@ from pydantic_ai.exceptions import (
 from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable
 from goalport.llm.providers import PROVIDERS, Endpoint
 from goalport.llm.retrying import PassingFailure
+from goalport.llm.wire import ErrorAnswer
 
 __all__ = ["SchemaRefused", "translated"]
 
@@ -53,10 +56,18 @@ def translated(endpoint: Endpoint, model: str) -> Generator[None]:
 
 
 def _innermost(error: Exception) -> Exception:
-    """The first of a group: what went wrong first made the others fail."""
+    """The first of a group: what went wrong first made the others fail. Libraries wrap what they do not know."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    return error
+    return next((each for each in _causes(error) if isinstance(each, ErrorAnswer)), error)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came of."""
+    each: BaseException | None = error
+    while each is not None:
+        yield each
+        each = each.__cause__ or each.__context__
 
 
 class _Asked:
@@ -104,6 +115,9 @@ def _message(body: object) -> str:
 
 def _translate(error: Exception, asked: _Asked) -> ModelError:
     match error:
+        case ErrorAnswer():
+            kind = PassingFailure if error.passes else ModelUnavailable
+            return kind(f"{asked.name} answered with an error: {asked.said(error)}")
         case ModelAPIError():
             return _of_the_provider(error, asked)
         case TimeoutError():
@@ -135,16 +149,41 @@ def _of_the_provider(error: ModelAPIError, asked: _Asked) -> ModelError:
             return PassingFailure(f"{asked.name} has reached a rate limit{status}.", error.retry_after)
         case ModelServerError() | ModelUnavailableError():
             return PassingFailure(f"{asked.name} failed{status}: {asked.said(error)}", error.retry_after)
+        case ModelTimeoutError(phase="connect"):
+            return _disconnected(error, asked)
         case ModelTimeoutError() | ModelRequestTimeout():
             return PassingFailure(f"{asked.name} gave no answer in time.", error.retry_after)
         case ModelConnectionError():
-            where = asked.endpoint.address or asked.endpoint.provider
-            broke = "broke off in its answer at" if error.phase == "read" else "cannot be reached at"
-            return PassingFailure(f"{asked.name} {broke} {where}: {asked.said(error)}", error.retry_after)
+            return _disconnected(error, asked)
         case ModelHTTPError() | ModelRequestRejectedError():
             return _rejected(error, asked, status)
-        case _:
+        case _ if any(isinstance(each, ValueError) for each in _causes(error)):
             return _unreadable(error, asked)
+        case _:
+            return ModelUnavailable(f"{asked.name} answered with an error: {asked.said(error)}")
+
+
+def _disconnected(error: ModelConnectionError, asked: _Asked) -> ModelError:
+    where = asked.endpoint.address or asked.endpoint.provider
+    if error.phase == "read":
+        return PassingFailure(f"{asked.name} broke off in its answer at {where}: {_cause(error)}.", error.retry_after)
+    return PassingFailure(
+        f"{asked.name} cannot be reached at {where}: {_cause(error)}. Check the address, and that it runs.",
+        unreachable=error.phase == "connect",
+    )
+
+
+def _cause(error: Exception) -> str:
+    """What came first, in words; a library's own are that there was an error."""
+    match list(_causes(error))[-1]:
+        case ConnectionRefusedError():
+            return "nothing answers there (connection refused)"
+        case gaierror():
+            return "there is no host of that name"
+        case TimeoutError() | CancelledError():
+            return "nothing answered in time"
+        case first:
+            return (str(first) or type(first).__name__).rstrip(".")
 
 
 def _not_found(error: ModelAPIError, asked: _Asked, status: str) -> str:
@@ -170,7 +209,10 @@ def _rejected(error: ModelAPIError, asked: _Asked, status: str) -> ModelError:
 
 def _unreadable(error: Exception, asked: _Asked) -> ModelError:
     """Not what the provider's API says: half a reply, or a web page, as a proxy or a wrong address gives."""
+    said = asked.said(error)
+    if isinstance(error, AttributeError) and "token" in str(error.name):
+        said = "it does not say how many tokens were used (`usage`)."
     return ModelUnavailable(
-        f"{asked.name} answered in a form that cannot be read ({type(error).__name__}): {asked.said(error)} "
+        f"{asked.name} answered in a form that cannot be read ({type(error).__name__}): {said} "
         f"Check that {asked.endpoint.address or 'its address'} is the API of {asked.endpoint.provider}."
     )

@@ -57,6 +57,8 @@ class Retry:
 
     attempt: int
     """How often it has been made: 1 before the first repetition."""
+    attempts: int
+    """How often it is made at most."""
     delay_seconds: float
     error: str
 

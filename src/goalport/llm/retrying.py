@@ -20,14 +20,19 @@ __all__ = ["PassingFailure", "RetryingEmbeddings", "RetryingModel"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_UNREACHABLE_ATTEMPTS = 3
+_UNREACHABLE_SECONDS = 1.0
+"""Where nothing answers at all, somebody has to do something: it is told after seconds, and not after all attempts."""
 
 
 class PassingFailure(ModelUnavailable):
     """One attempt failed, and another may succeed."""
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, *, unreachable: bool = False) -> None:
         self.retry_after = retry_after
         """Seconds that the provider asked to wait; None: it did not say."""
+        self.unreachable = unreachable
+        """Whether there was no connection at all: most often a wrong address, or a server that does not run."""
         super().__init__(message)
 
 
@@ -60,8 +65,11 @@ class _Patience:
     async def wait(self, failure: PassingFailure, attempt: int, on_retry: Callable[[Retry], None] | None) -> None:
         """Wait before the next attempt. Raises `ModelUnavailable` when there is to be none."""
         longest = self.settings.backoff_max_interval / 1_000
+        most = self.settings.max_attempts
+        if failure.unreachable:
+            longest, most = min(longest, _UNREACHABLE_SECONDS), min(most, _UNREACHABLE_ATTEMPTS)
         asked = failure.retry_after
-        if attempt >= self.settings.max_attempts:
+        if attempt >= most:
             tried = "" if attempt == 1 else f" It was asked {attempt} times."
             raise ModelUnavailable(f"{failure}{tried} Try again later, or choose another model.") from failure
         if asked is not None and asked > longest:
@@ -70,9 +78,9 @@ class _Patience:
             ) from failure
         delay = min(self.settings.backoff_millis / 1_000 * self.settings.backoff_multiplier ** (attempt - 1), longest)
         delay = delay if asked is None else asked
-        _log.warning("%s: attempt %d failed, the next in %.1f s: %s", self.name, attempt, delay, failure)
+        _log.warning("%s: attempt %d of %d failed, the next in %.1f s: %s", self.name, attempt, most, delay, failure)
         if on_retry is not None:
-            on_retry(Retry(attempt=attempt, delay_seconds=delay, error=str(failure)))
+            on_retry(Retry(attempt=attempt, attempts=most, delay_seconds=delay, error=str(failure)))
         await anyio.sleep(delay)
 
     async def again(self, ask: Callable[[], Awaitable[T]], on_retry: Callable[[Retry], None] | None) -> T:

@@ -26,6 +26,7 @@ from goalport.llm.model import LanguageModel, ModelCard
 from goalport.llm.providers import Dialect, Endpoint
 from goalport.llm.retrying import RetryingEmbeddings, RetryingModel
 from goalport.llm.vectors import AdaptedEmbeddings
+from goalport.llm.wire import check_answers
 
 __all__ = ["embedding_service", "language_model"]
 
@@ -69,6 +70,7 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
     if any(paths.values()):
         hooks.append(to_its_own_path)
     client.event_hooks["request"] += hooks
+    check_answers(client, endpoint.dialect)
     return client
 
 

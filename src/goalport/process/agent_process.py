@@ -94,6 +94,8 @@ class Progress:
     """Actions that failed for good, and how."""
     declined: dict[str, str] = field(default_factory=dict[str, str])
     """Why models did not make what actions asked for, in their words; the last of each action counts."""
+    waits: dict[str, str] = field(default_factory=dict[str, str])
+    """What actions wait for that no person can answer: a provider that will be asked again; in words."""
     skipped: set[str] = field(default_factory=set[str])
     """Actions that asked for another plan: the next one does without them."""
     impasses: list[tuple[int, object]] = field(default_factory=list[tuple[int, object]])

@@ -12,7 +12,7 @@ import anyio
 
 from goalport.ai import Record
 from goalport.errors import NonRetryable, TerminateAction
-from goalport.events import Event
+from goalport.events import Event, ModelReplied, ModelRetried
 from goalport.llm import ModelCall, ModelReply, TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.journal import Journal, Names, print_of_model_call
@@ -87,7 +87,14 @@ class ActionOperation:
         return _Record(self._attempt.journal, name)
 
     def emit(self, event: Event, /) -> None:
-        """Tell those who listen to the process."""
+        """Tell those who listen to the process, and keep in mind what it waits for."""
+        match event:
+            case ModelRetried(message=message, action=action):
+                self._process.progress.waits[action] = message
+            case ModelReplied(action=action):
+                self._process.progress.waits.pop(action, None)
+            case _:
+                pass
         self._process.emit(event)
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:

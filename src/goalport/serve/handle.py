@@ -5,7 +5,7 @@ has the words, `companions` the tools.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,6 +48,11 @@ HANDLE: Final[Schema] = {
             },
         },
         "next": _NEXT,
+        "waitsFor": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "The models that did not answer and will be asked again: nothing to do about it but to know",
+        },
     },
     "required": ["processId", "status", "questions", "next"],
 }
@@ -114,11 +119,14 @@ class Handle:
     waiting: bool
     """Whether nothing goes on until somebody answers."""
     questions: tuple[Asked, ...]
+    waits_for: tuple[str, ...] = ()
+    """The providers of models that did not answer and will be asked again."""
 
     @classmethod
     def of(cls, process: AgentProcess, goal: str) -> "Handle":
         """Raises one of `UNREADABLE` for a question whose answer cannot be read from JSON."""
-        return cls(process.id, goal, process.outcome is not None, tuple(map(Asked.of, process.open_questions)))
+        questions = tuple(map(Asked.of, process.open_questions))
+        return cls(process.id, goal, process.outcome is not None, questions, tuple(_waits_of(process)))
 
     def answering(self, question: Asked) -> Call:
         """The call that answers a question, with an example for the answer."""
@@ -143,6 +151,7 @@ class Handle:
             "processId": self.process_id,
             "status": "waiting" if self.waiting else "running",
             "questions": [each.structured for each in self.questions],
+            **({"waitsFor": [*self.waits_for]} if self.waits_for else {}),
             "next": self._next(),
         }
 
@@ -179,6 +188,14 @@ class LargeResult:
             "pages": self.pages,
             "next": self.reading(1).structured(said),
         }
+
+
+def _waits_of(process: AgentProcess) -> Iterator[str]:
+    """What it waits for, and what the processes do that its actions started."""
+    if not process.status.ended:
+        yield from process.progress.waits.values()
+        for child in process.children:
+            yield from _waits_of(child)
 
 
 def or_instead(schema: Schema | None, *instead: Schema) -> Schema | None:

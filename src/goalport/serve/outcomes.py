@@ -71,6 +71,7 @@ def _handle(handle: Handle) -> Iterator[str]:
         yield f"{goal} is not done: process {process} waits for a person's answer. {do_not}"
     else:
         yield f"{goal} is not done: process {process} is still running. {do_not} To get the result, {handle.looking}"
+    yield from handle.waits_for
     for question in handle.questions:
         yield from ("", f"Question {question.id}: {question.message}", _answering(handle, question))
     yield from ("", f"To give it up, {handle.cancelling}")

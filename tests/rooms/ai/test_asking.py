@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from goalport.ai import Ai, LlmOperations
 from goalport.ai.ai import LlmChanges
 from goalport.errors import ModelNotReady, TemplateError, UnknownName
-from goalport.events import ModelCalled, ProgressUpdated
+from goalport.events import ModelCalled, ModelRetried
 from goalport.llm import (
     AssistantMessage,
     Image,
@@ -270,13 +270,14 @@ async def test_a_prompt_without_a_name_is_named_after_action_and_type() -> None:
 async def test_a_wait_for_a_provider_is_progress() -> None:
     def hesitates(call: ModelCall) -> str:
         assert call.on_retry
-        call.on_retry(Retry(attempt=1, delay_seconds=5, error="429"))
+        call.on_retry(Retry(attempt=1, attempts=10, delay_seconds=5, error="429"))
         return "at last"
 
     operation = Watched()
 
     assert await ai_with(ScriptedModel([hesitates]), operation=operation).generate_text("Go") == "at last"
-    assert "429" in operation.told(ProgressUpdated)[0].message
+    (told,) = operation.told(ModelRetried)
+    assert told.message == "The model scripted did not answer, attempt 2 of 10 in 5.0 s: 429"
 
 
 @dataclass

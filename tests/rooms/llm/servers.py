@@ -40,7 +40,7 @@ class StrangeServer:
         It is closed with the server. `settings` are the providers'.
         """
         patience = {"max_attempts": 3, "backoff_millis": 1, "backoff_max_interval": 1_000} | settings
-        reached = {"openai": f"{self.address}/v1", "anthropic": self.address}
+        reached = dict.fromkeys(("openai", "mine", "ollama"), f"{self.address}/v1") | {"anthropic": self.address}
         providers = {
             name: ProviderSettings.model_validate({"base_url": url, "api_key": KEY} | patience)
             for name, url in reached.items()
@@ -191,6 +191,20 @@ def stream(*pieces: dict[str, Any], ended: bool) -> Answer:
             if ended:
                 yield _event(request, {"index": 0, "delta": {}, "finish_reason": "stop"})
                 yield "data: [DONE]\n\n"
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+    return answer
+
+
+def sse(*events: dict[str, Any] | str) -> Answer:
+    """These events as they are, and no more; a text stands for itself."""
+
+    async def answer(_: dict[str, Any]) -> Response:
+        async def lines() -> AsyncIterator[str]:
+            for each in events:
+                name = f"event: {each['type']}\n" if isinstance(each, dict) and "type" in each else ""
+                yield f"{name}data: {each if isinstance(each, str) else json.dumps(each)}\n\n"
 
         return StreamingResponse(lines(), media_type="text/event-stream")
 

@@ -175,11 +175,13 @@ async def test_a_call_says_how_long_it_may_take() -> None:
 
 
 async def test_a_request_ends_when_whoever_asked_is_cancelled() -> None:
-    async with serving(silence) as server:
-        with anyio.move_on_after(0.2):
-            await server.model().reply(call("Hello"))
-        with anyio.fail_after(5):
-            await server.gone.wait()
+    async with serving(silence) as server, anyio.create_task_group() as tasks:
+        tasks.start_soon(server.model().reply, call("Hello"))
+        with anyio.fail_after(30):
+            await server.asked.wait()
+            tasks.cancel_scope.cancel()
+    with anyio.fail_after(5):
+        await server.gone.wait()
 
 
 async def test_a_stream_ends_when_nobody_listens_any_more() -> None:
@@ -204,7 +206,7 @@ async def test_a_stream_that_breaks_off_is_an_error_and_not_a_short_answer(aimoc
 
 async def test_a_stream_that_merely_stops_is_an_error_too() -> None:
     async with serving(stream({"content": "Once upon"}, ended=False)) as server:
-        with pytest.raises(ModelUnavailable, match="stopped in the middle of its answer"):
+        with pytest.raises(ModelUnavailable, match="before it said that it was at its end"):
             await pieces_of(server.model(), call("Tell me a story"))
     assert len(server.bodies) == 1, "what was told cannot be taken back"
 
@@ -324,3 +326,18 @@ async def test_embedding_fails_and_is_retried_likewise() -> None:
         with pytest.raises(ModelRefused, match="OPENAI_API_KEY"):
             await server.models().embedding("text-embedding-3-small").embed(["cat"])
     assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [("http://127.0.0.1:9", "nothing answers there"), ("http://nowhere.invalid", "there is no host of that name")],
+)
+@pytest.mark.parametrize("name", ["gpt-4.1-mini", "anthropic:claude-haiku-4-0"])
+async def test_a_provider_that_cannot_be_reached_is_given_up_after_seconds(name: str, address: str, words: str) -> None:
+    told: list[Retry] = []
+    server = StrangeServer(address)
+    model = server.model(name, max_attempts=10, backoff_millis=300_000, backoff_max_interval=300_000)
+    with anyio.fail_after(30), pytest.raises(ModelUnavailable, match=f"{words}.*It was asked 3 times"):
+        await model.reply(ModelCall(messages=(UserMessage("Hello"),), on_retry=told.append))
+    assert [(each.attempt, each.attempts, each.delay_seconds) for each in told] == [(1, 3, 1.0), (2, 3, 1.0)]
+    await server.catalogues[0].aclose()

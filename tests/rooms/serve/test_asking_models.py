@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from pydantic import BaseModel
 
@@ -11,6 +12,7 @@ from goalport import Ai, Export, UserInput, achieves_goal, action, agent
 from goalport.errors import SettingsError
 from goalport.serve import report_of
 from goalport.workspace import load_workspace
+from tests.rooms.llm.servers import chat, error, serving
 from tests.rooms.serve.served import ERAS, served, serving_of, text_of
 
 MODELS = """
@@ -211,3 +213,46 @@ class Poet:
     async def write(self, user_input: UserInput) -> Poem:
         return await self.ai.create_object("A poem", Poem)
 """
+
+
+SETTINGS = """
+[models.providers.openai]
+base_url = "{address}/v1"
+api_key = "k"
+backoff_millis = 60_000
+"""
+
+
+async def test_who_waits_for_a_provider_that_does_not_answer_is_told_of_it_everywhere(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(message or "")
+
+    @agent(description="Writes when it can")
+    class Patient:
+        @achieves_goal(
+            description="A line",
+            export=Export(remote=True, name="jot", wait_budget=1, starting_input_types=[UserInput]),
+        )
+        async def jot(self, user_input: UserInput, ai: Ai) -> Poem:
+            return Poem(content=await ai.generate_text(user_input.content))
+
+    async with serving(error(500, "Oops"), chat("Bees")) as provider:
+        files = {"server/settings.toml": SETTINGS.format(address=provider.address)}
+        async with served(tmp_path, Patient, files=files) as server, server.client() as client:
+            seen = await client.call_tool("jot", {"content": "bees"}, progress_callback=hear)
+            assert seen.structured_content
+            known = {"processId": seen.structured_content["processId"]}
+            with anyio.fail_after(60):
+                while "waitsFor" not in (seen.structured_content or {}):
+                    asked = known | {"waitSeconds": 1}
+                    seen = await client.call_tool("process_status", asked, progress_callback=hear)
+            again = await client.call_tool("process_status", known)
+            await client.call_tool("process_cancel", known)
+    why = "The model gpt-4.1-mini did not answer, attempt 2 of 10 in 60.0 s: openai:gpt-4.1-mini failed (500): Oops."
+    assert why in heard
+    for result in (seen, again):
+        assert result.structured_content
+        assert result.structured_content["waitsFor"] == [why]
+        assert why in text_of(result)
