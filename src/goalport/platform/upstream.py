@@ -15,7 +15,7 @@ from anyio import CancelScope, to_thread
 
 from goalport.errors import SettingsError
 from goalport.settings import Settings, environment_of
-from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.tools import Tool, ToolGroup, ToolGroupResolver
 from goalport.tools.groups import Requirement
 from goalport.upstream import GroupConfig, McpConfig, Problem, read_config
 from goalport.upstream.connection import Sample
@@ -112,6 +112,13 @@ class Upstream:
         """The groups that have a tool to call now."""
         return self._live.groups() if self._live else ()
 
+    def absent(self) -> Mapping[str, tuple[Tool, ...]]:
+        """The tools of published groups, by role, that cannot be called now; who calls one is told why."""
+        if self._live is None:
+            return {}
+        exported = {role for role, config in self.groups_config.items() if config.exports}
+        return {role: tools for role, tools in self._live.absent().items() if role in exported}
+
     def why_missing(self, role: str) -> str:
         """What keeps a group, or a part of it, from being used; empty: nothing, or it is not known here."""
         if self._live is not None:
@@ -160,7 +167,7 @@ class Upstream:
                 show_sign_in=self.show_sign_in,
             )
         if self._hub is not None:
-            self._hub.on_change = self._changed
+            self._hub.on_change = lambda: self.on_change()  # noqa: PLW0108 - it may be another one by then
             self._live = LiveGroups(self._hub, self.pins)
             self._held = _Held(self._hub)
             entered = False
@@ -195,9 +202,6 @@ class Upstream:
         if self._held is not None:
             await self._held.left()
         self._held, self._live, self._opened = None, None, False
-
-    def _changed(self) -> None:
-        self.on_change()
 
 
 class _Held:

@@ -42,10 +42,11 @@ _LONGEST_NAME = 100
 async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
     """Answer one call. Raises -32602 for a tool that there is not."""
     serving = context.lifespan_context
-    published = serving.publication.tools.get(params.name)
+    publication = serving.publication
+    published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
     if published is None:
         name = params.name[:_LONGEST_NAME]
-        raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, serving.publication.tools)))
+        raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, publication.tools)))
     with serving.call():
         try:
             return await answer_of(params.name, _answer(context, published, params))

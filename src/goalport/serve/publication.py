@@ -19,6 +19,7 @@ from goalport.serve.companions import Companion, following, reading
 from goalport.serve.edge import Fault, read_or_fault
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
+from goalport.serve.group_tools import PublishedGroups, exported_groups, publish_groups
 from goalport.serve.lint import warnings_of_list, warnings_of_tool
 from goalport.serve.names import fault_of
 from goalport.serve.offers import Broken, Offer, Refusal, offers_of
@@ -28,10 +29,10 @@ from goalport.serve.prompts import GoalPrompt
 from goalport.serve.raw import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.serve.terms import Terms
 from goalport.settings import Settings
-from goalport.tools import Tool as GroupTool, ToolGroupRequirement
+from goalport.tools import ToolGroupRequirement
 from goalport.workspace import Workspace
 
-__all__ = ["Publication", "PublishedPrompt", "PublishedTool", "exported_groups", "publish"]
+__all__ = ["Publication", "PublishedPrompt", "PublishedTool", "publish"]
 
 PublishedTool = GoalTool | FunctionTool | RawTool | Companion
 PublishedPrompt = GoalPrompt | RawPrompt
@@ -53,8 +54,8 @@ class Publication:
     """What clients can list and use."""
 
     tools: Mapping[str, PublishedTool]
-    of_groups: Mapping[str, tuple[GroupTool, ...]]
-    """Which tools the exported groups had."""
+    of_groups: PublishedGroups
+    """What of them came from exported groups, and what is absent there."""
     prompts: Mapping[str, PublishedPrompt]
     resources: Mapping[str, RawResource]
     templates: tuple[RawTemplate, ...]
@@ -72,8 +73,10 @@ class Publication:
     """What is served, but not as it was meant: tools that no group gives, names and schemas that some client drops."""
 
 
-def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> Publication:
-    """What this platform and workspace offer now."""
+def publish(
+    platform: AgentPlatform, workspace: Workspace, settings: Settings, before: PublishedGroups | None = None
+) -> Publication:
+    """What this platform and workspace offer now; tools of groups that are as they were `before` are not read again."""
     problems: list[str] = []
     offered = list(offers_of(platform))
     candidates = [
@@ -82,8 +85,9 @@ def publish(platform: AgentPlatform, workspace: Workspace, settings: Settings) -
         *_raw(workspace),
     ]
     settled = _tools(candidates, problems)
-    of_groups = exported_groups(platform)
-    settled |= _of_groups(of_groups, settled, problems)
+    of_groups = publish_groups(exported_groups(platform), {name: each.owner for name, each in settled.items()}, before)
+    problems += of_groups.problems
+    settled |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
     prompts = _prompts(settled.values(), workspace, problems)
     resources = _resources(workspace, problems)
     templates = workspace.values(RawTemplate)
@@ -244,34 +248,6 @@ def _functions(workspace: Workspace, settings: Settings, problems: list[str]) ->
                 problems.append(f"The exported tool {tool.name} is not published: {reason}")
             case published:
                 yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
-
-
-def exported_groups(platform: AgentPlatform) -> Mapping[str, tuple[GroupTool, ...]]:
-    """The tools of the groups that are published, by role, as they are now."""
-    return {each.role: each.tools for each in platform.groups.groups if each.exports}
-
-
-def _of_groups(
-    groups: Mapping[str, tuple[GroupTool, ...]], settled: Mapping[str, _Candidate], problems: list[str]
-) -> Iterator[tuple[str, _Candidate]]:
-    """The tools of exported groups. Whatever else has a name keeps it: tools of others must not displace ours."""
-    taken = {name: each.owner for name, each in settled.items()}
-    for role, tool in ((role, each) for role, tools in groups.items() for each in tools):
-        owner = f"the tool {tool.name} of the tool group {role}"
-        match Fault(reason) if (reason := _unfit(tool, taken)) else read_or_fault(partial(FunctionTool.of, tool)):
-            case Fault(reason):
-                problems.append(f"{_capital(owner)} is not published: {reason}")
-            case published:
-                taken[tool.name] = owner
-                yield tool.name, _Candidate(tool.name, owner, published)
-
-
-def _unfit(tool: GroupTool, taken: Mapping[str, str]) -> str | None:
-    if tool.name in taken:
-        return f"{taken[tool.name]} is called so too. Rename it in the naming of its group."
-    if tool.may_ask:
-        return "a person may have to be asked for its calls, which only a process can do, and a client's call has none."
-    return fault_of(tool.name)
 
 
 def _raw(workspace: Workspace) -> Iterator[_Candidate]:

@@ -60,7 +60,8 @@ class Serving:
         """Publish what platform and workspace offer now, and tell the clients which lists changed."""
         # In a thread: for a hundred agents it takes half a second, in which others are served.
         async with self._publishing:
-            self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings)
+            before = self.publication.of_groups
+            self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings, before)
         await self.changes.announce(*kinds)
 
     def say_what_is_new(self, before: Publication) -> None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
+from anyio import to_thread
 
 from goalport.platform import AgentPlatform, Upstream
-from goalport.serve.publication import exported_groups
+from goalport.serve.group_tools import exported_groups
 from goalport.serve.serving import Serving
 from goalport.serve.texts import counted, one_line
 from goalport.tools import Tool
@@ -108,7 +109,8 @@ async def _follow(serving: Serving, bell: asyncio.Event) -> None:
         await anyio.sleep(_GAP)
         bell.clear()
         before = serving.publication
-        if exported_groups(serving.platform) != before.of_groups:
+        # In a thread, as publishing is: thousands of tools take long to look through.
+        if await to_thread.run_sync(exported_groups, serving.platform) != before.of_groups.groups:
             await serving.republish()
             if serving.publication.tool_list.entries != before.tool_list.entries:
                 await serving.changes.announce("tools")

@@ -153,7 +153,9 @@ class Tool:
         return self.asks_people or self.needs_approval
 
     def with_name(self, name: str) -> Self:
-        return replace(self, name=name)
+        """A copy called so; a handler that speaks of its tool by name has a method `renamed`."""
+        renamed = getattr(self.handler, "renamed", None)
+        return replace(self, name=name, handler=self.handler if renamed is None else renamed(name))
 
     def with_description(self, description: str) -> Self:
         return replace(self, description=description)

@@ -5,6 +5,7 @@ Makes tools of objects; who offers them to a model or over the wire is not its b
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -98,8 +99,8 @@ def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
 
 def duplicate_names(tools: Iterable[Tool]) -> tuple[str, ...]:
     """The names that more than one tool bears."""
-    names = [each.name for each in tools]
-    return tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    counts = Counter(each.name for each in tools)
+    return tuple(name for name, count in counts.items() if count > 1)
 
 
 def _named(value: object) -> tuple[NamedTool, ...]:

@@ -3,7 +3,7 @@
 `server` says which connection that is; `calls` knows what is under way on it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Final
 
@@ -15,7 +15,7 @@ from goalport.upstream.calls import Call
 from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import Connection, ConnectionLost, NotCalled, Target
-from goalport.upstream.tool import result_of
+from goalport.upstream.tool import ToolRequest, result_of
 from goalport.upstream.wording import said_of
 
 __all__ = ["Calling"]
@@ -44,7 +44,7 @@ class Calling:
         self._hide = hide
         self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
 
-    async def call(self, name: str, arguments: Mapping[str, object], repeatable: bool) -> ToolResult:  # noqa: FBT001
+    async def call(self, request: ToolRequest) -> ToolResult:
         """Call a tool. It is tried a second time only where the server went away and doing it twice does no harm.
 
         Raises ToolError when there is no result, in words for the model that called.
@@ -53,29 +53,29 @@ class Calling:
         started = monotonic()
         try:
             try:
-                return await self._once(name, arguments)
+                return await self._once(request)
             except ConnectionLost as lost:
-                if not (repeatable or isinstance(lost, NotCalled)):
+                if not (request.repeatable or isinstance(lost, NotCalled)):
                     raise
-                return await self._once(name, arguments)
+                return await self._once(request)
         except (ConnectionLost, ToolError) as error:
             self.failures += 1
-            raise ToolError(cleaned(self._hide(str(error)), _ERROR)) from None
+            raise ToolError(cleaned(self._hide(f"{request.shown}: {error}"), _ERROR)) from None
         finally:
             self.latency = monotonic() - started
 
-    async def _once(self, name: str, arguments: Mapping[str, object]) -> ToolResult:
+    async def _once(self, request: ToolRequest) -> ToolResult:
         connection = await self._connected()
         seconds = self._config.timeout
         await self._turn(seconds)
         try:
             if connection.broken:
-                raise NotCalled(f"{name}: the server {self._config.name!r} went away before the call.")
+                raise NotCalled(f"the server {self._config.name!r} went away before the call.")
             with connection.calls.begin(seconds) as call:
-                return await self._ask(connection, name, arguments, call)
+                return await self._ask(connection, request, call)
         except TimeoutError:
             raise ToolError(
-                f"{name}: the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
+                f"the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
                 "Ask for less, or do without it."
             ) from None
         finally:
@@ -90,29 +90,31 @@ class Calling:
                 await self._turns.acquire()
             if scope.cancelled_caught:
                 name = self._config.name
-                raise ToolError(f"The server {name!r} is busy with other calls. Try again later.") from None
+                raise ToolError(f"the server {name!r} is busy with other calls. Try again later.") from None
 
-    async def _ask(self, connection: Connection, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+    async def _ask(self, connection: Connection, request: ToolRequest, call: Call) -> ToolResult:
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
         server = self._config.name
         try:
-            result = await connection.call(name, arguments, call)
+            result = await connection.call(request.own_name, request.arguments, call)
         except MCPError as error:
             if self._target.forgot_us():
                 connection.lose()
-                raise NotCalled(f"{name}: the server {server!r} was started anew, and knows us no more.") from error
+                raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
             # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
             if error.code == CONNECTION_CLOSED and connection.broken:
                 why = self._target.because() or error.message
                 raise ConnectionLost(
-                    f"{name}: the server {server!r} went away during the call ({why}). Whether it did what it was "
+                    f"the server {server!r} went away during the call ({why}). Whether it did what it was "
                     "asked to is not known; it is being connected again."
                 ) from error
             why = "; ".join(filter(None, (error.message, self._target.because())))
-            raise ToolError(f"{name}: the server {server!r} refused the call: {why}") from error
+            raise ToolError(f"the server {server!r} refused the call: {why}") from error
         except (RuntimeError, ValueError, OSError) as error:
-            raise ToolError(f"{name}: what the server {server!r} answered is no result: {said_of(error)}") from error
+            # The SDK speaks of the tool by the name that the server knows.
+            said = said_of(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
+            raise ToolError(f"what the server {server!r} answered is no result: {said}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
         return result_of(result, note if call.unanswered else "")

@@ -42,6 +42,10 @@ class Target(Protocol):
         """What is known of why the last thing went wrong; empty: nothing."""
         ...
 
+    def last_words(self) -> str:
+        """What the server itself wrote last, for those who run it and nobody else: it may hold a secret."""
+        ...
+
     def forgot_us(self) -> bool:
         """Whether the server said just now that it does not know this connection."""
         ...

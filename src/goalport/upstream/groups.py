@@ -6,17 +6,18 @@ Above: the hub, and whoever resolves roles.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from time import monotonic
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol
 
-from goalport.tools import Approval, Tool, ToolGroup, identity, lower, snake, upper
+from goalport.errors import ToolError
+from goalport.tools import Approval, Tool, ToolGroup, ToolResult, identity, lower, snake, upper
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.upstream.core_roles import CoreRoles
 from goalport.upstream.patterns import any_matches, matches
 from goalport.upstream.pins import Pins
-from goalport.upstream.report import ServerState
+from goalport.upstream.report import ServerState, absence_of
 from goalport.upstream.section import nearest
 from goalport.upstream.tool import UpstreamTool
 
@@ -55,8 +56,16 @@ class _Member:
     """A tool in a group under its final name."""
 
     server: str
-    own_name: str
+    listed: UpstreamTool
     tool: Tool
+
+    @property
+    def own_name(self) -> str:
+        return self.listed.name
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.server, self.listed.name
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,7 @@ class _Moment:
 
     key: object
     groups: tuple[ToolGroup, ...]
+    absent: Mapping[str, tuple[Tool, ...]]
     warnings: tuple[str, ...]
     withheld: Mapping[tuple[str, str], str]
 
@@ -77,10 +87,15 @@ class LiveGroups:
     pins: Pins
     _moment: _Moment | None = field(default=None, init=False)
     _core: CoreRoles = field(default_factory=CoreRoles, init=False)
+    _assemblies: "Mapping[str, _Assembly]" = field(default_factory=dict[str, "_Assembly"], init=False)
 
     def groups(self) -> tuple[ToolGroup, ...]:
         """The groups that have a tool to call now, in the order of the configuration."""
         return self._now().groups
+
+    def absent(self) -> Mapping[str, tuple[Tool, ...]]:
+        """The tools of groups, by role, that cannot be called now; calling one says why."""
+        return self._now().absent
 
     def warnings(self) -> tuple[str, ...]:
         """What is probably not meant: clashes of names, patterns that match nothing, tools that are withheld."""
@@ -127,19 +142,7 @@ class LiveGroups:
                 if problem
                 else f"There is no server {name!r} in mcp_config.json."
             )
-        why = f" ({server.last_error.rstrip('.')})" if server.last_error else ""
-        match server.state:
-            case ServerState.UP:
-                return ""
-            case ServerState.DISABLED:
-                return f"The server {name!r} is disabled in mcp_config.json: take its `disabled` away."
-            case ServerState.CONNECTING:
-                return f"The server {name!r} is being connected{why}."
-            case ServerState.DOWN:
-                seconds = max(0.0, server.retry_at - monotonic())
-                return f"The server {name!r} is down{why}; it is tried again {_soon(seconds)}."
-            case ServerState.STOPPED:
-                return f"The server {name!r} is stopped{why}."
+        return absence_of(name, server.state, server.last_error, server.retry_at)
 
     def _configs(self) -> dict[str, GroupConfig]:
         config = self.origins.config
@@ -156,12 +159,19 @@ class LiveGroups:
 
     def _look(self, key: object) -> _Moment:
         withheld: dict[tuple[str, str], str] = {}
-        for name in self._pinned():
-            definitions = [each.definition for each in self.origins.servers[name].tools]
-            found = self.pins.withheld(name, definitions)
+        pinned = self._pinned()
+        for name in pinned:
+            prints = {each.name: each.fingerprint for each in self.origins.servers[name].tools}
+            found = self.pins.withheld(name, prints)
             withheld |= {(name, tool): reason for tool, reason in found.items()}
         core = self._core.of(self.origins.config)
-        made = [_Assembly(each, self.origins, withheld, is_core=each.role in core) for each in self._configs().values()]
+        guards: dict[str, Guard] = {name: partial(self._guard, name) for name in pinned}
+        before = self._assemblies
+        made = [
+            _Assembly(each, self.origins, withheld, before.get(each.role), is_core=each.role in core, guards=guards)
+            for each in self._configs().values()
+        ]
+        self._assemblies = {each.role: each for each in made}
         warnings = [
             f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "
             f"`goalport tools --trust {server}/{tool}`."
@@ -169,47 +179,103 @@ class LiveGroups:
         ]
         warnings += [line for each in made for line in each.warnings()]
         groups = tuple(each.group() for each in made if each.usable)
-        return _Moment(key, groups, tuple(dict.fromkeys(warnings)), withheld)
+        absent = {each.role: each.absent for each in made if each.absent}
+        return _Moment(key, groups, absent, tuple(dict.fromkeys(warnings)), withheld)
 
-    def _pinned(self) -> Iterator[str]:
+    def _pinned(self) -> list[str]:
         """The servers whose tools have to be trusted: by themselves, or for a group."""
         config = self.origins.config
-        for name in self.origins.servers:
-            server = config.servers.get(name)
-            by_group = any(each.pin and name in each.servers for each in config.groups.values())
-            if by_group or (server is not None and server.pin):
-                yield name
+        by_groups = {name for each in config.groups.values() if each.pin for name in each.servers}
+        by_themselves = {name for name, each in config.servers.items() if each.pin}
+        return [each for each in self.origins.servers if each in by_groups | by_themselves]
+
+    def _guard(self, server: str, own_name: str) -> str:
+        listed = self.origins.servers[server].tools if server in self.origins.servers else ()
+        now = next((each for each in listed if each.name == own_name), None)
+        return "" if now is None else self.pins.doubt(server, own_name, now.fingerprint)
+
+
+Guard = Callable[[str], str]
+"""Why a tool must not be called now, by its own name, whatever was so when it was published; empty: it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """The handler of a tool whose server is pinned, which looks at each call whether the tool is still trusted."""
+
+    tool: Tool
+    own_name: str
+    guard: Guard
+
+    def renamed(self, name: str) -> "_Guarded":
+        return replace(self, tool=self.tool.with_name(name))
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        if reason := self.guard(self.own_name):
+            raise ToolError(f"{self.tool.name} is withheld until somebody trusts it: {reason}. Do without it.")
+        return await self.tool.handler(arguments)
 
 
 class _Assembly:
-    """One group made of the tools that its servers list."""
+    """One group made of the tools that its servers list; what is as it was `before` is taken from there."""
 
     def __init__(
-        self, config: GroupConfig, origins: Origins, withheld: Mapping[tuple[str, str], str], *, is_core: bool
+        self,
+        config: GroupConfig,
+        origins: Origins,
+        withheld: Mapping[tuple[str, str], str],
+        before: "_Assembly | None",
+        *,
+        is_core: bool,
+        guards: Mapping[str, Guard],
     ) -> None:
+        self.role = config.role
+        self.servers = origins.config.servers
         self._config = config
         self._is_core = is_core
+        self._guards = guards
         self._known = {name: origins.servers[name] for name in config.servers if name in origins.servers}
+        # Of another configuration nothing holds: neither the names nor who has them.
+        before = before if before is not None and before.servers is self.servers else None
         self._offered = [
-            (name, each.tool)
+            (name, each)
             for name, server in self._known.items()
             for each in sorted(server.tools, key=lambda tool: tool.name)
-            if _is_enabled(origins.config.servers.get(name), name, each.name)
+            if _is_enabled(self.servers.get(name), name, each.name)
         ]
-        kept = [each for each in self._offered if self._keeps(*each)]
-        members = [_Member(server, tool.name, self._made(server, tool)) for server, tool in kept]
-        self._members: dict[str, _Member] = {}
+        kept = [(server, each) for server, each in self._offered if self._keeps(server, each.name)]
+        made = before.made if before else {}
+        self.made = {(server, each.name): self._made(server, each, made) for server, each in kept}
+        self.members: dict[str, _Member] = {}
+        """Who has which name, also while the server is down."""
         self._clashes: list[tuple[_Member, _Member]] = []
-        for each in members:
-            # A name stays with the server that has it first, also while that server is down.
-            first = self._members.setdefault(each.tool.name, each)
-            if first is not each:
-                self._clashes.append((first, each))
-        self.usable = tuple(
-            each.tool
-            for each in self._members.values()
-            if self._known[each.server].state is ServerState.UP and (each.server, each.own_name) not in withheld
-        )
+        for member in self.made.values():
+            self._settle(member, before.members if before else {})
+        self.usable = tuple(each.tool for each in self.members.values() if self._is_usable(each, withheld))
+        self.absent = tuple(each.tool for each in self.members.values() if not self._is_usable(each, withheld))
+
+    def _settle(self, member: _Member, before: Mapping[str, _Member]) -> None:
+        """A name stays with the server that had it before, and else goes to the first that has it."""
+        name = member.tool.name
+        first = self.members.setdefault(name, member)
+        if first is not member:
+            if name in before and before[name].place == member.place:
+                self.members[name], first, member = member, member, first
+            self._clashes.append((first, member))
+
+    def _is_usable(self, member: _Member, withheld: Mapping[tuple[str, str], str]) -> bool:
+        return self._known[member.server].state is ServerState.UP and member.place not in withheld
+
+    def _made(self, server: str, listed: UpstreamTool, before: Mapping[tuple[str, str], _Member]) -> _Member:
+        """The tool as the group has it: the same object as before, while the server says the same of it."""
+        known = before.get((server, listed.name))
+        if known is not None and known.listed is listed:
+            return known
+        tool = listed.tool.with_name(final_name(listed.name, self._config.naming))
+        tool = tool.with_approval(self._approval(server, listed.name))
+        if guard := self._guards.get(server):
+            tool = replace(tool, handler=_Guarded(tool, listed.name, guard))
+        return _Member(server, listed, tool)
 
     def group(self) -> ToolGroup:
         config = self._config
@@ -241,7 +307,7 @@ class _Assembly:
     def _idle(self) -> Iterator[str]:
         """A sentence for each pattern that matches nothing."""
         config = self._config
-        names = [tool.name for _, tool in self._offered]
+        names = [each.name for _, each in self._offered]
         written = {
             "include": config.include,
             "exclude": config.exclude,
@@ -249,23 +315,20 @@ class _Assembly:
         }
         for key, patterns in written.items():
             for pattern in patterns:
-                if not any(matches(pattern, server, tool.name) for server, tool in self._offered):
+                if not any(matches(pattern, server, each.name) for server, each in self._offered):
                     yield f"Tool group {config.role!r}: {key} {pattern!r} matches no tool. {_near(pattern, names)}"
         for name in config.naming.rename:
             if name not in names:
                 yield f"Tool group {config.role!r}: rename {name!r} is no tool. {_near(name, names)}"
 
-    def _keeps(self, server: str, tool: Tool) -> bool:
-        included = not self._config.include or any_matches(self._config.include, server, tool.name)
-        return included and not any_matches(self._config.exclude, server, tool.name)
+    def _keeps(self, server: str, name: str) -> bool:
+        included = not self._config.include or any_matches(self._config.include, server, name)
+        return included and not any_matches(self._config.exclude, server, name)
 
-    def _made(self, server: str, tool: Tool) -> Tool:
-        return tool.with_name(final_name(tool.name, self._config.naming)).with_approval(self._approval(server, tool))
-
-    def _approval(self, server: str, tool: Tool) -> Approval:
+    def _approval(self, server: str, name: str) -> Approval:
         """What the first pattern that means the tool says, else what the group says."""
         for pattern, approval in self._config.approve_tools.items():
-            if matches(pattern, server, tool.name):
+            if matches(pattern, server, name):
                 return approval
         return self._config.approve
 
@@ -287,10 +350,6 @@ def _is_enabled(server: ServerConfig | None, name: str, tool: str) -> bool:
         return True
     enabled = not server.enabled_tools or any_matches(server.enabled_tools, name, tool)
     return enabled and not any_matches(server.disabled_tools, name, tool)
-
-
-def _soon(seconds: float) -> str:
-    return f"in {seconds:.0f} s" if seconds >= 1 else "at once"
 
 
 def _near(pattern: str, names: Iterable[str]) -> str:

@@ -46,6 +46,9 @@ class HttpTarget:
         advice = f", {_ADVICE[status]}" if status is not None and status in _ADVICE else ""
         return f"HTTP {self._status} {status.phrase if status else ''}".rstrip() + advice
 
+    def last_words(self) -> str:
+        return ""
+
     def forgot_us(self) -> bool:
         """A server that has been started anew, or another one of several, answers 404 to a session of before."""
         return self._forgotten

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -24,6 +24,8 @@ __all__ = ["PINS_FILE", "Pins", "fingerprint"]
 PINS_FILE: Final = "tool-pins.json"
 """Its name in the data folder."""
 _FIELDS: Final = {"name", "description", "input_schema", "annotations"}
+_CHANGED: Final = "it is not as it was when it was trusted"
+_NEW: Final = "it is new"
 Record = dict[str, dict[str, dict[str, str]]]
 """By server and tool: the fingerprint that is `trusted`, and another one that was `seen` since."""
 
@@ -57,10 +59,12 @@ class Pins:
             return None
         return found.st_mtime_ns, found.st_ino
 
-    def withheld(self, server: str, definitions: "Iterable[Definition]") -> Mapping[str, str]:
-        """The tools of a server that must not be used, each with the reason. The first list of a server is trusted."""
+    def withheld(self, server: str, prints: Mapping[str, str]) -> Mapping[str, str]:
+        """The tools of a server, given with their fingerprints, that must not be used, each with the reason.
+
+        The first list of a server is trusted; one without tools is none.
+        """
         self._load()
-        prints = {each.name: fingerprint(each) for each in definitions}
         if self._unreadable:
             return dict.fromkeys(prints, f"what is trusted is not known: {self._unreadable}")
         if not prints:
@@ -69,6 +73,16 @@ class Pins:
             self._record[server] = {name: {"trusted": found} for name, found in prints.items()}
             return self._unsaved(prints)
         return self._compare(server, prints)
+
+    def doubt(self, server: str, tool: str, found: str) -> str:
+        """Why a tool must not be used as it is now, by what is remembered alone; empty: nothing is against it."""
+        self._load()
+        if self._unreadable:
+            return f"what is trusted is not known: {self._unreadable}"
+        entry = self._record.get(server, {}).get(tool)
+        if server not in self._record or (entry is not None and entry.get("trusted") == found):
+            return ""
+        return _NEW if entry is None or "trusted" not in entry else _CHANGED
 
     def trust(self, server: str, tool: str) -> None:
         """Trust a tool as it was last seen. Raises `UnknownName` for one that nobody saw."""
@@ -92,11 +106,7 @@ class Pins:
                 del entry["seen"]
         if entries != before and (unsaved := self._unsaved(prints)):
             return unsaved
-        return {
-            name: "it is not as it was when it was trusted" if "trusted" in entries[name] else "it is new"
-            for name in prints
-            if "seen" in entries[name]
-        }
+        return {name: _CHANGED if "trusted" in entries[name] else _NEW for name in prints if "seen" in entries[name]}
 
     def _unsaved(self, prints: Mapping[str, str]) -> dict[str, str]:
         """Nothing, once the file is written; else every tool: what cannot be remembered is not trusted."""

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from time import monotonic
 
 from goalport.upstream.config import Transport
 
-__all__ = ["ServerReport", "ServerState"]
+__all__ = ["ServerReport", "ServerState", "absence_of"]
 
 
 class ServerState(StrEnum):
@@ -17,6 +18,27 @@ class ServerState(StrEnum):
     """It was tried, and will be tried again."""
     DISABLED = "disabled"
     STOPPED = "stopped"
+
+
+def absence_of(name: str, state: ServerState, last_error: str, retry_at: float) -> str:
+    """Why the tools of a server cannot be called now, in a sentence; empty: they can.
+
+    `retry_at` is in seconds of the monotonic clock.
+    """
+    why = f" ({last_error.rstrip('.')})" if last_error else ""
+    match state:
+        case ServerState.UP:
+            return ""
+        case ServerState.DISABLED:
+            return f"The server {name!r} is disabled in mcp_config.json: take its `disabled` away."
+        case ServerState.CONNECTING:
+            return f"The server {name!r} is being connected{why}."
+        case ServerState.DOWN:
+            seconds = retry_at - monotonic()
+            soon = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
+            return f"The server {name!r} is down{why}; it is tried again {soon}."
+        case ServerState.STOPPED:
+            return f"The server {name!r} is stopped{why}."
 
 
 @dataclass(frozen=True, slots=True)

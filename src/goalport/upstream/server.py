@@ -9,13 +9,14 @@ from collections.abc import Callable
 from time import monotonic
 
 import anyio
+from anyio import to_thread
 
 from goalport.errors import ToolError
 from goalport.upstream.calling import Calling
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import Bell, Connection, ConnectionLost, Pace, Sample, Target
 from goalport.upstream.listing import Listing
-from goalport.upstream.report import ServerReport, ServerState
+from goalport.upstream.report import ServerReport, ServerState, absence_of
 from goalport.upstream.secrecy import place_of
 from goalport.upstream.tool import UpstreamTool, tools_of_list
 from goalport.upstream.wording import reason_of
@@ -125,8 +126,9 @@ class UpstreamServer:
                 await self._moved.wait()
         if (connection := _usable(self._connection)) is not None:
             return connection
-        why = f": {self.last_error}" if self.last_error else ""
-        raise ToolError(f"The server {self.name!r} is {self.state}{why}. Try again later, or do without its tools.")
+        # Without the reason, which is for those who run us: what a server wrote may hold a secret.
+        why = absence_of(self.name, self.state, "", self.retry_at)
+        raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
     async def _attempt(self) -> float:
         """One connection from its beginning to its end. How many seconds it was up."""
@@ -137,23 +139,23 @@ class UpstreamServer:
             with anyio.fail_after(self.config.connect_timeout) as limit:
                 async with connection.opened() as listing:
                     limit.deadline = float("inf")
-                    self._enter(connection, listing)
+                    await self._enter(connection, listing)
                     try:
                         await self._hold(connection)
                     finally:
                         connection.broken = True
                         limit.deadline = anyio.current_time() + self._pace.close_timeout
         except Exception as error:
-            self._fail(reason_of(self.config, error, self._target.because()))
+            self._fail(reason_of(self.config, error, self._target.because(), self._target.last_words()))
         finally:
             self._connection = None
         return monotonic() - self._up_since if self._up_since else 0.0
 
-    def _enter(self, connection: Connection, listing: Listing) -> None:
+    async def _enter(self, connection: Connection, listing: Listing) -> None:
         self._connections += 1
         self._up_since = monotonic()
         self._connection = connection
-        self._take(listing)
+        await self._take(listing)
         _log.info("Upstream server %r is up: %d tools, %s", self.name, len(self.tools), connection.protocol_version)
         self.last_error = ""
         self._move(ServerState.UP)
@@ -169,7 +171,7 @@ class UpstreamServer:
             if connection.changed:
                 await anyio.sleep(self._pace.refresh_gap)
                 with anyio.fail_after(self.config.connect_timeout):
-                    self._take(await connection.list())
+                    await self._take(await connection.list())
             elif not rang and not connection.calls:
                 await self._ping(connection)
 
@@ -180,8 +182,10 @@ class UpstreamServer:
         except TimeoutError:
             raise ConnectionLost(f"it gave no sign of life within {self._pace.ping_timeout:g} s") from None
 
-    def _take(self, listing: Listing) -> None:
-        self.tools, withheld = tools_of_list(self.name, listing.definitions, self.calling.call)
+    async def _take(self, listing: Listing) -> None:
+        # In a thread: ten thousand tools take a second, in which others are served.
+        found, call = listing.definitions, self.calling.call
+        self.tools, withheld = await to_thread.run_sync(tools_of_list, self.name, found, call, self.tools)
         notes = (*filter(None, (listing.note,)), *withheld)
         if notes != self._notes:
             for note in notes[:10]:

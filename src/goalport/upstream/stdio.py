@@ -72,9 +72,11 @@ class StdioTarget:
         self._why = ""
 
     def because(self) -> str:
-        """Why the connection ended, and what the server said last; empty: nothing is known."""
-        said = f"its stderr ends with {self._saying.last!r}" if self._saying.last else ""
-        return "; ".join(filter(None, (self._why, said)))
+        """Why the connection ended; empty: nothing is known."""
+        return self._why
+
+    def last_words(self) -> str:
+        return f"its stderr ends with {self._saying.last!r}" if self._saying.last else ""
 
     def forgot_us(self) -> bool:
         return False

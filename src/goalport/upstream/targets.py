@@ -45,6 +45,9 @@ class _WindowsTarget:
     def because(self) -> str:
         return ""
 
+    def last_words(self) -> str:
+        return ""
+
     def forgot_us(self) -> bool:
         return False
 

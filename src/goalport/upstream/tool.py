@@ -4,18 +4,20 @@ Names and groups are not decided here: `groups` filters and renames what this ma
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_core import to_json
 
 from goalport.tools import Tool, ToolResult
 from goalport.upstream.cleaning import cleaned, cleaned_schema
+from goalport.upstream.pins import fingerprint
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool as Definition
 
-__all__ = ["UpstreamTool", "result_of", "tools_of_list"]
+__all__ = ["ToolRequest", "UpstreamTool", "result_of", "tools_of_list"]
 
 _DESCRIPTION: Final = 4_000
 _TITLE: Final = 200
@@ -26,11 +28,28 @@ _RESULT: Final = 1_000_000
 """Characters of texts, and of data in base64, that one result may have together."""
 _CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
 
-CallTool = Callable[[str, Mapping[str, object], bool], Awaitable["ToolResult"]]
-"""Calls a tool by its own name; whether it may be called twice is the last argument."""
-
 
 @dataclass(frozen=True, slots=True)
+class ToolRequest:
+    """A call that a server is to get."""
+
+    own_name: str
+    """What the server calls the tool."""
+    arguments: Mapping[str, object]
+    name: str = ""
+    """What whoever calls it knows it as."""
+    repeatable: bool = False
+    """Whether it does no harm twice."""
+
+    @property
+    def shown(self) -> str:
+        return self.name or self.own_name
+
+
+CallTool = Callable[[ToolRequest], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True)
 class UpstreamTool:
     """One tool of a server: as the server says, and as it is offered under its own name."""
 
@@ -43,14 +62,43 @@ class UpstreamTool:
         """What the server calls it."""
         return self.definition.name
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """By which a pinned tool is known again."""
+        return fingerprint(self.definition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handler:
+    """Calls a tool of a server by its own name, and speaks of it by the name that it is offered under."""
+
+    call: CallTool
+    own_name: str
+    name: str
+    repeatable: bool
+
+    def renamed(self, name: str) -> "_Handler":
+        return replace(self, name=name)
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable))
+
 
 def tools_of_list(
-    server: str, definitions: "Iterable[Definition]", call: CallTool
+    server: str, definitions: "Iterable[Definition]", call: CallTool, before: Iterable[UpstreamTool] = ()
 ) -> tuple[tuple[UpstreamTool, ...], tuple[str, ...]]:
-    """The tools of a server's list, and a sentence for each that cannot be offered."""
+    """The tools of a server's list, and a sentence for each that cannot be offered.
+
+    Those that are as they were `before` are the same objects as then.
+    """
+    known = {each.name: each for each in before}
     found: dict[str, UpstreamTool] = {}
     withheld: list[str] = []
     for each in definitions:
+        same = known.get(each.name)
+        if same is not None and each.name not in found and same.definition == each:
+            found[each.name] = same
+            continue
         reason = "another one has the same name" if each.name in found else _unfit(each)
         if reason:
             withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
@@ -76,16 +124,12 @@ def _unfit(definition: "Definition") -> str:
 def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     hints = definition.annotations
     repeatable = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
-
-    async def handle(arguments: Mapping[str, object]) -> ToolResult:
-        return await call(definition.name, arguments, repeatable)
-
     title = definition.title or (hints.title if hints else None) or ""
     return Tool(
         name=definition.name,
         description=cleaned(definition.description or title or definition.name, _DESCRIPTION),
         input_schema=cleaned_schema(definition.input_schema),
-        handler=handle,
+        handler=_Handler(call, definition.name, definition.name, repeatable),
         title=cleaned(title, _TITLE),
         output_schema=cleaned_schema(definition.output_schema) if definition.output_schema else None,
         read_only=hints.read_only_hint if hints else None,

@@ -20,12 +20,12 @@ _FOR_PROGRAMMERS: Final = re.compile(r" \[type=[^\n]*\]$|^\s*For further informa
 """What pydantic adds to its messages, also to those that others pass on."""
 
 
-def reason_of(config: ServerConfig, error: BaseException, because: str) -> str:
-    """Why a connection could not be made, or ended; `because` is what the target knows of it."""
+def reason_of(config: ServerConfig, error: BaseException, *known: str) -> str:
+    """Why a connection could not be made, or ended, for those who run us; `known` is what the target knows of it."""
     leaf = next(_leaves(error))
     words = _words(config, leaf)
-    more = because if because and because not in words else ""
-    plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, more))))
+    more = [each for each in known if each and each not in words]
+    plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, *more))))
     return cleaned(" ".join(plain.split()), _LIMIT)
 
 

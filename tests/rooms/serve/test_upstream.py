@@ -3,15 +3,20 @@
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
+from mcp import Client
 
 from goalport.serve import create_app
+from goalport.serve.function_tool import FunctionTool
+from goalport.serve.output import Wire
+from goalport.serve.publication import Publication
 from goalport.serve.report import report_of
 from goalport.serve.server import make_server
 from goalport.serve.tool_groups import connected
@@ -35,14 +40,30 @@ group = ToolGroup.of("loud", shout, exports=True)
 """
 
 
-def server_entry() -> dict[str, Any]:
-    return {"command": sys.executable, "args": ["-S", "-E", PLAIN], "env": {MARK: str(os.getpid())}}
+def server_entry(*options: str, **env: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-S", "-E", PLAIN, *options], "env": {MARK: str(os.getpid()), **env}}
+
+
+def mortal(folder: Path, name: str) -> dict[str, Any]:
+    """A server that does not start while there is a file of its name in the folder."""
+    script = 'if [ -e "$0" ]; then exit 1; fi; exec "$@"'
+    entry = server_entry(WHO=name)
+    return {**entry, "command": "/bin/sh", "args": ["-c", script, str(folder / name), entry["command"], *entry["args"]]}
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds that another task of this loop brings about."""
+    with anyio.fail_after(20):
+        while not holds():
+            await anyio.lowlevel.checkpoint()
 
 
 @asynccontextmanager
-async def wired(root: Path, groups: object, **settings: Any) -> AsyncGenerator[Served]:
-    """A server in memory with tools of its own and those of an upstream server."""
-    config = {"mcpServers": {"plain": server_entry()}, "toolGroups": groups}
+async def wired(
+    root: Path, groups: object, servers: Mapping[str, object] | None = None, **settings: Any
+) -> AsyncGenerator[Served]:
+    """A server in memory with tools of its own and those of upstream servers, of one if none is given."""
+    config = {"mcpServers": servers or {"plain": server_entry()}, "toolGroups": groups}
     files = {"tools/own.py": OWN, "mcp_config.json": json.dumps(config), "agents/__init__.py": ""}
     with nothing_left_behind():
         serving = serving_of(root, files=files, upstream_wait_seconds=20, **settings)
@@ -77,6 +98,88 @@ async def test_of_two_groups_with_a_name_the_first_publishes_its_tool(tmp_path: 
         assert "pid" in server.serving.publication.tools
         (problem,) = server.serving.publication.problems
         assert problem.startswith("The tool pid of the tool group b is not published: the tool pid of the tool group a")
+
+
+WHO = {"include": ["environment", "die"], "exports": True}
+
+
+async def who(client: Client, name: str = "environment") -> str:
+    return json.loads(text_of(await client.call_tool(name, {})))["WHO"]
+
+
+async def test_a_name_stays_with_its_group_while_the_server_is_down(tmp_path: Path) -> None:
+    servers = {name: mortal(tmp_path, name) for name in ("one", "two")}
+    groups = {"a": {**WHO, "servers": ["one"]}, "b": {**WHO, "servers": ["two"]}}
+    async with wired(tmp_path, groups, servers) as server, server.client() as client:
+        publication = server.serving.publication
+        assert await who(client) == "one"
+        (tmp_path / "one").touch()
+        await client.call_tool("die", {})
+        await until(lambda: server.serving.publication is not publication)
+        assert "environment" not in [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
+        refused = await client.call_tool("environment", {})
+        assert refused.is_error
+        assert text_of(refused).startswith("environment: the server 'one' is down; it is tried again ")
+        assert len(server.serving.publication.problems) == len(publication.problems)
+
+        (tmp_path / "one").unlink()
+        await until(lambda: "environment" in server.serving.publication.tools)
+        assert await who(client) == "one"
+
+
+async def test_a_name_stays_with_whoever_had_it_first(tmp_path: Path) -> None:
+    servers = {name: mortal(tmp_path, name) for name in ("one", "two")}
+    (tmp_path / "one").touch()
+    both: dict[str, Any] = {**WHO, "servers": ["one", "two"], "naming": {"prefix": "c_"}}
+    groups = {"a": {**WHO, "servers": ["one"]}, "b": {**WHO, "servers": ["two"]}, "c": both}
+    async with wired(tmp_path, groups, servers) as server, server.client() as client:
+        assert (await who(client), await who(client, "c_environment")) == ("two", "two")
+        (tmp_path / "one").unlink()
+        await until(lambda: "The tool environment of the tool group a" in str(server.serving.publication.problems))
+        assert (await who(client), await who(client, "c_environment")) == ("two", "two")
+        clash = "'environment' of the server 'two' and 'environment' of 'one' are both called 'c_environment'"
+        assert any(clash in each for each in server.serving.publication.warnings)
+
+
+async def test_errors_speak_of_a_tool_by_the_name_that_it_is_published_under(tmp_path: Path) -> None:
+    groups = {"theirs": {"include": ["refuse", "lie"], "naming": {"prefix": "their_"}, "exports": True}}
+    servers = {"plain": server_entry("--odd-tools")}
+    async with wired(tmp_path, groups, servers) as server, server.client() as client:
+        assert text_of(await client.call_tool("their_refuse", {})).startswith(
+            "their_refuse: the server 'plain' refused"
+        )
+        lie = text_of(await client.call_tool("their_lie", {}))
+        assert lie.startswith("their_lie: what the server 'plain' answered is no result: ")
+        assert "tool lie" not in lie
+
+
+async def test_only_what_changed_is_published_anew(tmp_path: Path) -> None:
+    async with wired(tmp_path, {"theirs": {"exclude": ["echo"], "exports": True}}) as server, server.client() as client:
+        before = server.serving.publication
+        await client.call_tool("change", {"text": "brand_new"})
+        await until(lambda: "brand_new" in server.serving.publication.tools)
+        after = server.serving.publication
+        assert len(before.of_groups.present) > 10
+        assert all(after.tools[name] is tool for name, tool in before.of_groups.present.items())
+
+
+async def test_a_pinned_tool_that_is_another_now_is_not_called_though_it_is_published(tmp_path: Path) -> None:
+    groups = {"theirs": {"include": ["echo", "change"], "naming": {"prefix": "their_"}, "exports": True}}
+    servers = {"plain": {**server_entry(), "pin": True}}
+    async with wired(tmp_path, groups, servers) as server, server.client() as client:
+        before = server.serving.publication
+        assert text_of(await client.call_tool("their_echo", {"text": "hi"})) == "hi"
+        await client.call_tool("their_change", {"text": "echo"})
+        await until(lambda: server.serving.publication is not before)
+        assert "their_echo is withheld until somebody trusts it" in str(await called(before, "their_echo"))
+        assert text_of(await client.call_tool("their_echo", {})).startswith("their_echo is withheld")
+        assert "their_echo" not in server.serving.publication.tools
+
+
+async def called(publication: Publication, name: str) -> Wire:
+    tool = publication.tools[name]
+    assert isinstance(tool, FunctionTool)
+    return await tool.call({})
 
 
 async def test_a_tool_whose_calls_a_person_has_to_agree_to_is_not_published(tmp_path: Path) -> None:

@@ -1,19 +1,17 @@
 """Servers that have listed tools, as records: what groups look at, without a connection. No test is in here."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from mcp_types import Tool as Definition, ToolAnnotations
 
 from goalport.tools import ToolResult
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.report import ServerState
-from goalport.upstream.tool import UpstreamTool, tools_of_list
+from goalport.upstream.tool import ToolRequest, UpstreamTool, tools_of_list
 
 
-async def call(name: str, arguments: Mapping[str, object], _: Any) -> ToolResult:
-    return ToolResult.of_text(f"{name} {dict(arguments)}")
+async def call(request: ToolRequest) -> ToolResult:
+    return ToolResult.of_text(f"{request.own_name} {dict(request.arguments)}")
 
 
 def definition(name: str, description: str = "", **hints: bool) -> Definition:

@@ -9,6 +9,7 @@ import pytest
 
 from goalport.errors import ReplanRequested, ToolError
 from goalport.upstream.hooks import call_hooks
+from goalport.upstream.tool import ToolRequest
 from tests.rooms.upstream.hubs import hub_of, plain
 
 
@@ -201,7 +202,7 @@ async def test_a_question_never_reaches_somebody_elses_caller() -> None:
 async def test_what_the_server_refuses_is_said_in_its_words() -> None:
     async with hub_of(plain()) as hub:
         with pytest.raises(ToolError, match="refused the call: Unknown tool: nonsense"):
-            await hub.server().calling.call("nonsense", {}, repeatable=False)
+            await hub.server().calling.call(ToolRequest("nonsense", {}))
         assert hub.server().report().failures == 1
 
 
@@ -261,7 +262,7 @@ async def test_a_server_that_stays_busy_is_said_to_be() -> None:
     async with hub_of(plain(concurrency=1, timeout=0.3)) as hub:
         with call_hooks(ask=ask):
             assert not (await hub.call("ask")).is_error
-    assert results == ["The server 'plain' is busy with other calls. Try again later."]
+    assert results == ["echo: the server 'plain' is busy with other calls. Try again later."]
 
 
 async def test_whoever_is_asked_may_say_why_there_is_no_answer() -> None:

@@ -186,7 +186,7 @@ async def test_a_call_of_a_server_that_is_down_says_so() -> None:
         await hub.until(lambda: state(hub) is DOWN)
         result = await hub.call("echo", text="hello")
     assert result.is_error
-    assert "The server 'plain' is down: " in result.text
+    assert "echo: the server 'plain' is down; it is tried again in " in result.text
 
 
 async def test_a_disabled_server_is_not_started() -> None:
@@ -269,11 +269,12 @@ sys.path.insert(0, {str(Path.cwd())!r})
 from tests.rooms.upstream.hubs import plain
 from goalport.upstream.config import McpConfig
 from goalport.upstream.hub import UpstreamHub
+from goalport.upstream.tool import ToolRequest
 from pathlib import Path
 
 async def main():
     async with UpstreamHub(McpConfig({{"plain": plain("--stubborn", "--child")}}), Path({str(tmp_path)!r})) as hub:
-        print((await hub.servers["plain"].calling.call("pid", {{}}, False)).text, flush=True)
+        print((await hub.servers["plain"].calling.call(ToolRequest("pid", {{}}))).text, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())
