@@ -157,6 +157,15 @@ class Missing:
         return not self.value and self.fact in [HasRun(wanter.operator.action) for wanter in self.chain[:1]]
 
     @property
+    def held_back(self) -> str:
+        """The action that only having run, or its output, keeps from running; empty: there is none."""
+        wanter = self.chain[0].operator if self.chain else None
+        is_guard = wanter is not None and not self.value and isinstance(self.why, Unproduced)
+        if wanter is not None and is_guard and (self.is_spent or wanter.effects.get(self.fact)):
+            return wanter.action
+        return ""
+
+    @property
     def because(self) -> str:
         match self.why:
             case Unproduced(""):

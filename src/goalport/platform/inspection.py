@@ -16,6 +16,7 @@ from goalport.errors import DeclarationError
 from goalport.plan import Available, Fact, HasRun, LastResult, Problem, WorldState, in_words, unusable
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, inputs_of, starting_types
+from goalport.platform.loops import broken_loops
 from goalport.process import Scope
 from goalport.tools import ToolGroupResolver
 
@@ -26,6 +27,7 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     """What cannot work, or cannot work as it was meant, each once."""
     scopes = [agents.scope(each.name) for each in agents]
     found = [mistake for scope in scopes for mistake in _unreachable(scope, groups)]
+    found += [mistake for scope in scopes for mistake in broken_loops(scope, _beginnings(scope, groups))]
     for scope in scopes:
         found += _in_scope([scope], _own(agents, scope.agent))
     lenders = [agents.scope(each.name) for each in agents.components]
@@ -51,6 +53,13 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
                     came=f"it cannot be reached: {found.failures[0].because}",
                     fix="Let an action bring that about, or start from it: Export(starting_input_types=[…]).",
                 )
+
+
+def _beginnings(scope: Scope, groups: ToolGroupResolver) -> Iterator[WorldState]:
+    for goal in scope.goals.values():
+        found = foresee(scope, goal, starting_types(scope, goal, groups), None)
+        if found.plan is not None and found.problem is not None:
+            yield found.problem.start
 
 
 def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action]) -> Iterator[DeclarationError]:

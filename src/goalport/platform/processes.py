@@ -28,6 +28,7 @@ from goalport.process import (
     asking,
     decline,
     drive,
+    lent,
     new_id,
     pruned,
 )
@@ -138,7 +139,8 @@ class Processes:
     def _start_child(self, parent: AgentProcess, agent: object, kind: type, inputs: Sequence[object]) -> AgentProcess:
         scope = self._scope_of(agent)
         goals = [goal.name for goal in scope.goals.values() if goal.output == kind or _gives(goal.output, kind)]
-        options = replace(parent.options, blackboard=parent.blackboard, context_id="", listeners=(), planner=None)
+        blackboard = lent(parent.blackboard, scope, called_with_inputs=bool(inputs))
+        options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
         begin = Inputs(inputs, {}, goals or None, parent.caller, parent)
         return self.start(scope, begin, options, parent.surroundings.groups)
 

@@ -19,6 +19,7 @@ from goalport.process.early_termination import (
     Underway,
 )
 from goalport.process.ledger import Ledger, Spending
+from goalport.process.lending import lent
 from goalport.process.names import new_id
 from goalport.process.options import Budget, Delay, ProcessOptions, Schedule, Verbosity
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
@@ -79,6 +80,7 @@ __all__ = [
     "asking",
     "decline",
     "drive",
+    "lent",
     "new_id",
     "pruned",
     "require_type",

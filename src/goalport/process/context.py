@@ -222,7 +222,9 @@ class ActionContext(OperationContext):
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """Run another agent on a copy of this blackboard, and return its result of type `kind`.
 
-        `agent` is a name, an instance or an `Agent`; `inputs` are added to the copy. Nothing but the result comes back.
+        `agent` is a name, an instance or an `Agent`; `inputs` are added to the copy. What the agent's own actions make
+        is not copied, nor are states: only what it is called with and makes itself counts. Without `inputs`, what its
+        actions take is copied all the same. Nothing but the result comes back.
         When a person has to be asked, the action is parked: it begins again once there is an answer, and finds what it
         had started. Raises `ProcessEnded`, by its kind, when there is no result.
         """

@@ -230,7 +230,22 @@ def _no_way(process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
 
 def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
     explanation = explanation.with_reasons(process.surroundings.groups.why_missing)
-    return Stuck(_declined(process) + explanation.summary(), input_may_help=not explanation.lacks_only_groups)
+    reason = _declined(process) + explanation.summary() + _way_out(process, explanation)
+    return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
+
+
+def _way_out(process: AgentProcess, explanation: Explanation) -> str:
+    """What to write where an action is only held back because it, or its output, counts as done."""
+    gave_nothing = {each.action for each in process.progress.history if each.status == "declined"}
+    missing = [each for failure in explanation.failures[:1] for each in failure.missing]
+    held_back = dict.fromkeys(each.held_back for each in missing)
+    names = [each for each in held_back if each and each not in gave_nothing]
+    if not names or not all(held_back):
+        return ""
+    return (
+        f" If {' and '.join(names)} should run now all the same, write `can_rerun=True` there; in a loop, write"
+        " `clear_blackboard=True` on the action that begins each round anew."
+    )
 
 
 def _nothing_left(process: AgentProcess, problem: Problem) -> Outcome:

@@ -237,3 +237,57 @@ async def test_a_process_that_was_stuck_for_good_is_helped_by_hand() -> None:
     platform.processes.resume(process, Dog("Rex"))
     with anyio.fail_after(5):
         assert await process.wait() == Completed(Frog("Rex"))
+
+
+@dataclass(frozen=True)
+class Round:
+    number: int
+
+
+@dataclass(frozen=True)
+class Won:
+    number: int
+
+
+async def test_a_loop_that_forgets_to_say_so_is_told_how_to_run_again() -> None:
+    @agent(description="Plays")
+    class Plays:
+        @action
+        async def play(self, round_: Round) -> Round | Won:
+            return Won(round_.number) if round_.number == 2 else Round(round_.number + 1)
+
+        @achieves_goal(description="Win")
+        async def win(self, won: Won) -> Won:
+            return won
+
+    process = await AgentPlatform([Plays]).run("Plays", Round(0))
+    assert isinstance(process.outcome, Stuck)
+    assert "has run already" in process.outcome.reason
+    assert "If Plays.play should run now all the same, write `can_rerun=True`" in process.outcome.reason
+    assert "`clear_blackboard=True` on the action that begins each round" in process.outcome.reason
+
+
+async def test_output_that_was_there_from_the_beginning_is_told_with_the_way_out() -> None:
+    @agent(description="Wins")
+    class Wins:
+        @achieves_goal(description="Win")
+        async def win(self, round_: Round) -> Won:
+            return Won(round_.number)
+
+    process = await AgentPlatform([Wins]).run("Wins", Round(0), Won(0))
+    assert isinstance(process.outcome, Stuck)
+    assert "it needs no Won, but there is one" in process.outcome.reason
+    assert "If Wins.win should run now all the same, write `can_rerun=True`" in process.outcome.reason
+
+
+async def test_no_way_out_is_told_where_something_else_is_missing_or_an_action_gave_nothing() -> None:
+    @agent(description="Gives up")
+    class GivesUp:
+        @achieves_goal(description="Win")
+        async def win(self, round_: Round) -> Won | None:
+            return None
+
+    for inputs in ((), (Round(1),)):
+        process = await AgentPlatform([GivesUp]).run("GivesUp", *inputs)
+        assert isinstance(process.outcome, Stuck)
+        assert "can_rerun" not in process.outcome.reason

@@ -1,0 +1,40 @@
+"""What a process that an action starts finds on its blackboard of what its parent knows.
+
+It is to do its own work from what it was called with: what it could make itself, or what its parent stands in, does not
+count as done. Pure. Above: the platform, which starts processes.
+"""
+
+from collections.abc import Iterable
+
+from goalport.blackboard import Blackboard, matcher
+from goalport.domain import is_state
+from goalport.process.scope import Scope
+
+__all__ = ["lent"]
+
+
+def lent(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> Blackboard:
+    """A copy of the parent's blackboard without what the child is to come to itself.
+
+    States are not handed on, nor conditions that the child's actions post, nor objects of types that its actions make.
+    One that is called without inputs takes them from its parent: then what some action needs stays all the same.
+    """
+    copy, actions = blackboard.spawn(), scope.actions.values()
+    takers = () if called_with_inputs else actions
+    made = [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
+    for value in _own(copy, made, [each.type for action in takers for each in action.inputs]):
+        copy.hide(value)
+    posted = {condition for action in actions for condition in action.settings.post}
+    for condition in posted.difference(condition for action in takers for condition in action.settings.pre):
+        copy.conditions.pop(condition, None)
+    return copy
+
+
+def _own(blackboard: Blackboard, made: Iterable[object], taken: Iterable[object]) -> list[object]:
+    is_made, is_taken = [matcher(kind) for kind in made], [matcher(kind) for kind in taken]
+    return [
+        value
+        for value in blackboard.objects
+        if is_state(type(value))
+        or (any(matches(value) for matches in is_made) and not any(matches(value) for matches in is_taken))
+    ]
