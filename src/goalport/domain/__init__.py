@@ -3,7 +3,7 @@
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
 from goalport.domain.annotations import class_place, type_name
 from goalport.domain.export import Export
-from goalport.domain.expressions import expressions_of
+from goalport.domain.formulas import conditions_of, names_known, needs_of, promises_of
 from goalport.domain.marks import (
     ActionMark,
     GoalMark,
@@ -60,14 +60,17 @@ __all__ = [
     "class_place",
     "component",
     "condition",
+    "conditions_of",
     "cost",
-    "expressions_of",
     "fits",
     "is_marked",
     "is_state",
+    "names_known",
+    "needs_of",
     "objects_of",
     "operators_of",
     "plan_goal",
+    "promises_of",
     "read_action",
     "read_agent",
     "read_goal",

@@ -118,6 +118,8 @@ class Condition:
     owner: object = None
     when_failing: bool | None = False
     """What it counts as when the function raises; None: as neither true nor false."""
+    cost: float = 0.0
+    """What it takes to ask: of several the cheapest is asked first."""
 
     @property
     def origin(self) -> Origin:

@@ -3,11 +3,11 @@
 An expression is a condition like any other: a name, and a function that answers from the blackboard. A name in it
 stands for the object of that binding, else for the newest object whose class is so called (`PurchaseOrder`:
 `purchase_order` or `purchaseOrder`). While such an object is missing the answer is no; an expression that fails has no
-answer. Above: reading actions, which refuses what cannot be compiled. (User guide, section 3.18.1.)
+answer. Above: formulas, where names of conditions stand in expressions too. (User guide, section 3.18.1.)
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -20,11 +20,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from goalport.blackboard import Blackboard
-from goalport.domain.agents import Action, Condition
+from goalport.domain.agents import Condition
 from goalport.domain.annotations import Origin
 from goalport.domain.signature import Injected
 
-__all__ = ["Expression", "canonical", "expressions_of"]
+__all__ = ["Expression", "canonical", "is_expression", "tokens_of"]
 
 _PREFIX = "expr:"
 _FOREIGN_PREFIX = "spel:"
@@ -89,12 +89,15 @@ def canonical(origin: Origin, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(_canonical(origin, each) for each in names)
 
 
-def expressions_of(actions: Iterable[Action]) -> Iterator[Condition]:
-    """The conditions that actions name as expressions."""
-    for action in actions:
-        for name in (*action.settings.pre, *action.settings.post):
-            if name.startswith(_PREFIX):
-                yield Expression.of(name).condition
+def is_expression(name: str) -> bool:
+    """Whether the name of a condition is an expression."""
+    return name.startswith(_PREFIX)
+
+
+def tokens_of(text: str) -> tuple[str, ...]:
+    """What an expression consists of, spaces too. Raises jinja2's `TemplateSyntaxError`."""
+    _, *inner, _ = _sandbox.lex(f"{{{{{text.removeprefix(_PREFIX)}\n}}}}")
+    return tuple(value for _, _, value in inner)
 
 
 def _canonical(origin: Origin, name: str) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, overload
 
-from goalport.domain.checks import boolean, kind, names, number, text
+from goalport.domain.checks import amount, boolean, kind, names, number, text
 from goalport.domain.export import Export
 from goalport.domain.retry import RetryPolicy
 
@@ -150,9 +150,11 @@ class ConditionMark:
     """What `@condition` said of a method."""
 
     name: str
+    cost: float = 0.0
 
     def __post_init__(self) -> None:
         text("name", self.name)
+        amount("cost", self.cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +243,15 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
 @overload
 def condition(function: F, /) -> F: ...
 @overload
-def condition(*, name: str = "") -> Callable[[F], F]: ...
-def condition(function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
+def condition(*, name: str = "", cost: float = 0.0) -> Callable[[F], F]: ...
+def condition(function: Callable[..., Any] | None = None, /, *, name: str = "", cost: float = 0.0) -> Any:
     """Mark a method that answers whether a condition holds; `name` defaults to the method's name.
 
-    It is asked only when the answer can change the plan, perhaps often, so it must have no side effects. While an
-    object that it needs is missing, the condition is false. (User guide, section 3.6.3.)
+    It is asked only when the answer can change the plan, perhaps often, so it must have no side effects; of several
+    that a plan stands on the one of least `cost` first. While an object that it needs is missing, the condition is
+    false. (User guide, section 3.6.3.)
     """
-    mark = ConditionMark(name)
+    mark = ConditionMark(name, cost)
     return partial(_put, mark) if function is None else _put(mark, function)
 
 

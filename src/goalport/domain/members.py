@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from goalport.domain.agents import Action, Condition, Cost, Goal
 from goalport.domain.annotations import Origin, type_name
-from goalport.domain.expressions import canonical
+from goalport.domain.formulas import checked
 from goalport.domain.marks import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.signature import Input, Parameter, Resolver, read_outputs, read_parameters
 
@@ -138,7 +138,7 @@ class _Reading:
             return None
         origin = self._origin(name)
         _refuse_other_return(origin, bool)
-        return Condition(mark.name or name, origin.function, self._parameters(origin), self._owner)
+        return Condition(mark.name or name, origin.function, self._parameters(origin), self._owner, cost=mark.cost)
 
     def cost(self, name: str, marks: dict[type, object]) -> Cost | None:
         mark = _get(marks, CostMark)
@@ -224,7 +224,7 @@ def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
 def _checked(origin: Origin, action: Action) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
         _refuse_odd(origin, what, figure, least=0 if what == "cost" else -math.inf)
-    pre, post = canonical(origin, action.settings.pre), canonical(origin, action.settings.post)
+    pre, post = checked(origin, action.settings)
     return replace(action, settings=replace(action.settings, pre=pre, post=post))
 
 

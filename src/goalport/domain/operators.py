@@ -5,7 +5,7 @@ elsewhere. (User guide, sections 3.2 and 3.6; the rules for sub- and supertypes 
 """
 
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -13,6 +13,7 @@ from typing import Annotated, Protocol, Union, get_args, get_origin
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.agents import Action, Agent, Goal
+from goalport.domain.formulas import Term, names_known, needs_of, promises_of
 from goalport.domain.states import is_state
 from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
 
@@ -28,12 +29,15 @@ def plan_goal(goal: Goal) -> PlanGoal:
 
 
 def operators_of(agent: Agent) -> tuple[Operator, ...]:
-    """The planner's operators for all actions of an agent: one for each exit of each action."""
-    facts = tuple(_mentioned(agent))
+    """The planner's operators for all actions of an agent: one for each exit, and each way to meet its conditions."""
+    known, costs = names_known(agent), {each.name: each.cost for each in agent.conditions}
+    terms = {action.name: needs_of(action, known) for action in agent.actions}
+    facts = tuple(_mentioned(agent, terms))
     return tuple(
         replace(each, requires={**each.requires, **dict.fromkeys(_taken_over(action, agent), False)})
         for action in agent.actions
-        for each in _operators(action, facts)
+        for term in sorted(terms[action.name], key=lambda term: sum(costs.get(name, 0.0) for name in term))
+        for each in _operators(action, term, facts, alone=len(terms[action.name]) == 1)
     )
 
 
@@ -98,20 +102,21 @@ def alternatives(kind: object) -> tuple[object, ...]:
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
-def _mentioned(agent: Agent) -> Iterator[Fact]:
+def _mentioned(agent: Agent, terms: Mapping[str, Sequence[Term]]) -> Iterator[Fact]:
     """Every fact that some action or goal of the agent may need or forbid, each once."""
     found: dict[Fact, None] = {}
     for action in agent.actions:
-        found |= dict.fromkeys(_needs(action)) | dict.fromkeys(_outputs(action)) | {HasRun(action.name): None}
-        found |= {Holds(name): None for name in action.settings.post}
+        found |= {fact: None for term in terms[action.name] for fact in _needs(action, term)}
+        found |= dict.fromkeys(_outputs(action)) | {HasRun(action.name): None}
+        found |= {Holds(name): None for name in promises_of(action.settings.post)}
     for goal in agent.goals:
         found |= dict.fromkeys(plan_goal(goal).requires)
     return iter(found)
 
 
-def _needs(action: Action) -> dict[Fact, bool]:
+def _needs(action: Action, term: Term) -> dict[Fact, bool]:
     needs: dict[Fact, bool] = {Available(each.type, each.binding): True for each in action.inputs if each.required}
-    needs |= {Holds(name): True for name in action.settings.pre}
+    needs |= {Holds(name): value for name, value in term.items()}
     needs |= {GroupAvailable(each.role, tuple(each.tools)): True for each in action.requirements}
     if action.settings.trigger is not None:
         needs[LastResult(action.settings.trigger)] = True
@@ -122,14 +127,15 @@ def _outputs(action: Action) -> Iterator[Available]:
     return (Available(kind, action.output_binding) for exit_ in action.outputs.exits for kind in exit_)
 
 
-def _operators(action: Action, facts: Sequence[Fact]) -> Iterator[Operator]:
+def _operators(action: Action, term: Term, facts: Sequence[Fact], *, alone: bool) -> Iterator[Operator]:
     exits = action.outputs.exits or ((),)
+    wherever = "" if alone else f" if {' and '.join(('' if value else 'not ') + name for name, value in term.items())}"
     for exit_ in exits:
-        suffix = f" → {' & '.join(map(_label, exit_))}" if len(exits) > 1 else ""
+        suffix = wherever + (f" → {' & '.join(map(_label, exit_))}" if len(exits) > 1 else "")
         yield Operator(
             action.name + suffix,
             action.name,
-            _guards(action, exit_) | _needs(action),
+            _guards(action, exit_) | _needs(action, term),
             _effects(action, exit_, facts),
             action.settings.cost,
             action.settings.value,
@@ -165,7 +171,7 @@ def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -
     effects |= {fact: any(related(kind, fact.type) for kind in exit_) for fact in facts if isinstance(fact, LastResult)}
     effects |= dict.fromkeys(_left(exit_, facts), False)
     effects |= dict.fromkeys(_supplied(action, exit_, facts), True)
-    effects |= {Holds(name): True for name in action.settings.post}
+    effects |= {Holds(name): value for name, value in promises_of(action.settings.post).items()}
     effects[HasRun(action.name)] = not cleared
     return effects
 

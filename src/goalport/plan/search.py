@@ -70,12 +70,15 @@ class NoPlan:
 
 
 def plan(problem: Problem) -> Plan | Undecided | NoPlan:
-    """The best plan if it stands on nothing unknown, else the first unknown fact that it stands on; or no plan."""
+    """The best plan if it stands on nothing unknown, else an unknown fact that it stands on; or no plan.
+
+    Of several such facts it is the one that takes least to find out, of equals the one that is needed first.
+    """
     found = best_plan(problem)
     if isinstance(found, NoPlan):
         return found
-    relied_on = reliances(problem, found)
-    return Undecided(relied_on[0].fact, found.expansions, found.proven) if relied_on else found
+    asked = problem.system.cheapest(each.fact for each in reliances(problem, found))
+    return found if asked is None else Undecided(asked, found.expansions, found.proven)
 
 
 def best_plan(problem: Problem) -> Plan | NoPlan:

@@ -4,7 +4,7 @@ A literal is a fact with a value. The literals of all operators are numbered her
 on small integers; nothing is searched. Below: operators. Above: problems over a system, and the task of one search.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,8 +31,10 @@ class Move:
 class PlanningSystem:
     """Operators made ready for planning, once; every problem over them shares the work."""
 
-    def __init__(self, operators: Iterable[Operator]) -> None:
+    def __init__(self, operators: Iterable[Operator], asking: Mapping[Fact, float] | None = None) -> None:
         self.operators = tuple(operators)
+        self._asking = asking or {}
+        """What it takes to find out a fact that is unknown; nothing for those that are not here."""
         self.scale = Scale.fitting(operator.cost for operator in self.operators)
         self._numbers: dict[Fact, int] = {}
         """The facts in the order of their numbers."""
@@ -46,6 +48,10 @@ class PlanningSystem:
         """The number of a fact with a value, or None for a fact that no operator mentions; `^ 1` is its opposite."""
         number = self._numbers.get(fact)
         return None if number is None else 2 * number + (not value)
+
+    def cheapest(self, unknown: Iterable[Fact]) -> Fact | None:
+        """Of facts that may be asked for, the one for which that takes least; of equals the first."""
+        return min(unknown, key=lambda fact: self._asking.get(fact, 0.0), default=None)
 
     def fact(self, literal: int) -> tuple[Fact, bool]:
         """The fact and the value that a literal stands for."""

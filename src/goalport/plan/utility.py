@@ -55,10 +55,10 @@ def idleness(problem: Problem) -> str:
 
 
 def _best(problem: Problem, candidates: Iterable[T], worth: Callable[[T], float]) -> T | Undecided | None:
-    """The candidate worth most, the first of equals; or the first unknown fact that it needs."""
+    """The candidate worth most, the first of equals; or the unknown fact that it needs and that takes least to ask."""
     best = max(candidates, key=worth, default=None)
     unknown = (fact for fact in best.requires if fact in problem.start.unknown) if best else iter(())
-    asked = next(unknown, None)
+    asked = problem.system.cheapest(unknown)
     return best if asked is None else Undecided(asked, expansions=1)
 
 

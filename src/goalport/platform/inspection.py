@@ -11,7 +11,19 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from goalport.blackboard import DEFAULT_BINDING
-from goalport.domain import Action, Agent, Input, PlannerType, class_place, is_state, related, type_name
+from goalport.domain import (
+    Action,
+    Agent,
+    Input,
+    PlannerType,
+    class_place,
+    is_state,
+    names_known,
+    needs_of,
+    promises_of,
+    related,
+    type_name,
+)
 from goalport.errors import DeclarationError
 from goalport.plan import Available, Fact, HasRun, LastResult, Problem, WorldState, in_words, unusable
 from goalport.platform.deployments import Deployments
@@ -75,14 +87,14 @@ def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action]) -> Iterator[De
 
 
 def _unposted(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationError]:
-    for name in action.settings.pre:
+    for name, value in _conditions(action, scopes[-1]).items():
         if not any(_is_posted(each, name) or name in each.conditions for each in scopes):
             yield action.origin.error(
                 expected=f"somebody to decide the condition {name!r} of pre=[…]",
                 came="no @condition is called that, and no action posts it",
                 fix=f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].',
             )
-        elif not any(_is_posted(each, name) or _is_known_early(each, name) for each in scopes):
+        elif value and not any(_is_posted(each, name) or _is_known_early(each, name) for each in scopes):
             yield action.origin.error(
                 expected=f"an action that may make the condition {name!r} of pre=[…] true",
                 came="it looks at what is made on the way, so at first it is false, and no action posts it",
@@ -90,8 +102,14 @@ def _unposted(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationEr
             )
 
 
+def _conditions(action: Action, scope: Scope) -> dict[str, bool]:
+    """The conditions that an action speaks of in `pre`, and whether there is no way but that they hold."""
+    terms = needs_of(action, names_known(scope.agent))
+    return {name: all(each.get(name) is True for each in terms) for term in terms for name in term}
+
+
 def _is_posted(scope: Scope, condition: str) -> bool:
-    return any(condition in action.settings.post for action in scope.actions.values())
+    return any(condition in promises_of(action.settings.post) for action in scope.actions.values())
 
 
 def _is_known_early(scope: Scope, condition: str) -> bool:

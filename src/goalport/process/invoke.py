@@ -11,7 +11,7 @@ from typing import cast
 import anyio
 
 from goalport.blackboard import matcher
-from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, related, type_name
+from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, promises_of, related, type_name
 from goalport.errors import (
     BadInput,
     ModelError,
@@ -346,6 +346,6 @@ def _keep_promises(process: AgentProcess, action: Action) -> None:
     if action.settings.clear_blackboard:
         blackboard.clear()
         process.progress.has_run.clear()
-    for condition in action.settings.post:
+    for condition, value in promises_of(action.settings.post).items():
         if condition not in said:
-            blackboard.set_condition(condition, True)
+            blackboard.set_condition(condition, value)

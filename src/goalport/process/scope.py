@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import get_origin
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, matcher
-from goalport.domain import Action, Agent, Condition, Goal, PlannerType, expressions_of, operators_of, plan_goal
+from goalport.domain import Action, Agent, Condition, Goal, PlannerType, conditions_of, operators_of, plan_goal
 from goalport.plan import (
     Available,
     Fact,
@@ -37,15 +37,15 @@ class Scope:
     def __init__(self, agent: Agent, components: Iterable[Agent] = ()) -> None:
         self.agent = agent.with_components(tuple(components))
         self.actions: dict[str, Action] = {each.name: each for each in self.agent.actions}
-        self.conditions: dict[str, Condition] = {
-            each.name: each for each in (*self.agent.conditions, *expressions_of(self.agent.actions))
-        }
+        self.conditions: dict[str, Condition] = {each.name: each for each in conditions_of(self.agent)}
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
         self.figured = tuple(each for each in self.actions.values() if each.cost or each.value)
         """The actions whose cost or value is computed anew on each planning."""
         self.has_run = {name: HasRun(name) for name in self.actions}
-        self.system = PlanningSystem(operators_of(self.agent))
+        self.system = PlanningSystem(
+            operators_of(self.agent), {Holds(each.name): each.cost for each in self.agent.conditions if each.cost}
+        )
         self.gifts = {name: self._gifts(name) for name in self.actions}
         """What each action brings about, once it has run and given what it may give."""
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
