@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import anyio
 from cyclopts import Parameter
 
-from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import Place, opened
-from goalport.cli.terminal import say
-from goalport.serve import serve_http, serve_stdio
+from goalport.cli.folder import WorkspaceFolder, workspace_root
+from goalport.greeting import Greeting
 
 
 @Parameter(name="*")
@@ -60,11 +57,21 @@ def serve(
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """Serve the workspace to MCP clients."""
-    with _clean_stdout() if transport == "stdio" else nullcontext():
-        place = _opened(workspace, listening, logging)
-    if not len(place.platform.agents):
-        say(f"warning: {place.no_agents}")
-    anyio.run(_serve, place, transport, reload, backend_options={"use_uvloop": sys.platform != "win32"})
+    greeting = Greeting(workspace_root(workspace)) if transport == "stdio" else None
+    with nullcontext() if greeting is None else _clean_stdout():
+        # These load all libraries, for which a client over stdio does not have to wait.
+        from goalport.cli.place import opened
+        from goalport.cli.starting import start
+
+        place = opened(
+            workspace,
+            host=listening.host,
+            port=listening.port,
+            allowed_hosts=listening.allowed_host or None,
+            stateless=listening.stateless,
+            log_level="debug" if logging.verbose else logging.log_level,
+        )
+    start(place, greeting, reload=reload)
 
 
 @contextmanager
@@ -78,21 +85,3 @@ def _clean_stdout() -> Generator[None]:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def _opened(workspace: Path, listening: Listening, logging: Logging) -> Place:
-    return opened(
-        workspace,
-        host=listening.host,
-        port=listening.port,
-        allowed_hosts=listening.allowed_host or None,
-        stateless=listening.stateless,
-        log_level="debug" if logging.verbose else logging.log_level,
-    )
-
-
-async def _serve(place: Place, transport: str, reload: bool) -> None:  # noqa: FBT001 - anyio.run hands on by position
-    if transport == "stdio":
-        await serve_stdio(place.platform, place.workspace, place.settings, reload=reload)
-    else:
-        await serve_http(place.platform, place.workspace, place.settings, reload=reload)

@@ -31,6 +31,7 @@ from opentelemetry.trace import ProxyTracerProvider
 
 from goalport import __version__
 from goalport.errors import UnknownName
+from goalport.greeting import INSTRUCTIONS
 from goalport.serve import calls, completion, news, resources
 from goalport.serve.connections import set_log_level, without_deprecations
 from goalport.serve.edge import answer_of
@@ -49,11 +50,6 @@ _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "resources/templates/list": _LISTS,
     "resources/read": _CONTENTS,
 }
-_INSTRUCTIONS: Final = (
-    "Each tool named after a goal plans and runs an agent until the goal is reached and answers with its output."
-    " An error says what was missing or went wrong; correct the call rather than repeat it."
-    " An answer with processId, status and questions is not the result yet: it says which tool to call next."
-)
 
 
 class GoalServer(Server[Serving]):
@@ -83,7 +79,7 @@ def make_server(serving: Serving) -> tuple[GoalServer, news.Listening]:
         server = GoalServer(
             serving.settings.name,
             version=__version__,
-            instructions=_INSTRUCTIONS,
+            instructions=INSTRUCTIONS,
             lifespan=lifespan,
             cache_hints=_HINTS,
             get_tool_input_schema=lambda name: _mirrored_schema(serving, name),

@@ -4,13 +4,20 @@ import multiprocessing
 import os
 import signal
 import sys
-from io import StringIO
+from contextlib import AbstractAsyncContextManager
+from io import BufferedReader, RawIOBase, StringIO
+from types import TracebackType
+from typing import Any, BinaryIO, cast
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
 
+from goalport.greeting import Greeting
 from goalport.platform import AgentPlatform
 from goalport.serve.connections import standard_input
 from goalport.serve.forking import children_end_when_told
@@ -32,15 +39,23 @@ _WRITING = 0.1
 
 
 async def serve_stdio(
-    platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
+    platform: AgentPlatform,
+    workspace: Workspace,
+    settings: Settings,
+    *,
+    reload: bool = False,
+    greeting: Greeting | None = None,
 ) -> None:
-    """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr."""
+    """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr.
+
+    `greeting` has heard what the client said until now, and may have answered the first of it.
+    """
     log_to_stderr(settings, platform)
     async with platform:
-        await _serve(Serving(platform, workspace, settings), reload=reload)
+        await _serve(Serving(platform, workspace, settings), greeting, reload=reload)
 
 
-async def _serve(serving: Serving, *, reload: bool) -> None:
+async def _serve(serving: Serving, greeting: Greeting | None, *, reload: bool) -> None:
     server, _ = make_server(serving)
     with children_end_when_told():
         async with connected(serving), anyio.create_task_group() as tasks:
@@ -49,18 +64,66 @@ async def _serve(serving: Serving, *, reload: bool) -> None:
             if reload:
                 tasks.start_soon(watch, serving)
             tell(report_of(serving.publication, serving.platform, serving.settings, None))
-            await _speak(serving, server)
+            earlier = await anyio.to_thread.run_sync(greeting.wait, abandon_on_cancel=True) if greeting else b""
+            await _speak(serving, server, earlier, greeting and greeting.answered)
             await _finish(serving)
             tasks.cancel_scope.cancel()
 
 
-async def _speak(serving: Serving, server: GoalServer) -> None:
+async def _speak(serving: Serving, server: GoalServer, earlier: bytes, answered: int | str | None) -> None:
     """Answer what comes in lines until there are no more. They are read by us, written by the SDK."""
     with standard_input() as source:
+        whole = BufferedReader(_Continued(earlier, source))
         async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
             messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
-            tasks.start_soon(read_lines, source, messages, outgoing, serving.settings.max_body_bytes)
-            await server.run(reading, outgoing, server.create_initialization_options())
+            tasks.start_soon(read_lines, whole, messages, outgoing, serving.settings.max_body_bytes)
+            writing = _Unrepeated(outgoing, answered)
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+class _Continued(RawIOBase):
+    """What was read earlier, then what comes."""
+
+    def __init__(self, earlier: bytes, source: BinaryIO) -> None:
+        self._earlier = earlier
+        self._source = cast("BufferedReader", source)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if not self._earlier:
+            return self._source.readinto1(buffer)
+        view = memoryview(buffer)
+        given, self._earlier = self._earlier[: len(view)], self._earlier[len(view) :]
+        view[: len(given)] = given
+        return len(given)
+
+
+class _Unrepeated(AbstractAsyncContextManager["_Unrepeated"]):
+    """What goes out, but for the answer that the client has got already."""
+
+    def __init__(self, outgoing: WriteStream[SessionMessage], answered: int | str | None) -> None:
+        self._outgoing = outgoing
+        self._answered = answered
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._answered is not None and isinstance(item.message, JSONRPCResponse):
+            answered, self._answered = self._answered, None
+            if item.message.id == answered:
+                return
+        await self._outgoing.send(item)
+
+    async def aclose(self) -> None:
+        await self._outgoing.aclose()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 async def _finish(serving: Serving) -> None:
