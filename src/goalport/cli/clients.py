@@ -1,63 +1,34 @@
-"""The MCP clients that goalport can be connected to: where each keeps its configuration and what an entry looks like.
+"""The MCP clients that goalport can be connected to: where each keeps its configuration, and what comes after.
 
-Pure facts: nothing here reads or writes a file. Below `connect`, above nothing of goalport.
+Pure facts: nothing here reads or writes a file. Below `connect`, above the entries and the formats of files.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
+
+from goalport.cli.entries import (
+    Entry,
+    Machine,
+    Target,
+    bridged,
+    codex,
+    copilot,
+    fast_agent,
+    gemini,
+    goose,
+    open_webui,
+    opencode,
+    plain,
+    streamable,
+    typed,
+    windsurf,
+)
+from goalport.cli.formats import JSON, TOML, YAML, FileFormat
 
 Transport = Literal["http", "stdio"]
 Scope = Literal["user", "project"]
-Entry = dict[str, object]
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What decides where programs keep their configuration."""
-
-    system: str
-    """As `sys.platform` says it: linux, darwin, win32."""
-    home: Path
-    environment: Mapping[str, str]
-    workspace: Path
-
-    @property
-    def application_data(self) -> Path:
-        if self.system == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.system == "win32":
-            return Path(self.environment.get("APPDATA") or self.home / "AppData" / "Roaming")
-        return Path(self.environment.get("XDG_CONFIG_HOME") or self.home / ".config")
-
-
-@dataclass(frozen=True)
-class Subprocess:
-    """A server that the client starts itself and talks to over stdin and stdout."""
-
-    command: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Address:
-    """A server that runs already, at a URL."""
-
-    url: str
-
-    @property
-    def is_sse(self) -> bool:
-        return urlsplit(self.url).path.rstrip("/").endswith("/sse")
-
-    @property
-    def needs_consent(self) -> bool:
-        """Plain HTTP to another machine: bridges refuse it unless they are told that the network is trusted."""
-        parts = urlsplit(self.url)
-        return parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1"}
-
-
-Target = Subprocess | Address
 
 
 @dataclass(frozen=True)
@@ -66,51 +37,41 @@ class Client:
 
     name: str
     title: str
-    section: Literal["mcpServers", "servers"]
     files: Mapping[Scope, Callable[[Machine], Path]]
-    """The first scope is the usual one."""
+    """The first scope is the usual one; without any, the client is told on its own pages."""
     entry: Callable[[Target, Machine], Entry]
     transports: tuple[Transport, ...]
     """The first transport is the usual one."""
     then: str
-    """What a person does once the file is written; `{path}` is the file."""
+    """What a person does once the file is written; `{path}` is the file, `{key}` a new secret."""
+    section: tuple[str, ...] = ("mcpServers",)
+    """Where in the file the servers stand."""
+    kind: FileFormat = JSON
+    variable: str = ""
+    """The environment variable that names its servers, where no file does."""
 
     @property
     def usual_scope(self) -> Scope:
         return next(iter(self.files))
 
 
-def _plain(target: Target, _: Machine) -> Entry:
-    match target:
-        case Subprocess(command):
-            return {"command": command[0], "args": list(command[1:])}
-        case Address(url):
-            return {"url": url}
-
-
-def _typed(target: Target, machine: Machine) -> Entry:
-    kind = "stdio" if isinstance(target, Subprocess) else "sse" if target.is_sse else "http"
-    return {"type": kind, **_plain(target, machine)}
-
-
-def _streamable(target: Target, machine: Machine) -> Entry:
-    if isinstance(target, Subprocess):
-        return _plain(target, machine)
-    return {"type": "sse" if target.is_sse else "streamable-http", "url": target.url}
-
-
-def _bridged(target: Target, machine: Machine) -> Entry:
-    """Claude Desktop's file takes commands alone; mcp-remote is the command that speaks to a URL."""
-    if isinstance(target, Subprocess):
-        return _plain(target, machine)
-    command = ["npx", "-y", "mcp-remote", target.url, *(["--allow-http"] if target.needs_consent else [])]
-    # On Windows npx is a script, which a program cannot start without the shell.
-    command = ["cmd", "/c", *command] if machine.system == "win32" else command
-    return {"command": command[0], "args": command[1:]}
+MCPO = (
+    "uvx --with 'mcp<2' --with 'fastapi<0.130' mcpo@0.0.20 --host 127.0.0.1 --port 8000"
+    " --cors-allow-origins http://localhost:3000 --api-key {key}"
+)
+"""mcpo by itself listens to the whole network, for every web page and without a key."""
 
 
 def _ready(name: str) -> Callable[[Machine], Path]:
     return lambda machine: machine.workspace / "server" / "clients" / f"{name}.json"
+
+
+def _home(path: str) -> Mapping[Scope, Callable[[Machine], Path]]:
+    return {"user": lambda machine: machine.home / path}
+
+
+def _home_or_project(path: str) -> Mapping[Scope, Callable[[Machine], Path]]:
+    return {**_home(path), "project": lambda machine: machine.workspace / path}
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -119,62 +80,169 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="claude-desktop",
             title="Claude Desktop",
-            section="mcpServers",
             files={"user": lambda machine: machine.application_data / "Claude" / "claude_desktop_config.json"},
-            entry=_bridged,
+            entry=bridged,
             transports=("stdio", "http"),
             then="Quit Claude Desktop entirely and start it again; the tools are in the chat's tool menu.",
         ),
         Client(
             name="claude-code",
             title="Claude Code",
-            section="mcpServers",
             files={"project": lambda machine: machine.workspace / ".mcp.json"},
-            entry=_typed,
+            entry=typed,
             transports=("http", "stdio"),
             then="Start claude in that folder and approve the server; /mcp shows its state.",
         ),
         Client(
             name="cursor",
             title="Cursor",
-            section="mcpServers",
-            files={
-                "user": lambda machine: machine.home / ".cursor" / "mcp.json",
-                "project": lambda machine: machine.workspace / ".cursor" / "mcp.json",
-            },
-            entry=_plain,
+            files=_home_or_project(".cursor/mcp.json"),
+            entry=plain,
             transports=("http", "stdio"),
             then="Restart Cursor, or switch the server on in its settings under MCP.",
         ),
         Client(
             name="vscode",
             title="VS Code",
-            section="servers",
             files={
                 "project": lambda machine: machine.workspace / ".vscode" / "mcp.json",
                 "user": lambda machine: machine.application_data / "Code" / "User" / "mcp.json",
             },
-            entry=_typed,
+            entry=typed,
             transports=("http", "stdio"),
+            section=("servers",),
             then="Open the file in VS Code and press Start above the entry; the tools are in agent mode.",
         ),
         Client(
             name="inspector",
             title="MCP Inspector",
-            section="mcpServers",
             files={"project": _ready("inspector")},
-            entry=_streamable,
+            entry=streamable,
             transports=("http", "stdio"),
             then="Run: npx @modelcontextprotocol/inspector --config {path}",
         ),
         Client(
             name="mcpo",
             title="mcpo, for Open WebUI",
-            section="mcpServers",
             files={"project": _ready("mcpo")},
-            entry=_streamable,
+            entry=streamable,
             transports=("http", "stdio"),
-            then="Run: uvx --with 'mcp<2' --with 'fastapi<0.130' mcpo --port 8000 --config {path}",
+            then=f"Run, with the address of your Open WebUI as the origin:\n{MCPO} --config {{path}}",
+        ),
+        Client(
+            name="codex",
+            title="Codex",
+            section=("mcp_servers",),
+            kind=TOML,
+            files=_home(".codex/config.toml"),
+            entry=codex,
+            transports=("http", "stdio"),
+            then="Start codex again; /mcp lists its servers. It ends a call after 300 s, whatever it hears meanwhile.",
+        ),
+        Client(
+            name="gemini",
+            title="Gemini CLI",
+            files=_home_or_project(".gemini/settings.json"),
+            entry=gemini,
+            transports=("http", "stdio"),
+            then="Start gemini again; /mcp lists its servers.",
+        ),
+        Client(
+            name="qwen",
+            title="Qwen Code",
+            files=_home_or_project(".qwen/settings.json"),
+            entry=gemini,
+            transports=("http", "stdio"),
+            then="Start qwen again; /mcp lists its servers.",
+        ),
+        Client(
+            name="opencode",
+            title="opencode",
+            section=("mcp",),
+            files={
+                "user": lambda machine: machine.unix_configuration / "opencode" / "opencode.json",
+                "project": lambda machine: machine.workspace / "opencode.json",
+            },
+            entry=opencode,
+            transports=("http", "stdio"),
+            then="Start opencode again; `opencode mcp list` shows its servers.",
+        ),
+        Client(
+            name="copilot",
+            title="Copilot CLI",
+            files=_home(".copilot/mcp-config.json"),
+            entry=copilot,
+            transports=("http", "stdio"),
+            then="Start copilot again, and also whenever this server was started again; /mcp show lists its servers.",
+        ),
+        Client(
+            name="fast-agent",
+            title="fast-agent",
+            section=("mcp", "servers"),
+            kind=YAML,
+            files={"project": lambda machine: machine.workspace / "fastagent.config.yaml"},
+            entry=fast_agent,
+            transports=("http", "stdio"),
+            then="Start fast-agent in that folder, and name the server in `servers` of an agent.",
+        ),
+        Client(
+            name="zed",
+            title="Zed",
+            section=("context_servers",),
+            files={
+                "user": lambda machine: (
+                    (machine.application_data if machine.system == "win32" else machine.unix_configuration)
+                    / ("Zed" if machine.system == "win32" else "zed")
+                    / "settings.json"
+                ),
+                "project": lambda machine: machine.workspace / ".zed" / "settings.json",
+            },
+            entry=plain,
+            transports=("http", "stdio"),
+            then="Zed reads its settings at once; a green dot under Agent Panel, Settings says that it is connected.",
+        ),
+        Client(
+            name="windsurf",
+            title="Windsurf",
+            files=_home(".codeium/windsurf/mcp_config.json"),
+            entry=windsurf,
+            transports=("http", "stdio"),
+            then="Press Refresh under Plugins in the Cascade panel.",
+        ),
+        Client(
+            name="lm-studio",
+            title="LM Studio",
+            files=_home(".lmstudio/mcp.json"),
+            entry=plain,
+            transports=("http", "stdio"),
+            then="LM Studio reads the file at once; switch the server on in the chat's Program tab.",
+        ),
+        Client(
+            name="goose",
+            title="goose",
+            section=("extensions",),
+            kind=YAML,
+            files={
+                "user": lambda machine: (
+                    machine.application_data / "Block" / "goose" / "config" / "config.yaml"
+                    if machine.system == "win32"
+                    else machine.unix_configuration / "goose" / "config.yaml"
+                )
+            },
+            entry=goose,
+            transports=("http", "stdio"),
+            then="Start a new session of goose.",
+        ),
+        Client(
+            name="open-webui",
+            title="Open WebUI",
+            files={},
+            entry=open_webui,
+            variable="TOOL_SERVER_CONNECTIONS",
+            transports=("http",),
+            then="Start Open WebUI with this variable, or add the address under Admin Settings, External Tools, with"
+            " the type MCP (Streamable HTTP).\nIn a container this machine is called host.docker.internal: give that"
+            " name with --url, and let goalport answer to it: goalport serve --allowed-host host.docker.internal",
         ),
     )
 }

@@ -5,8 +5,11 @@ It never writes without showing the difference and being told to. Below the prog
 
 import json
 import os
+import secrets
+import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +17,10 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
+from goalport.cli.clients import CLIENTS, Client, Scope, Transport
+from goalport.cli.entries import Address, Entry, Machine, Subprocess, Target
 from goalport.cli.folder import WorkspaceFolder, workspace_root
-from goalport.cli.merging import Change, Unmergeable, merged
+from goalport.cli.merging import Change, Unmergeable, merged, put
 from goalport.cli.terminal import say, show, show_difference
 from goalport.errors import BadInput, UnknownName
 from goalport.settings import Settings, load_settings
@@ -44,15 +48,18 @@ class Connection:
     client: Client
     name: str
     entry: Entry
-    path: Path
+    path: Path | None
+    """None: the client has no file, but pages of its own and a variable."""
 
     @property
     def snippet(self) -> str:
-        return json.dumps({self.client.section: {self.name: self.entry}}, indent=2, ensure_ascii=False)
+        if self.path is None:
+            return f"{self.client.variable}='{json.dumps([self.entry], ensure_ascii=False)}'"
+        return put("", self.client.kind, (*self.client.section, self.name), self.entry).rstrip("\n")
 
     @property
     def then(self) -> str:
-        return self.client.then.format(path=self.path)
+        return self.client.then.format(path=shlex.quote(str(self.path)), key=secrets.token_hex(16))
 
 
 def connect(
@@ -76,14 +83,21 @@ def connect(
 def _list(machine: Machine) -> int:
     show(
         [
-            {"client": client.name, "for": client.title, "file": str(path(machine)), "scope": scope}
+            {"client": client.name, "for": client.title, "file": place, "scope": scope}
             for client in CLIENTS.values()
-            for scope, path in client.files.items()
+            for scope, place in _places(client, machine)
         ],
         "text",
         none="",
     )
     return 0
+
+
+def _places(client: Client, machine: Machine) -> Iterator[tuple[str, str]]:
+    if client.variable:
+        yield "", f"the variable {client.variable}"
+    for scope, path in client.files.items():
+        yield scope, str(path(machine))
 
 
 def _known(name: str) -> Client:
@@ -93,24 +107,27 @@ def _known(name: str) -> Client:
 
 
 def _connection(client: Client, way: Way, machine: Machine, settings: Settings) -> Connection:
+    name = way.name or settings.name
+    entry = client.entry(_target(client, name, way, machine, settings), machine)
+    if not client.files:
+        return Connection(client, name, entry, None)
     scope = way.scope or client.usual_scope
     if scope not in client.files:
         raise BadInput(f"{client.title} is connected per {client.usual_scope}; leave out --scope {scope}.")
-    target = _target(client, way, machine, settings)
-    return Connection(
-        client, way.name or settings.name, client.entry(target, machine), client.files[scope](machine).absolute()
-    )
+    return Connection(client, name, entry, client.files[scope](machine).absolute())
 
 
-def _target(client: Client, way: Way, machine: Machine, settings: Settings) -> Target:
+def _target(client: Client, name: str, way: Way, machine: Machine, settings: Settings) -> Target:
     transport = way.transport or ("http" if way.url else client.transports[0])
     if transport == "http":
-        return Address(_checked(way.url) if way.url else _local_url(settings))
+        return Address(_checked(way.url) if way.url else _local_url(settings), name)
     if way.url:
         raise BadInput(
             "--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out."
         )
-    return Subprocess((*_program(), "serve", "--workspace", str(machine.workspace), "--transport", "stdio"))
+    if transport not in client.transports:
+        raise BadInput(f"{client.title} starts no servers; leave out --transport {transport}.")
+    return Subprocess((*_program(), "serve", "--workspace", str(machine.workspace), "--transport", "stdio"), name)
 
 
 def _checked(url: str) -> str:
@@ -135,14 +152,18 @@ def _program() -> tuple[str, ...]:
 
 def _print(connection: Connection) -> int:
     print(connection.snippet, flush=True)
-    say(f"\nIt goes into {connection.path}; with --write this command puts it there.")
-    say(connection.then)
+    place = f"It goes into {connection.path}; with --write this command puts it there.\n" if connection.path else ""
+    say(f"\n{place}{connection.then}")
     return 0
 
 
 def _write(connection: Connection, *, asked: bool) -> int:
+    client = connection.client
+    if connection.path is None:
+        print(connection.snippet, flush=True)
+        raise BadInput(f"{client.title} has no file to write; leave out --write. {connection.then}")
     try:
-        change = merged(connection.path, connection.client.section, connection.name, connection.entry)
+        change = merged(connection.path, client.kind, client.section, connection.name, connection.entry)
     except Unmergeable:
         print(connection.snippet, flush=True)
         raise

@@ -1,23 +1,23 @@
-"""One entry put into a client's JSON file, so that nothing else in the file changes and nothing is ever lost.
+"""One entry put into a client's file, so that nothing else in the file changes and nothing is ever lost.
 
-A file that is not strict JSON (comments, keys given twice) is left alone. The old file is kept beside the new one,
-which takes its place in one step. It knows no client. Below `connect`, above nothing but errors.
+A file that its format cannot rewrite whole (JSON with comments, keys given twice) is left alone. The old file is kept
+beside the new one, which takes its place in one step. It knows no client. Below `connect`, above the formats.
 """
 
-import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import count
 from pathlib import Path
-from typing import NoReturn, cast
 
+from goalport.cli.formats import FileFormat, NoMapping, mapping
 from goalport.errors import GoalportError
 
-REACHING = frozenset({"args", "command", "serverUrl", "transport", "type", "url"})
-"""The keys that say how to reach a server. They go when an entry is replaced; env, headers and the like stay."""
+REACHING = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
+"""The keys that say how to reach a server. They are replaced; env, headers, lists of tools and the like stay."""
+_MARK = "\ufeff"
 
 
 class Unmergeable(GoalportError):
@@ -53,16 +53,57 @@ class Change:
         return kept
 
 
-def merged(path: Path, section: str, name: str, entry: Mapping[str, object]) -> Change:
+def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entry: Mapping[str, object]) -> Change:
     """The change that puts an entry under a name into a section of the file."""
     before = _read(path)
-    content = {} if before is None or not before.strip() else _parsed(path, before)
-    servers = _table(path, content, section)
-    known = _table(path, servers, name)
-    servers[name] = {**entry, **{key: value for key, value in known.items() if key not in REACHING | entry.keys()}}
-    if before is not None and before.strip() and servers[name] == known:
+    text = (before or "").removeprefix(_MARK).replace("\r\n", "\n")
+    try:
+        after = put(text, kind, (*section, name), entry)
+    except NoMapping as error:
+        raise Unmergeable(f"{path}: {error}. Add the entry by hand.") from error
+    except ValueError as error:
+        raise Unmergeable(
+            f"{path} is not {kind.name} ({error}); a rewrite might lose something. Add the entry by hand."
+        ) from error
+    if before is not None and after == text:
         return Change(path, before, before)
-    return Change(path, before, _written(content, before or ""))
+    after = after.replace("\n", "\r\n") if "\r\n" in (before or "") else after
+    return Change(path, before, f"{_MARK}{after}" if (before or "").startswith(_MARK) else after)
+
+
+def put(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping[str, object]) -> str:
+    """The text of a file with the entry at its place; the same text where it says so already.
+
+    How the server is reached is replaced, what else somebody has set stays. Raises `ValueError` for a text that cannot
+    be changed without the risk of losing something.
+    """
+    before: object = kind.plain(text) if text.strip() else dict[str, object]()
+    content = kind.read(text) if text.strip() else kind.empty()
+    known = content
+    for key in place:
+        if key not in known:
+            known[key] = {}
+        known = mapping(known[key], repr(key))
+    was = dict(known)
+    for key in REACHING - entry.keys():
+        known.pop(key, None)
+    for key in entry:
+        if key in REACHING or key not in known:
+            known[key] = entry[key]
+    if text.strip() and dict(known) == was:
+        return text
+    after = kind.write(content, text)
+    if kind.plain(after) != _expected(before, place, dict(known)):
+        raise ValueError("what would be written does not say the same")
+    return after
+
+
+def _expected(before: object, place: Sequence[str], entry: Mapping[str, object]) -> object:
+    """What a file says once the entry is there."""
+    if not place:
+        return entry
+    known = mapping(before)
+    return {**known, place[0]: _expected(known.get(place[0], {}), place[1:], entry)}
 
 
 def _read(path: Path) -> str | None:
@@ -72,55 +113,6 @@ def _read(path: Path) -> str | None:
         return None
     except UnicodeDecodeError as error:
         raise Unmergeable(f"{path} is not UTF-8 text; save it as UTF-8, or add the entry by hand.") from error
-
-
-def _parsed(path: Path, text: str) -> dict[str, object]:
-    try:
-        content: object = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once, parse_constant=_no_number)
-    except ValueError as error:
-        raise Unmergeable(
-            f"{path} is not strict JSON ({error}); a rewrite might lose comments. Add the entry by hand."
-        ) from error
-    if not isinstance(content, dict):
-        raise Unmergeable(
-            f"{path} was expected to hold a JSON object, not a {type(content).__name__}. Add the entry by hand."
-        )
-    return cast("dict[str, object]", content)
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"a key is there twice: {next(key for key in keys if keys.count(key) > 1)!r}")
-    return found
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _table(path: Path, content: dict[str, object], key: str) -> dict[str, object]:
-    found = content.setdefault(key, {})
-    if not isinstance(found, dict):
-        raise Unmergeable(
-            f"{key!r} in {path} was expected to be an object, not a {type(found).__name__}. Add the entry by hand."
-        )
-    return cast("dict[str, object]", found)
-
-
-def _written(content: dict[str, object], before: str) -> str:
-    text = json.dumps(content, indent=_indent(before), ensure_ascii=False) + "\n"
-    text = text.replace("\n", "\r\n") if "\r\n" in before else text
-    return f"\ufeff{text}" if before.startswith("\ufeff") else text
-
-
-def _indent(text: str) -> str:
-    for line in text.splitlines():
-        margin = line[: len(line) - len(line.lstrip(" \t"))]
-        if margin and line.strip():
-            return margin
-    return "  "
 
 
 def _kept(path: Path, text: str) -> Path:

@@ -67,5 +67,5 @@ def _ways_in(address: str | None) -> Iterator[str]:
     yield f"  Streamable HTTP (Claude, Cursor, VS Code, Inspector): {address}/mcp"
     yield f"  SSE, for older clients: {address}/sse"
     yield f"  Hosts that only start programs: npx mcp-remote {address}/mcp"
-    yield f"  OpenWebUI: mcpo --server-type streamable-http -- {address}/mcp"
+    yield f"  Open WebUI (Admin Settings, External Tools, type MCP): {address}/mcp"
     yield "  goalport connect CLIENT prints a client's configuration"

@@ -4,11 +4,26 @@ from typing import Any
 
 import pytest
 
-from goalport.cli.clients import CLIENTS, Machine, Scope
+from goalport.cli.clients import CLIENTS, Scope
+from goalport.cli.entries import Machine
 from tests.rooms.cli.conftest import PROGRAM, Command
 
 SHIPPED = Path(__file__).parents[3] / "server" / "clients"
 URL = "http://127.0.0.1:8080/mcp"
+
+
+def entry_in(client: str, printed: str) -> dict[str, Any]:
+    """The one entry of what was printed, read as the client reads it."""
+    known = CLIENTS[client]
+    if known.variable:
+        (entry,) = json.loads(printed.strip().removeprefix(f"{known.variable}='").removesuffix("'"))
+        return entry
+    content: Any = known.kind.plain(printed)
+    for key in known.section:
+        assert list(content) == [key]
+        content = content[key]
+    (entry,) = content.values()
+    return entry
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -18,15 +33,16 @@ def test_the_snippet_alone_is_on_standard_output_and_its_place_on_standard_error
     ran = goalport("connect", client)
 
     assert ran.code == 0
-    assert set(json.loads(ran.out)) == {CLIENTS[client].section}
-    assert "It goes into " in ran.err
+    assert entry_in(client, ran.out)
+    assert ("It goes into " in ran.err) == bool(CLIENTS[client].files)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_the_shipped_configurations_are_what_connect_prints(goalport: Command, client: str, tmp_path: Path) -> None:
     printed = goalport("connect", client, "--transport", "http", "--workspace", str(tmp_path)).out
 
-    assert json.loads((SHIPPED / f"{client}.json").read_text()) == json.loads(printed)
+    (shipped,) = SHIPPED.glob(f"{client}.*")
+    assert shipped.read_text() == printed
 
 
 @pytest.mark.parametrize(
@@ -38,25 +54,64 @@ def test_the_shipped_configurations_are_what_connect_prints(goalport: Command, c
         ("vscode", {"type": "http", "url": URL}),
         ("inspector", {"type": "streamable-http", "url": URL}),
         ("mcpo", {"type": "streamable-http", "url": URL}),
+        ("codex", {"url": URL}),
+        ("gemini", {"httpUrl": URL}),
+        ("qwen", {"httpUrl": URL}),
+        ("opencode", {"type": "remote", "url": URL, "enabled": True}),
+        ("copilot", {"type": "http", "url": URL, "tools": ["*"]}),
+        ("fast-agent", {"transport": "http", "url": URL}),
+        ("zed", {"url": URL}),
+        ("windsurf", {"serverUrl": URL}),
+        ("lm-studio", {"url": URL}),
+        ("goose", {"enabled": True, "type": "streamable_http", "uri": URL, "name": "goalport", "timeout": 300}),
+        (
+            "open-webui",
+            {
+                "url": URL,
+                "type": "mcp",
+                "auth_type": "none",
+                "config": {"enable": True},
+                "info": {"id": "goalport", "name": "goalport"},
+            },
+        ),
     ],
 )
 def test_each_client_gets_a_server_that_runs_in_its_own_words(
     goalport: Command, client: str, entry: dict[str, Any]
 ) -> None:
-    printed = json.loads(goalport("connect", client, "--transport", "http").out)
-
-    assert printed == {CLIENTS[client].section: {"goalport": entry}}
+    assert entry_in(client, goalport("connect", client, "--transport", "http").out) == entry
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", [name for name in CLIENTS if "stdio" in CLIENTS[name].transports])
 def test_over_stdio_each_client_gets_the_whole_path_of_the_program(
     goalport: Command, client: str, tmp_path: Path
 ) -> None:
     printed = goalport("connect", client, "--transport", "stdio", "--workspace", str(tmp_path)).out
-    (entry,) = json.loads(printed)[CLIENTS[client].section].values()
+    entry = entry_in(client, printed)
 
-    assert entry["command"] == str(PROGRAM)
-    assert entry["args"] == ["serve", "--workspace", str(tmp_path), "--transport", "stdio"]
+    program: Any = entry.get("command", entry.get("cmd"))
+    words: list[object] = [program, *entry["args"]] if isinstance(program, str) else program
+    assert words == [str(PROGRAM), "serve", "--workspace", str(tmp_path), "--transport", "stdio"]
+
+
+def test_a_client_that_starts_its_server_waits_for_it(goalport: Command) -> None:
+    assert entry_in("codex", goalport("connect", "codex", "--transport", "stdio").out)["required"] is True
+
+
+def test_mcpo_is_told_to_listen_here_to_one_page_and_with_a_key_of_its_own(goalport: Command) -> None:
+    first, second = (goalport("connect", "mcpo").err for _ in range(2))
+
+    assert "mcpo@0.0.20 --host 127.0.0.1 --port 8000 --cors-allow-origins http://localhost:3000 --api-key " in first
+    assert first != second
+
+
+def test_a_client_without_a_file_gets_a_variable_and_cannot_be_written(goalport: Command) -> None:
+    ran = goalport("connect", "open-webui", "--write", "--yes")
+
+    assert ran.code == 2
+    assert ran.out.startswith("TOOL_SERVER_CONNECTIONS='[{")
+    assert "has no file to write" in ran.err
+    assert "--allowed-host host.docker.internal" in ran.err
 
 
 def test_an_sse_address_is_called_sse(goalport: Command) -> None:
@@ -97,6 +152,18 @@ def test_the_name_and_the_port_come_from_the_settings(goalport: Command, workspa
         ("darwin", "cursor", "user", "/home/ada/.cursor/mcp.json"),
         ("linux", "cursor", "project", "/project/.cursor/mcp.json"),
         ("linux", "claude-code", "project", "/project/.mcp.json"),
+        ("darwin", "codex", "user", "/home/ada/.codex/config.toml"),
+        ("linux", "gemini", "user", "/home/ada/.gemini/settings.json"),
+        ("linux", "qwen", "project", "/project/.qwen/settings.json"),
+        ("darwin", "opencode", "user", "/home/ada/.config/opencode/opencode.json"),
+        ("linux", "copilot", "user", "/home/ada/.copilot/mcp-config.json"),
+        ("linux", "fast-agent", "project", "/project/fastagent.config.yaml"),
+        ("darwin", "zed", "user", "/home/ada/.config/zed/settings.json"),
+        ("win32", "zed", "user", "/home/ada/AppData/Roaming/Zed/settings.json"),
+        ("linux", "windsurf", "user", "/home/ada/.codeium/windsurf/mcp_config.json"),
+        ("linux", "lm-studio", "user", "/home/ada/.lmstudio/mcp.json"),
+        ("darwin", "goose", "user", "/home/ada/.config/goose/config.yaml"),
+        ("win32", "goose", "user", "/home/ada/AppData/Roaming/Block/goose/config/config.yaml"),
     ],
 )
 def test_files_are_where_each_system_keeps_them(system: str, client: str, scope: Scope, path: str) -> None:

@@ -2,11 +2,13 @@
 
 import json
 import stat
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from goalport.cli.formats import YAML
 from tests.rooms.cli.conftest import Command, Ran
 
 ENTRY = {"url": "http://127.0.0.1:8080/mcp"}
@@ -91,9 +93,9 @@ def test_a_replaced_entry_keeps_its_environment_and_loses_the_old_way_to_the_ser
         ('{"mcpServers": {},}', "is not strict JSON"),
         ('{"mcpServers": {}, "mcpServers": {"a": {}}}', "a key is there twice: 'mcpServers'"),
         ('{"mcpServers": {}, "size": NaN}', "NaN is no JSON number"),
-        ("[1, 2]", "was expected to hold a JSON object"),
-        ('{"mcpServers": []}', "'mcpServers' in"),
-        ('{"mcpServers": {"goalport": "x"}}', "'goalport' in"),
+        ("[1, 2]", "the file was expected to hold names and values, not a list"),
+        ('{"mcpServers": []}', "'mcpServers' was expected to hold names and values"),
+        ('{"mcpServers": {"goalport": "x"}}', "'goalport' was expected to hold names and values"),
     ],
 )
 def test_a_file_that_a_rewrite_could_spoil_is_left_alone_and_the_snippet_is_printed(
@@ -109,6 +111,108 @@ def test_a_file_that_a_rewrite_could_spoil_is_left_alone_and_the_snippet_is_prin
     assert json.loads(ran.out) == {"mcpServers": {"goalport": ENTRY}}
     assert [each.name for each in file.parent.iterdir()] == ["mcp.json"]
     assert file.read_text() == content
+
+
+CODEX = """\
+model = "gpt"  # the cheap one
+
+[mcp_servers.docs]  # mine
+url = "https://docs.example.com/mcp"
+
+[mcp_servers.goalport]
+command = "old"  # the way there
+args = ["serve"]
+env = { TOKEN = "t" }  # secret
+
+[profiles.fast]
+when = 2026-01-01
+"""
+GOOSE = """\
+# what I like
+GOOSE_MODE: auto
+extensions:
+    developer:  # built in
+        enabled: true
+        args: [a, 'b']
+    goalport:
+        enabled: false
+        type: stdio
+        cmd: old
+        envs: {TOKEN: t}  # secret
+"""
+
+
+def test_a_toml_file_keeps_its_comments_and_entries(goalport: Command, home: Path) -> None:
+    path = home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(CODEX)
+
+    assert goalport("connect", "codex", "--write", "--yes").code == 0
+
+    after = path.read_text()
+    expected = tomllib.loads(CODEX)
+    expected["mcp_servers"]["goalport"] = {"env": {"TOKEN": "t"}, **ENTRY}
+    assert tomllib.loads(after) == expected
+    for comment in ("# the cheap one", "# mine", "# secret"):
+        assert comment in after
+    assert "nothing to do" in goalport("connect", "codex", "--write", "--yes").err
+
+
+def test_a_yaml_file_keeps_its_comments_entries_and_indentation(goalport: Command, home: Path) -> None:
+    path = home / ".config" / "goose" / "config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(GOOSE)
+
+    assert goalport("connect", "goose", "--write", "--yes").code == 0
+
+    after = path.read_text()
+    assert after.startswith(GOOSE[: GOOSE.index("        type: stdio")])
+    known = cast("Any", YAML.plain(after))["extensions"]["goalport"]
+    assert known == {
+        "enabled": False,
+        "type": "streamable_http",
+        "uri": ENTRY["url"],
+        "name": "goalport",
+        "timeout": 300,
+        "envs": {"TOKEN": "t"},
+    }
+    assert "# secret" in after
+    assert "nothing to do" in goalport("connect", "goose", "--write", "--yes").err
+
+
+@pytest.mark.parametrize(
+    ("client", "place", "content", "reason"),
+    [
+        ("codex", ".codex/config.toml", "a = 1\na = 2\n", "is not TOML"),
+        ("codex", ".codex/config.toml", "mcp_servers = 1\n", "'mcp_servers' was expected to hold names and values"),
+        ("goose", ".config/goose/config.yaml", "a: [\n", "is not YAML"),
+        ("goose", ".config/goose/config.yaml", "a: 1\na: 2\n", "is not YAML"),
+        ("goose", ".config/goose/config.yaml", "- a\n", "the file was expected to hold names and values"),
+    ],
+)
+def test_toml_and_yaml_that_cannot_be_rewritten_are_left_alone(
+    goalport: Command, home: Path, client: str, place: str, content: str, reason: str
+) -> None:
+    path = home / place
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+
+    ran = goalport("connect", client, "--write", "--yes")
+
+    assert ran.code == 1
+    assert reason in ran.err
+    assert "127.0.0.1:8080" in ran.out
+    assert path.read_text() == content
+
+
+def test_a_new_file_of_each_kind_is_made(goalport: Command, home: Path, workspace: Path) -> None:
+    for client in ("codex", "goose"):
+        assert goalport("connect", client, "--write", "--yes").code == 0
+    assert goalport("connect", "fast-agent", "--write", "--yes", "--workspace", str(workspace)).code == 0
+
+    assert (home / ".codex/config.toml").read_text() == f'[mcp_servers.goalport]\nurl = "{ENTRY["url"]}"\n'
+    assert "  goalport:\n    enabled: true\n" in (home / ".config/goose/config.yaml").read_text()
+    assert "    my-agents:\n      transport: http\n" in (workspace / "fastagent.config.yaml").read_text()
 
 
 def test_text_that_is_not_utf_8_is_left_alone(goalport: Command, file: Path) -> None:
