@@ -174,7 +174,7 @@ def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
     for starts in found.starts:
         named = " and ".join(map(label, starts)) or "nothing"
         try:
-            return Arguments.of(starts).read(given)
+            return Arguments.of(starts).begin(given)
         except BadInput as error:
             refused.append(f"As {named}: {error}")
         except UNREADABLE as error:

@@ -18,12 +18,12 @@ from goalport.domain.marks import (
     is_marked,
 )
 from goalport.domain.members import read_action, read_goal
-from goalport.domain.operators import alternatives, fits, operators_of, plan_goal, related
+from goalport.domain.operators import operators_of, plan_goal
 from goalport.domain.reader import read_agent
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, Resolved, Resolver
 from goalport.domain.states import State, is_state, state
-from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, objects_of
+from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, parts_of
 from goalport.domain.waiting import WaitFor, awaited
 
 __all__ = [
@@ -55,26 +55,23 @@ __all__ = [
     "achieves_goal",
     "action",
     "agent",
-    "alternatives",
     "awaited",
     "class_place",
     "component",
     "condition",
     "conditions_of",
     "cost",
-    "fits",
     "is_marked",
     "is_state",
     "names_known",
     "needs_of",
-    "objects_of",
     "operators_of",
+    "parts_of",
     "plan_goal",
     "promises_of",
     "read_action",
     "read_agent",
     "read_goal",
-    "related",
     "state",
     "transient",
     "type_name",

@@ -4,20 +4,16 @@ The translation knows types and their hierarchy; the planner below knows only fa
 elsewhere. (User guide, sections 3.2 and 3.6; the rules for sub- and supertypes are those of routing by type.)
 """
 
-import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import product
-from typing import Annotated, Protocol, Union, get_args, get_origin
 
-from goalport.blackboard import DEFAULT_BINDING
+from goalport.blackboard import DEFAULT_BINDING, fits, related
 from goalport.domain.agents import Action, Agent, Goal
 from goalport.domain.formulas import Term, names_known, needs_of, promises_of
 from goalport.domain.states import is_state
 from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
 
-__all__ = ["alternatives", "fits", "operators_of", "plan_goal", "related"]
+__all__ = ["operators_of", "plan_goal"]
 
 
 def plan_goal(goal: Goal) -> PlanGoal:
@@ -48,58 +44,6 @@ def _taken_over(action: Action, agent: Agent) -> Iterator[Available]:
     for kind in (each.origin.owner for each in namesakes):
         if base is not None and kind is not None and kind is not base and issubclass(kind, base):
             yield Available(kind, DEFAULT_BINDING)
-
-
-@lru_cache(maxsize=65536)
-def related(given: object, wanted: object) -> bool:
-    """Whether an object declared as `given` is, or may turn out to be, a `wanted`."""
-    options = list(product(alternatives(given), alternatives(wanted)))
-    if len(options) > 1:
-        return any(related(*pair) for pair in options)
-    given, wanted = options[0]
-    given_class, wanted_class = get_origin(given) or given, get_origin(wanted) or wanted
-    if not isinstance(given_class, type) or not isinstance(wanted_class, type):
-        return given == wanted
-    if not _kin(given_class, wanted_class):
-        return False
-    pairs = list(zip(get_args(given), get_args(wanted), strict=False))
-    return all(related(*pair) for pair in pairs)
-
-
-def fits(given: object, wanted: object) -> bool:
-    """Whether an object declared as `given` is a `wanted` in any case."""
-    if isinstance(given, type) and isinstance(wanted, type):
-        return _is_kind_of(given, wanted)
-    return given == wanted or wanted is object
-
-
-def _kin(given: type, wanted: type) -> bool:
-    return _is_kind_of(given, wanted) or _is_kind_of(wanted, given)
-
-
-def _is_kind_of(kind: type, wanted: type) -> bool:
-    """Whether a class is the other's subclass, or has what a protocol asks for; a state says itself that it is one."""
-    try:
-        return issubclass(kind, wanted)
-    except TypeError:  # a protocol with data, of which Python judges objects only
-        if is_state(wanted):
-            return wanted in kind.__mro__
-        asked = (base for base in wanted.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol)
-        return _members(asked) <= _members(kind.__mro__)
-
-
-def _members(classes: Iterable[type]) -> set[str]:
-    found: set[str] = set()
-    for each in classes:
-        found |= {name for name in vars(each) if not name.startswith("_")} | set(vars(each).get("__annotations__", ()))
-    return found
-
-
-def alternatives(kind: object) -> tuple[object, ...]:
-    """The members of a union, or the type alone."""
-    if get_origin(kind) is Annotated:
-        return alternatives(get_args(kind)[0])
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 def _mentioned(agent: Agent, terms: Mapping[str, Sequence[Term]]) -> Iterator[Fact]:
@@ -158,11 +102,7 @@ def _guards(action: Action, exit_: Iterable[object]) -> dict[Fact, bool]:
 
 def _transforms(action: Action, output: object) -> bool:
     """Whether an action makes a new version of something it takes, so that the old one is no reason not to run."""
-    return any(each.type == output or _subtype(each.type, output) for each in action.inputs if each.required)
-
-
-def _subtype(kind: object, of: object) -> bool:
-    return isinstance(kind, type) and isinstance(of, type) and get_origin(kind) is None and _is_kind_of(kind, of)
+    return any(fits(each.type, output) for each in action.inputs if each.required)
 
 
 def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> dict[Fact, bool]:

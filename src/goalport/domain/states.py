@@ -8,13 +8,14 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, dataclass_transform
 
+from goalport.blackboard import NOMINAL
 from goalport.domain.annotations import class_place
 from goalport.errors import DeclarationError
 
 __all__ = ["State", "is_state", "reachable_states", "state"]
 
 C = TypeVar("C", bound=type)
-_MARK = "__goalport_state__"
+_MARK = NOMINAL
 
 
 @dataclass_transform(frozen_default=True)

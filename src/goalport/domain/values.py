@@ -3,12 +3,14 @@
 Plain values without behaviour; the reader gives them their meaning.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
 
-__all__ = ["FRAMEWORK_FIELDS", "Named", "Provided", "SomeOf", "UserInput", "objects_of", "part_names"]
+from goalport.blackboard import field_kinds
+
+__all__ = ["FRAMEWORK_FIELDS", "Named", "Provided", "SomeOf", "UserInput", "part_names", "parts_of"]
 
 FRAMEWORK_FIELDS: Final = frozenset({"timestamp"})
 """Fields of `UserInput` that goalport fills; clients neither see nor send them."""
@@ -55,9 +57,11 @@ def part_names(kind: type[SomeOf]) -> tuple[str, ...]:
     return tuple(cast("Mapping[str, object]", getattr(kind, "model_fields", {})))
 
 
-def objects_of(value: object) -> tuple[object, ...]:
-    """What a value puts on the blackboard: itself, and where it is a result of several parts those that are there."""
-    if not isinstance(value, SomeOf):
-        return (value,)
-    parts = (getattr(value, name) for name in part_names(type(value)))
-    return (value, *(part for part in parts if part is not None))
+def parts_of(value: object) -> Iterator[tuple[object, object]]:
+    """The parts that a result of several parts has, each with the type that its field declares; else nothing."""
+    if isinstance(value, SomeOf):
+        declared = field_kinds(type(value))
+        for name in part_names(type(value)):
+            part = getattr(value, name)
+            if part is not None:
+                yield part, declared.get(name)

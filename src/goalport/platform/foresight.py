@@ -6,8 +6,8 @@ object that it looks at is made on the way only, it counts as false, as it will 
 
 from collections.abc import Sequence
 
-from goalport.blackboard import DEFAULT_BINDING
-from goalport.domain import Goal, Input, PlannerType, fits, related
+from goalport.blackboard import DEFAULT_BINDING, fits, related
+from goalport.domain import Goal, Input, PlannerType
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain
 from goalport.process import PLANNING_SECONDS, Scope
 from goalport.tools import ToolGroupResolver

@@ -10,7 +10,7 @@ from inspect import isabstract
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
-from goalport.blackboard import DEFAULT_BINDING
+from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import (
     Action,
     Agent,
@@ -21,7 +21,6 @@ from goalport.domain import (
     names_known,
     needs_of,
     promises_of,
-    related,
     type_name,
 )
 from goalport.errors import DeclarationError

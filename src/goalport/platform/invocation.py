@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Generic, TypeVar
 
+from goalport.blackboard import alternatives, fits
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Agent, Goal, alternatives, fits, type_name
+from goalport.domain import Agent, Goal, type_name
 from goalport.errors import GoalportError
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.process import AgentProcess, ProcessOptions

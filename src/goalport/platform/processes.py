@@ -11,8 +11,9 @@ from weakref import WeakKeyDictionary
 from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
+from goalport.blackboard import DEFAULT_BINDING, Typed, fits
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import RetryPolicy, objects_of
+from goalport.domain import RetryPolicy, parts_of
 from goalport.errors import BadInput, UnknownName
 from goalport.events import ProcessCreated
 from goalport.process import (
@@ -138,7 +139,7 @@ class Processes:
 
     def _start_child(self, parent: AgentProcess, agent: object, kind: type, inputs: Sequence[object]) -> AgentProcess:
         scope = self._scope_of(agent)
-        goals = [goal.name for goal in scope.goals.values() if goal.output == kind or _gives(goal.output, kind)]
+        goals = [goal.name for goal in scope.goals.values() if goal.output is not None and fits(goal.output, kind)]
         blackboard = lent(parent.blackboard, scope, called_with_inputs=bool(inputs))
         options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
         begin = Inputs(inputs, {}, goals or None, parent.caller, parent)
@@ -247,15 +248,13 @@ def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _put(process: AgentProcess, inputs: Inputs) -> None:
+    blackboard = process.blackboard
     for value in inputs.objects:
-        for each in objects_of(value):
-            process.blackboard.add(each)
+        blackboard.add(value)
+        for part, declared in parts_of(Typed.value_of(value)):
+            blackboard.declare(DEFAULT_BINDING, part, declared)
     for name, value in inputs.bindings.items():
-        process.blackboard.bind(name, value)
-
-
-def _gives(output: object, kind: type) -> bool:
-    return isinstance(output, type) and issubclass(output, kind)
+        blackboard.bind(name, value)
 
 
 def _heeding(process: AgentProcess) -> Iterator[AgentProcess]:

@@ -17,7 +17,7 @@ import anyio
 from anyio import CapacityLimiter
 
 from goalport.ai import Around, Engine, Operation, around, within
-from goalport.blackboard import Blackboard, matcher
+from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, RetryPolicy, type_name
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
@@ -137,7 +137,7 @@ class AgentProcess(Lifecycle):
         self.audience = Audience(options.listeners)
         """Who listens; what nobody would hear need not be put into words."""
         self.audience.settle_here()
-        self.blackboard = (options.blackboard or Blackboard()).spawn(self.audience.teller_of_bindings(process_id))
+        self.blackboard = _first_blackboard(self)
         self.progress = Progress()
         self.questions = Questions(process_id)
         self.goal: Goal | None = None
@@ -215,7 +215,7 @@ class AgentProcess(Lifecycle):
         """
         if not isinstance(self.outcome, Completed):
             raise _error_for(self.id, self.outcome)
-        if matcher(kind)(self.outcome.value):
+        if is_of(self.outcome.value, self.goal and self.goal.output, kind):
             return self.outcome.value  # type: ignore[return-value]
         found = self.last(kind)
         if found is None:
@@ -321,6 +321,11 @@ def _obey(process: AgentProcess) -> None:
         process.surroundings.ended_at_rest(process)
     elif process.cancel_scope is not None and (isinstance(wanted, Killed) or process.status is ProcessStatus.PAUSED):
         process.cancel_scope.cancel()
+
+
+def _first_blackboard(process: AgentProcess) -> Blackboard:
+    begin = process.options.blackboard or Blackboard()
+    return begin.spawn(process.audience.teller_of_bindings(process.id), process.scope.judge)
 
 
 def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:

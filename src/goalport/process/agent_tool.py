@@ -12,6 +12,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from goalport.ai.schemas import asked_schema
+from goalport.blackboard import Typed
 from goalport.domain import Agent, read_agent, type_name
 from goalport.errors import BadInput, DeclarationError, GoalportError, ProcessEnded
 from goalport.process.agent_process import AgentProcess
@@ -66,10 +67,19 @@ class _Taken:
             adapter: TypeAdapter[object] = TypeAdapter(cast("Any", starts[0]))
             schema = asked_schema(adapter, starts[0], None)
             if schema.get("type") == "object":
+
+                def begin(arguments: Mapping[str, object]) -> Sequence[object]:
+                    return [Typed(_validated(adapter, arguments), starts[0])]
+
                 plain = {key: value for key, value in schema.items() if key != "title"}
-                return cls({"additionalProperties": False} | plain, lambda arguments: [_validated(adapter, arguments)])
-        named = listed_arguments(where, [Parameter(_label(each), each) for each in starts])
-        return cls(named.schema({}), lambda arguments: [*named.bind(arguments)[1].values()])
+                return cls({"additionalProperties": False} | plain, begin)
+        kinds = {_label(each): each for each in starts}
+        named = listed_arguments(where, [Parameter(*each) for each in kinds.items()])
+
+        def read(arguments: Mapping[str, object]) -> Sequence[object]:
+            return [Typed(value, kinds[name]) for name, value in named.bind(arguments)[1].items()]
+
+        return cls(named.schema({}), read)
 
 
 @dataclass(frozen=True, slots=True)

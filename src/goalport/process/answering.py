@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from goalport.blackboard import matcher
-from goalport.domain import type_name
+from goalport.domain import awaited, type_name
 from goalport.errors import BadInput, NonRetryable, UnknownName
 from goalport.events import QuestionSettled
 from goalport.process.agent_process import AgentProcess
@@ -54,7 +54,7 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
         return
     action = process.scope.actions[question.action]
     try:
-        take(process, action, as_declared(action, accepted))
+        take(process, action, as_declared(action, accepted), awaited(question.wait))
     except NonRetryable as failure:
         leave_out(process, action, in_words(failure))
 

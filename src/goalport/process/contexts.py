@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
-from goalport.blackboard import Blackboard, matcher
+from goalport.blackboard import Blackboard, Typed
 
 __all__ = ["Context", "ContextRepository", "InMemoryContextRepository"]
 
@@ -36,26 +36,26 @@ class Context:
     @property
     def names(self) -> Mapping[str, object]:
         """The objects that bear names."""
-        return MappingProxyType(self._names)
+        return MappingProxyType({name: Typed.value_of(each) for name, each in self._names.items()})
 
     @property
     def objects(self) -> tuple[object, ...]:
         """The objects without names, oldest first."""
-        return tuple(self._objects)
+        return tuple(map(Typed.value_of, self._objects))
 
     def last(self, kind: type[T]) -> T | None:
         """The newest object of a type; those that bear names count as older."""
-        matches = matcher(kind)
-        everything = [*self._names.values(), *self._objects]
-        return next((each for each in reversed(everything) if matches(each)), None)  # type: ignore[return-value]
+        blackboard = Blackboard()
+        self.populate(blackboard)
+        return blackboard.last(kind)
 
     def populate(self, blackboard: Blackboard) -> None:
         """Put everything on a blackboard: what bears a name first, then the rest, nothing twice."""
         for name, value in self._names.items():
             blackboard.bind(name, value)
-        bound = {id(value) for value in self._names.values()}
+        bound = {id(value) for value in self.names.values()}
         for value in self._objects:
-            if id(value) not in bound:
+            if id(Typed.value_of(value)) not in bound:
                 blackboard.add(value)
 
 

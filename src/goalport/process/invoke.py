@@ -10,8 +10,8 @@ from typing import cast
 
 import anyio
 
-from goalport.blackboard import matcher
-from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, objects_of, promises_of, related, type_name
+from goalport.blackboard import fits, matcher, related
+from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, parts_of, promises_of, type_name
 from goalport.errors import (
     BadInput,
     ModelError,
@@ -284,7 +284,7 @@ def _enter(process: AgentProcess, entered: object, before: list[object]) -> None
 
 def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
     """Note a question; the process goes on with what does not need the answer."""
-    process.blackboard.last_result = None
+    process.blackboard.last_entry = None
     pose(process, action.name, wait)
 
 
@@ -308,7 +308,7 @@ def as_declared(action: Action, result: object) -> object:
 
 
 def _is_empty(result: object) -> bool:
-    return isinstance(result, SomeOf) and len(objects_of(result)) == 1
+    return isinstance(result, SomeOf) and next(parts_of(result), None) is None
 
 
 def _declined(action: Action, result: object) -> bool:
@@ -322,8 +322,11 @@ def _take(process: AgentProcess, action: Action, result: object) -> None:
         take(process, action, result)
 
 
-def take(process: AgentProcess, action: Action, result: object) -> None:
-    """Note that an action has run, and put what it gave on the blackboard."""
+def take(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
+    """Note that an action has run, and put what it gave on the blackboard, as the type that was promised of it.
+
+    That is what the action declares, unless `kind` says it more closely.
+    """
     progress, blackboard = process.progress, process.blackboard
     progress.has_run.add(action.name)
     progress.results[action.name] = result
@@ -333,10 +336,12 @@ def take(process: AgentProcess, action: Action, result: object) -> None:
     if is_state(type(result)):
         _enter(process, result, before)
     if result is None:
-        blackboard.last_result = None
+        blackboard.last_entry = None
         return
-    for each in objects_of(result):
-        blackboard.bind(action.output_binding, each)
+    declared = action.outputs.type
+    blackboard.declare(action.output_binding, result, kind if kind is not None and fits(kind, declared) else declared)
+    for part, promised in parts_of(result):
+        blackboard.declare(action.output_binding, part, promised)
 
 
 def _keep_promises(process: AgentProcess, action: Action) -> None:

@@ -4,9 +4,9 @@ It is to do its own work from what it was called with: what it could make itself
 count as done. Pure. Above: the platform, which starts processes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from goalport.blackboard import Blackboard, matcher
+from goalport.blackboard import Blackboard
 from goalport.domain import is_state
 from goalport.process.scope import Scope
 
@@ -30,11 +30,9 @@ def lent(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> B
     return copy
 
 
-def _own(blackboard: Blackboard, made: Iterable[object], taken: Iterable[object]) -> list[object]:
-    is_made, is_taken = [matcher(kind) for kind in made], [matcher(kind) for kind in taken]
+def _own(blackboard: Blackboard, made: Sequence[object], taken: Sequence[object]) -> list[object]:
     return [
-        value
-        for value in blackboard.objects
-        if is_state(type(value))
-        or (any(matches(value) for matches in is_made) and not any(matches(value) for matches in is_taken))
+        entry.value
+        for entry in blackboard.entries
+        if is_state(type(entry.value)) or (any(map(entry.is_of, made)) and not any(map(entry.is_of, taken)))
     ]

@@ -3,11 +3,22 @@
 Built once for an agent and shared by all its processes. It holds no state of any process.
 """
 
-from collections.abc import Iterable
-from typing import get_origin
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, matcher
-from goalport.domain import Action, Agent, Condition, Goal, PlannerType, conditions_of, operators_of, plan_goal
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, is_generic, is_of, matcher
+from goalport.domain import (
+    Action,
+    Agent,
+    Condition,
+    Goal,
+    Input,
+    Parameter,
+    PlannerType,
+    conditions_of,
+    operators_of,
+    plan_goal,
+)
 from goalport.plan import (
     Available,
     Fact,
@@ -25,7 +36,7 @@ from goalport.plan import (
     plan,
 )
 
-__all__ = ["Scope"]
+__all__ = ["Scope", "inputs_of", "judged"]
 
 _ANSWERS = 256
 """How many of the planner's answers are remembered."""
@@ -51,10 +62,11 @@ class Scope:
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         self.facts = self._wanted()
         available = [each for each in self.facts if isinstance(each, Available)]
-        unnamed = [(each, matcher(each.type)) for each in available if each.binding == DEFAULT_BINDING]
-        self._by_class = [pair for pair in unnamed if _is_plain(pair[0].type)]
-        self._by_value = [pair for pair in unnamed if not _is_plain(pair[0].type)]
+        unnamed = [each for each in available if each.binding == DEFAULT_BINDING]
+        self._by_class = [each for each in unnamed if _is_plain(each.type)]
+        self._by_entry = [each for each in unnamed if not _is_plain(each.type)]
         self._named = [each for each in available if each.binding != DEFAULT_BINDING]
+        self._generic = tuple(each for each in self._inputs() if not _is_plain(each.type))
         self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
         self._seen: dict[type, frozenset[Fact]] = {}
         self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
@@ -81,22 +93,42 @@ class Scope:
     def facts_on(self, blackboard: Blackboard) -> set[Fact]:
         """The facts that objects and stated conditions on a blackboard make true."""
         found: set[Fact] = set()
-        objects = blackboard.objects
-        for value in objects:
-            found |= self._facts_of_class(value)
-        found.update(fact for fact, matches in self._by_value if any(map(matches, objects)))
+        entries = blackboard.entries
+        seen = self._seen
+        for entry in entries:
+            of_class = seen.get(type(entry.value))
+            found |= self._facts_of_class(entry.value) if of_class is None else of_class
+        found.update(fact for fact in self._by_entry if any(entry.is_of(fact.type) for entry in entries))
         found.update(each for each in self._named if blackboard.get(each.binding, _kind(each)) is not None)
-        last = blackboard.last_result
-        found.update(each for each in self._triggers if last is not None and matcher(each.type)(last))
+        last = blackboard.last_entry
+        found.update(each for each in self._triggers if last is not None and last.is_of(each.type))
         found.update(each for each in self._flags if blackboard.conditions.get(each.condition, False))
         return found
 
-    @property
+    def judge(self, binding: str, value: object) -> object:
+        """The type that an object counts as which nobody declared, and which does not show its type itself; or None.
+
+        That is the generic type that the agent takes under this name, else from its callers, else at all; where it may
+        be several, it is none of them.
+        """
+        return judged(binding, value, self._generic, self.unmade) if self._generic else None
+
+    @cached_property
     def unmade(self) -> tuple[object, ...]:
         """The types that some action needs and none makes."""
         made = {fact for each in self.system.operators for fact, value in each.effects.items() if value}
         unnamed = (each for each in self.facts if isinstance(each, Available) and each.binding == DEFAULT_BINDING)
         return tuple(dict.fromkeys(each.type for each in unnamed if each not in made))
+
+    def _inputs(self) -> Iterable[Available]:
+        """What actions, conditions and costs take, whether or not they need it, and what goals begin with."""
+        figures = (each for action in self.figured for each in (action.cost, action.value) if each is not None)
+        for asker in (*self.actions.values(), *self.conditions.values(), *figures):
+            yield from inputs_of(asker.parameters)
+        for goal in self.goals.values():
+            yield from (Available(kind) for kind in goal.export.starting_input_types)
+            if goal.output is not None:
+                yield Available(goal.output)
 
     def _gifts(self, action: str) -> frozenset[Fact]:
         own = (each.effects for each in self.system.operators if each.action == action)
@@ -108,16 +140,31 @@ class Scope:
         return tuple(dict.fromkeys(fact for requires in needs for fact in requires))
 
     def _facts_of_class(self, value: object) -> frozenset[Fact]:
-        cls = type(value)
-        found = self._seen.get(cls)
-        if found is None:
-            found = self._seen[cls] = frozenset(fact for fact, matches in self._by_class if matches(value))
+        found = self._seen[type(value)] = frozenset(fact for fact in self._by_class if is_of(value, None, fact.type))
         return found
 
 
+def inputs_of(parameters: Iterable[Parameter]) -> Iterator[Available]:
+    """What parameters take from the blackboard, whether or not it has to be there."""
+    return (Available(each.type, each.binding) for each in parameters if isinstance(each, Input))
+
+
+def judged(binding: str, value: object, takes: Iterable[Available], unmade: Collection[object]) -> object:
+    """What an object counts as which nobody declared, by what is taken and what no action makes; see `Scope.judge`."""
+    may_be = [each for each in takes if not _is_plain(each.type) and matcher(each.type)(value)]
+    if not may_be or any(is_of(value, None, each.type) for each in may_be):
+        return None
+    choices = (
+        {each.type for each in may_be if each.binding == binding != DEFAULT_BINDING},
+        {each.type for each in may_be if each.type in unmade},
+        {each.type for each in may_be},
+    )
+    return next((each.pop() for each in choices if len(each) == 1), None)
+
+
 def _is_plain(kind: object) -> bool:
-    """Whether the class of a value alone decides: not for collections by element, nor for structural protocols."""
-    return isinstance(kind, type) and get_origin(kind) is None and not getattr(kind, "_is_protocol", False)
+    """Whether the class of a value alone decides: not for generic types, nor for structural protocols."""
+    return not is_generic(kind) and not getattr(kind, "_is_protocol", False)
 
 
 def _kind(fact: Available) -> type:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput
 from goalport.serve.names import label, snake
@@ -34,6 +35,8 @@ class Arguments:
     schema: Schema
     """An object with one property for each argument."""
     _parse: Callable[[Mapping[str, Any]], tuple[object, ...]]
+    kinds: tuple[object, ...]
+    """The type of each."""
 
     @classmethod
     def of(cls, starts: Sequence[object]) -> "Arguments":
@@ -50,7 +53,9 @@ class Arguments:
     def _by_fields(cls, kind: object) -> "Arguments | None":
         adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
         schema = _shown(kind, portable(adapter.json_schema(schema_generator=PlainSchema)))
-        return cls(schema, lambda arguments: (adapter.validate_python(arguments),)) if is_object(schema) else None
+        return (
+            cls(schema, lambda arguments: (adapter.validate_python(arguments),), (kind,)) if is_object(schema) else None
+        )
 
     @classmethod
     def _by_name(cls, starts: Mapping[str, object]) -> "Arguments":
@@ -60,7 +65,12 @@ class Arguments:
         schema = portable(adapter.json_schema(schema_generator=PlainSchema))
         shown = {name: _shown(starts[name], each) for name, each in schema.get("properties", {}).items()}
         schema = {key: value for key, value in schema.items() if key != "title"} | {"properties": shown}
-        return cls(schema, lambda arguments: tuple(adapter.validate_python(arguments)[name] for name in starts))
+        kinds = tuple(starts.values())
+        return cls(schema, lambda arguments: tuple(adapter.validate_python(arguments)[name] for name in starts), kinds)
+
+    def begin(self, arguments: Mapping[str, Any]) -> tuple[Typed, ...]:
+        """The same as `read`, for a process to begin with."""
+        return tuple(map(Typed, self.read(arguments), self.kinds))
 
     def read(self, arguments: Mapping[str, Any]) -> tuple[object, ...]:
         """The objects to start from, in the order of the start types. Raises `BadInput` with a line per field."""

@@ -78,7 +78,7 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
 async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams) -> Wire:
     serving = context.lifespan_context
     arguments = params.arguments or {}
-    objects, caller = goal.arguments.read(arguments), current_caller()
+    objects, caller = goal.arguments.begin(arguments), current_caller()
 
     def start() -> Run:
         process = serving.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)

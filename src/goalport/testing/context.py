@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar, cast
 from anyio import CapacityLimiter
 
 from goalport.ai import Ai, Engine, Interaction
-from goalport.blackboard import matcher
+from goalport.blackboard import DEFAULT_BINDING, Typed, matcher
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Action, Agent, Condition, WaitFor, objects_of, read_agent, type_name
+from goalport.domain import Action, Agent, Condition, WaitFor, parts_of, read_agent, type_name
 from goalport.events import Event
 from goalport.process import (
     SERVICE_TYPES,
@@ -21,6 +21,7 @@ from goalport.process import (
     Surroundings,
 )
 from goalport.process.arguments import fill, missing
+from goalport.process.scope import inputs_of, judged
 from goalport.prompts import Templates
 from goalport.testing.fakes import FakeEngine
 from goalport.testing.invocations import LlmInvocation
@@ -69,8 +70,9 @@ class FakeOperationContext(ActionContext):
         super().__init__(process, [tool for group in groups for tool in group.tools], "test")
         self.process.subscribe(_Heard(self.events))
         for value in objects:
-            for each in objects_of(value):
-                self.blackboard.add(each)
+            self.blackboard.add(value)
+            for part, declared in parts_of(Typed.value_of(value)):
+                self.blackboard.declare(DEFAULT_BINDING, part, declared)
         self._ai = Ai(self.engine, Interaction(tool_groups=tuple(group.role for group in groups)))
 
     @property
@@ -101,6 +103,8 @@ class FakeOperationContext(ActionContext):
         `DeclarationError` where a run could not be, and `AssertionError` when an object is missing.
         """
         declared = _declared(method)
+        takes = tuple(inputs_of(declared.parameters))
+        self.blackboard.judge_by(lambda binding, value: judged(binding, value, takes, ()))
         if wanting := " and a ".join(missing(declared.parameters, self.blackboard)):
             raise AssertionError(f"Expected a {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
         with self.active():
@@ -115,7 +119,7 @@ class FakeOperationContext(ActionContext):
 
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """The next response, which must be of that type; the agent is not run, but noted in `sub_processes`."""
-        wanted = SubProcess(agent, kind, inputs)
+        wanted = SubProcess(agent, kind, tuple(map(Typed.value_of, inputs)))
         self.sub_processes.append(wanted)
         said = self.engine.take(wanted)
         if not matcher(kind)(said):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NewType, Protocol, runtime_checkable
 import pytest
 from typing_extensions import TypeAliasType
 
-from goalport.blackboard import matcher
+from goalport.blackboard import matcher, related
 from goalport.domain import (
     Input,
     Named,
@@ -19,7 +19,6 @@ from goalport.domain import (
     agent,
     read_action,
     read_agent,
-    related,
 )
 from goalport.errors import DeclarationError
 from goalport.platform import AgentPlatform

@@ -1,0 +1,21 @@
+"""The blackboard: what a process knows so far, as objects with the types that they were declared as. Floor 1."""
+
+from goalport.blackboard.board import DEFAULT_BINDING, Blackboard, Typed
+from goalport.blackboard.kinds import NOMINAL, alternatives, field_kinds, fits, is_alias, is_generic, plain, related
+from goalport.blackboard.membership import is_of, matcher
+
+__all__ = [
+    "DEFAULT_BINDING",
+    "NOMINAL",
+    "Blackboard",
+    "Typed",
+    "alternatives",
+    "field_kinds",
+    "fits",
+    "is_alias",
+    "is_generic",
+    "is_of",
+    "matcher",
+    "plain",
+    "related",
+]

@@ -1,0 +1,212 @@
+"""The blackboard: what a process knows so far.
+
+An ordered record of objects with the types that they were declared as, a name for some of them, and a few named
+conditions. Objects are treated as immutable: a new version is added, never changed in place. The blackboard plans
+nothing and runs nothing; the process above reads facts off it. (User guide, sections 3.2.3 and 3.2.4.)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar, cast, overload
+
+from goalport.blackboard.kinds import alternatives
+from goalport.blackboard.membership import is_of, matcher
+
+__all__ = ["DEFAULT_BINDING", "Blackboard", "Typed"]
+
+DEFAULT_BINDING = "it"
+"""The name under which an object is bound when nobody names it."""
+
+T = TypeVar("T")
+Teller = Callable[[str, object], None]
+Judge = Callable[[str, object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An object and the type that it counts as, where the object alone does not show it: `Typed([], list[Story])`.
+
+    What actions return and what clients send has the type that was declared; this is for objects that a program gives
+    or adds. It can stand wherever an object is given to a process, a blackboard or a context, which then hold the
+    object. Raises `TypeError` when it is not of the type.
+    """
+
+    value: object
+    kind: object
+
+    def __post_init__(self) -> None:
+        if self.value is None or not matcher(self.kind)(self.value):
+            raise TypeError(f"Expected an object of the type {self.kind}, but got {self.value!r}. Correct one of them.")
+
+    @staticmethod
+    def value_of(value: object) -> object:
+        """The object itself, with a type or without one."""
+        return value.value if isinstance(value, Typed) else value
+
+
+class Entry:
+    """An object on a blackboard, with the type that it was declared as; None: only what it is at run time."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, value: object, kind: object = None) -> None:
+        self.value = value
+        self.kind = kind
+
+    def is_of(self, kind: object) -> bool:
+        """Whether the object is of a type."""
+        return is_of(self.value, self.kind, kind)
+
+
+class Blackboard:
+    """Objects in the order in which they came, the newest of a type first to be found.
+
+    An object is of a type by its class, and of a generic type (`list[Story]`, `Page[Raw]`) by the type that its action
+    declared or that it was given under, see `Typed`; else by what is inside it.
+
+    Parameters: `on_bound` is told the name and the object whenever one is put on the board.
+    """
+
+    def __init__(self, on_bound: Teller | None = None) -> None:
+        self._entries: list[Entry] = []
+        self._hidden: set[int] = set()
+        self._names: dict[str, Entry] = {}
+        self.conditions: dict[str, bool] = {}
+        """The named conditions that somebody stated; one that is not here was never stated."""
+        self.stated: set[str] = set()
+        """The names of the conditions that were stated since the process last emptied this, for each action anew."""
+        self.last_entry: Entry | None = None
+        """What came last; None when the last action gave nothing, so that no trigger fires for what came before."""
+        self._on_bound = on_bound
+        self._judge: Judge | None = None
+
+    def add(self, value: object) -> None:
+        """Add an object under no name of its own."""
+        self.bind(DEFAULT_BINDING, value)
+
+    def bind(self, name: str, value: object) -> None:
+        """Add an object and let `name` stand for it from now on."""
+        if isinstance(value, Typed):
+            self.declare(name, value.value, value.kind)
+            return
+        if value is None:
+            raise ValueError(
+                f"Expected an object to bind as {name!r}, but got None. Hide or replace the old object instead."
+            )
+        self.declare(name, value, None)
+
+    def declare(self, name: str, value: object, kind: object) -> None:
+        """Bind an object as what it was declared as, which is not checked; of a union, as the member that it is.
+
+        As None, the judge decides.
+        """
+        if not isinstance(kind, type) and len(options := alternatives(kind)) > 1:
+            kind = next((each for each in options if matcher(each)(value)), None)
+        if kind is None and self._judge is not None:
+            kind = self._judge(name, value)
+        self._hidden.discard(id(value))
+        entry = self._names[name] = self.last_entry = Entry(value, kind)
+        self._entries.append(entry)
+        if self._on_bound is not None:
+            self._on_bound(name, value)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self.bind(name, value)
+
+    def __iadd__(self, value: object) -> Self:
+        self.add(value)
+        return self
+
+    @overload
+    def get(self, name: str) -> object | None: ...
+    @overload
+    def get(self, name: str, kind: type[T]) -> T | None: ...
+    def get(self, name: str, kind: Any = None) -> Any:
+        """The object bound as `name`, if it is visible and, where `kind` is given, of that type; else None."""
+        entry = self._names.get(name)
+        if entry is None or id(entry.value) in self._hidden:
+            return None
+        return entry.value if kind is None or entry.is_of(kind) else None
+
+    @overload
+    def last(self, kind: type[T]) -> T | None: ...
+    @overload
+    def last(self, kind: object) -> Any: ...
+    def last(self, kind: object) -> Any:
+        """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
+        return next((each.value for each in reversed(self.entries) if each.is_of(kind)), None)
+
+    def all(self, kind: type[T]) -> list[T]:
+        """Every visible object of a type, oldest first."""
+        return [cast("T", each.value) for each in self.entries if each.is_of(kind)]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every visible object with the type that it was declared as, oldest first."""
+        hidden = self._hidden
+        return [each for each in self._entries if id(each.value) not in hidden] if hidden else self._entries.copy()
+
+    @property
+    def objects(self) -> list[object]:
+        """Every visible object, oldest first."""
+        return [each.value for each in self.entries]
+
+    @property
+    def history(self) -> list[object]:
+        """Every object that was ever added since the last `clear`, hidden ones too."""
+        return [each.value for each in self._entries]
+
+    @property
+    def last_result(self) -> object:
+        """What came last; None when the last action gave nothing."""
+        return None if self.last_entry is None else self.last_entry.value
+
+    def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
+        """State that a named condition holds or does not."""
+        self.conditions[name] = value
+        self.stated.add(name)
+
+    def get_condition(self, name: str) -> bool | None:
+        """What was stated of a named condition; None when nothing was."""
+        return self.conditions.get(name)
+
+    def hide(self, value: object) -> None:
+        """Take an object out of planning and of every look-up; it stays in `history`."""
+        self._hidden.add(id(value))
+        if self.last_entry is not None and self.last_entry.value is value:
+            self.last_entry = None
+
+    def spawn(self, on_bound: Teller | None = None, judge: Judge | None = None) -> "Blackboard":
+        """A copy that goes its own way; what is hidden here is hidden there. For the judge see `judge_by`."""
+        copy = Blackboard(on_bound)
+        copy._entries, copy._hidden = list(self._entries), set(self._hidden)
+        copy._names, copy.conditions = dict(self._names), dict(self.conditions)
+        copy.last_entry = self.last_entry
+        if judge is not None:
+            copy.judge_by(judge)
+        return copy
+
+    def judge_by(self, judge: Judge) -> None:
+        """Let somebody say, for a name and an object that nobody has declared, as what it counts, or None.
+
+        That is for what is here already and for what comes.
+        """
+        self._judge = judge
+        names = {id(each): name for name, each in self._names.items()}
+        for place, each in enumerate(self._entries):
+            name = names.get(id(each), DEFAULT_BINDING)
+            kind = judge(name, each.value) if each.kind is None else None
+            if kind is not None:
+                self._entries[place] = entry = Entry(each.value, kind)
+                if self._names.get(name) is each:
+                    self._names[name] = entry
+                if self.last_entry is each:
+                    self.last_entry = entry
+
+    def clear(self) -> None:
+        """Forget all objects, names and conditions."""
+        self._entries.clear()
+        self._hidden.clear()
+        self._names.clear()
+        self.conditions.clear()
+        self.last_entry = None

@@ -1,0 +1,256 @@
+"""Type expressions: what is inside them, and whether an object declared as one type is of another.
+
+Knows no objects: which are of a type, says `membership`.
+"""
+
+import types
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import product
+from typing import (
+    Annotated,
+    Any,
+    NewType,
+    Protocol,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+__all__ = [
+    "NOMINAL",
+    "Arguments",
+    "all_fit",
+    "alternatives",
+    "arguments_of",
+    "field_kinds",
+    "fits",
+    "is_alias",
+    "is_generic",
+    "open_in",
+    "parameters_of",
+    "plain",
+    "related",
+    "side_by_side",
+    "taken_apart",
+]
+
+Arguments = tuple[object, ...]
+
+NOMINAL = "__goalport_state__"
+"""Bears this attribute: a protocol with data to which only those who name it as a base belong."""
+_SOME = 4096
+
+
+class Alias(Protocol):
+    """What `type Name = …` makes, and `TypeAliasType` of typing_extensions before Python 3.12."""
+
+    @property
+    def __value__(self) -> object:
+        """What the name stands for."""
+        ...
+
+
+def is_alias(kind: object) -> TypeGuard[Alias]:
+    """Whether a type expression is a name for another one."""
+    return not isinstance(kind, type) and hasattr(kind, "__value__")
+
+
+def plain(kind: object) -> object:
+    """A type expression without `Annotated`, aliases and NewTypes around it, which objects know nothing of."""
+    while True:
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif isinstance(kind, NewType):
+            kind = cast("Any", kind).__supertype__
+        elif is_alias(kind):
+            kind = kind.__value__
+        else:
+            return kind
+
+
+def alternatives(kind: object) -> Arguments:
+    """The members of a union, or the type alone."""
+    kind = kind if isinstance(kind, type) else plain(kind)
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def taken_apart(kind: object) -> tuple[object, Arguments]:
+    """A generic type and its arguments, none where it has none: `list[Story]`, a dataclass or pydantic model alike."""
+    origin = get_origin(kind)
+    if origin is not None:
+        return origin, get_args(kind)
+    made = vars(kind).get("__pydantic_generic_metadata__") if isinstance(kind, type) else None
+    return (made["origin"], made["args"]) if made and made["origin"] else (kind, ())
+
+
+def is_generic(kind: object) -> bool:
+    """Whether the class of an object is not enough to know that it is of the type."""
+    if any(taken_apart(each)[1] for each in alternatives(kind)):
+        return True
+    return not all(isinstance(each, type) for each in alternatives(kind))
+
+
+@lru_cache(maxsize=_SOME)
+def arguments_of(kind: object, base: type) -> Arguments | None:
+    """What a type fills the parameters of a class with that it is or derives from; None: it does not say."""
+    found = _arguments_of(kind, base)
+    return None if found is None or any(each is Any or open_in(each) for each in found) else found
+
+
+def _arguments_of(kind: object, base: type) -> Arguments | None:
+    origin, arguments = taken_apart(kind)
+    if origin is base:
+        return arguments or None
+    if not isinstance(origin, type):
+        return None
+    known = dict(zip(parameters_of(origin), arguments, strict=False))
+    for parent in cast("Arguments", vars(origin).get("__orig_bases__", origin.__bases__)):
+        found = _arguments_of(parent, base)
+        if found is not None:
+            return tuple(_filled(each, known) for each in found)
+    return _as_collection(origin, arguments, base)
+
+
+def _as_collection(origin: type, arguments: Arguments, base: type) -> Arguments | None:
+    """The same for the classes of `collections.abc`, which built-in collections do not name as their bases."""
+    if not arguments or base.__module__ != "collections.abc" or not issubclass(origin, base):
+        return None
+    if issubclass(base, Mapping):
+        return arguments
+    if origin is tuple:
+        elements = [each for each in arguments if each is not Ellipsis]
+        return (Union[tuple(elements)],)  # noqa: UP007 - built at run time
+    return arguments[:1]
+
+
+def parameters_of(origin: type) -> tuple[TypeVar, ...]:
+    """The parameters of a generic class, in order."""
+    made = vars(origin).get("__pydantic_generic_metadata__")
+    return made["parameters"] if made else getattr(origin, "__parameters__", ())
+
+
+def open_in(kind: object) -> tuple[Any, ...]:
+    """The parameters that are not filled in a type expression."""
+    if isinstance(kind, TypeVar):
+        return (kind,)
+    if isinstance(kind, type):
+        return parameters_of(kind) if taken_apart(kind)[1] else ()
+    return getattr(kind, "__parameters__", ())
+
+
+def _filled(kind: Any, known: Mapping[Any, object]) -> object:
+    """A type expression with what is known in place of its parameters."""
+    if isinstance(kind, TypeVar):
+        return known.get(kind, kind)
+    open_ = open_in(kind)
+    return kind[tuple(known.get(each, each) for each in open_)] if open_ and known else kind
+
+
+def field_kinds(kind: object) -> Mapping[str, object]:
+    """The types of an object's fields, by their names, as its type declares them; none where they cannot be read."""
+    origin, arguments = taken_apart(plain(kind))
+    if not isinstance(origin, type):
+        return {}
+    known = dict(zip(parameters_of(origin), arguments, strict=False))
+    return {name: _filled(each, known) for name, each in _fields(origin).items()}
+
+
+@lru_cache(maxsize=_SOME)
+def _fields(cls: type) -> Mapping[str, object]:
+    model: Mapping[str, Any] | None = getattr(cls, "model_fields", None)
+    if model is not None:
+        return {name: each.annotation for name, each in model.items()}
+    try:
+        return get_type_hints(cls, include_extras=True)
+    except (AttributeError, NameError, TypeError):  # of a class inside a function, whose names are gone
+        return {}
+
+
+@lru_cache(maxsize=1 << 16)
+def related(given: object, wanted: object) -> bool:
+    """Whether an object declared as `given` is, or may turn out to be, a `wanted`."""
+    return any(_related(*pair) for pair in product(alternatives(given), alternatives(wanted)))
+
+
+def _related(given: object, wanted: object) -> bool:
+    if Any in (given, wanted):
+        return True
+    given_class, given_arguments = taken_apart(given)
+    wanted_class, wanted_arguments = taken_apart(wanted)
+    if not isinstance(given_class, type) or not isinstance(wanted_class, type):
+        return given == wanted
+    if _is_kind_of(given_class, wanted_class):
+        pairs = side_by_side(arguments_of(given, wanted_class), wanted_arguments)
+    elif _is_kind_of(wanted_class, given_class):
+        pairs = side_by_side(arguments_of(wanted, given_class), given_arguments)
+    else:
+        return False
+    return pairs is not None and all(_either(related, *each) for each in pairs)
+
+
+@lru_cache(maxsize=1 << 16)
+def fits(given: object, wanted: object) -> bool:
+    """Whether an object declared as `given` is a `wanted` in any case, whatever it turns out to be."""
+    return all(any(_fits(each, other) for other in alternatives(wanted)) for each in alternatives(given))
+
+
+def _fits(given: object, wanted: object) -> bool:
+    if given == wanted or wanted is object or wanted is Any or isinstance(wanted, TypeVar):
+        return True
+    given_class, _ = taken_apart(given)
+    wanted_class, wanted_arguments = taken_apart(wanted)
+    if not isinstance(given_class, type) or not isinstance(wanted_class, type):
+        return False
+    if not _is_kind_of(given_class, wanted_class):
+        return False
+    known = arguments_of(given, wanted_class)
+    return not wanted_arguments or (known is not None and all_fit(known, wanted_arguments))
+
+
+def all_fit(given: Arguments, wanted: Arguments) -> bool:
+    """Whether the arguments of a type fit those of the same type that is wanted."""
+    if given == wanted:
+        return True
+    if wanted[-1:] != (Ellipsis,) and given[-1:] == (Ellipsis,):
+        return False  # as long as somebody likes, where a length is wanted
+    pairs = side_by_side(given, wanted)
+    return pairs is not None and all(_either(fits, *each) for each in pairs)
+
+
+def side_by_side(given: Arguments | None, wanted: Arguments) -> list[tuple[object, object]] | None:
+    """The arguments of two types side by side, none where one has none; None where their numbers differ."""
+    if not given or not wanted:
+        return []
+    if wanted[-1:] == (Ellipsis,):
+        return [(each, wanted[0]) for each in given if each is not Ellipsis]
+    if given[-1:] == (Ellipsis,):
+        return [(given[0], each) for each in wanted]
+    return list(zip(given, wanted, strict=True)) if len(given) == len(wanted) else None
+
+
+def _either(relation: Callable[[object, object], bool], given: object, wanted: object) -> bool:
+    """Whether two arguments are the same or related; those of a `Callable` come in lists, which only are the same."""
+    return given == wanted or (not isinstance(given, list) and not isinstance(wanted, list) and relation(given, wanted))
+
+
+def _is_kind_of(kind: type, wanted: type) -> bool:
+    """Whether a class is the other's subclass, or has what a protocol asks for; a state says itself that it is one."""
+    try:
+        return issubclass(kind, wanted)
+    except TypeError:  # a protocol with data, of which Python judges objects only
+        if getattr(wanted, NOMINAL, False):
+            return wanted in kind.__mro__
+        asked = (base for base in wanted.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol)
+        return _members(asked) <= _members(kind.__mro__)
+
+
+def _members(classes: Iterable[type]) -> set[str]:
+    found: set[str] = set()
+    for each in classes:
+        found |= {name for name in vars(each) if not name.startswith("_")} | set(vars(each).get("__annotations__", ()))
+    return found

@@ -1,0 +1,151 @@
+"""Which objects are of a type: by what they are at run time, and by what they were declared as.
+
+The declaration decides where an object cannot tell: nothing in an empty list says what it is a list of, nor anything in
+a generic dataclass without values of its parameter. What is inside decides where nothing was declared. Below:
+`kinds`, which knows types alone; above: the blackboard, which keeps what was declared.
+"""
+
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, Union, cast
+
+from goalport.blackboard.kinds import (
+    Arguments,
+    all_fit,
+    alternatives,
+    arguments_of,
+    field_kinds,
+    fits,
+    open_in,
+    parameters_of,
+    plain,
+    taken_apart,
+)
+
+__all__ = ["is_of", "matcher"]
+
+_KEY_AND_VALUE = 2
+_SOME = 4096
+
+Matcher = Callable[[object], bool]
+_Test = Callable[[object, object], bool]
+"""Of an object and the type that it was declared as, or None."""
+
+
+def is_of(value: object, declared: object, wanted: object) -> bool:
+    """Whether an object that was declared as some type, or as none (None), is of another."""
+    return _test(wanted)(value, declared)
+
+
+@lru_cache(maxsize=_SOME)
+def matcher(kind: object) -> Matcher:
+    """The test whether a value may be of a type: it may where nothing speaks against it, as nothing in an empty list.
+
+    Raises `TypeError` for what is no type that objects can be tested against.
+    """
+    test = _test(kind, lenient=True)
+    return lambda value: test(value, None)
+
+
+@lru_cache(maxsize=_SOME)
+def _test(kind: object, *, lenient: bool = False) -> _Test:
+    kind = plain(kind)
+    origin, arguments = taken_apart(kind)
+    if kind is Any or kind is object:
+        return lambda _value, _declared: True
+    if isinstance(kind, type) and not arguments:
+        return lambda value, _: isinstance(value, kind)
+    if origin is Union or origin is types.UnionType:
+        options = [_test(option, lenient=lenient) for option in arguments]
+        return lambda value, declared: any(option(value, declared) for option in options)
+    if origin is Literal:
+        return lambda value, _: value in arguments
+    if origin is type:
+        return lambda value, _: isinstance(value, type) and fits(value, arguments[0])
+    if isinstance(origin, type):
+        return _generic_test(origin, arguments, lenient=lenient)
+    raise TypeError(f"Expected a class or a collection of classes, but got {kind!r}. Name a class of your own instead.")
+
+
+def _generic_test(origin: type, arguments: Arguments, *, lenient: bool) -> _Test:
+    collection = _is_collection(origin)
+    if collection:  # what is no type is refused at once
+        _ = [_test(each, lenient=lenient) for each in arguments if each is not Ellipsis]
+    elif all(isinstance(each, TypeVar) for each in arguments):
+        return lambda value, _: isinstance(value, origin)
+
+    def test(value: object, declared: object) -> bool:
+        if not isinstance(value, origin) or (collection and isinstance(value, str)):
+            return False
+        sources = (declared, type(value), getattr(value, "__dict__", {}).get("__orig_class__"))
+        said = [found for each in sources if each is not None and (found := arguments_of(each, origin)) is not None]
+        if any(all_fit(each, arguments) for each in said):
+            return True
+        unknown = lenient and not said
+        if unknown and not collection:
+            return True
+        held = _held(value, origin, arguments)
+        wanted = [each for each in arguments if each is not Ellipsis]
+        if held is None or len(held) != len(wanted):
+            return False
+        known = said[0] if said and len(said[0]) == len(arguments) else (None,) * len(wanted)
+        return all(
+            (unknown or bool(values)) and _all_of(values, each, kind, lenient=lenient)
+            for values, each, kind in zip(held, known, wanted, strict=False)
+        )
+
+    return test
+
+
+def _all_of(values: Collection[object], declared: object, wanted: object, *, lenient: bool) -> bool:
+    test = _test(wanted, lenient=lenient)
+    return all(test(each, declared) for each in values)
+
+
+def _is_collection(origin: type) -> bool:
+    """Whether its elements are what its parameters stand for; models can be gone through too, but field by field."""
+    return hasattr(origin, "__iter__") and not hasattr(origin, "model_fields") and not hasattr(origin, "_fields")
+
+
+def _held(value: Any, origin: type, arguments: Arguments) -> Sequence[Collection[object]] | None:
+    """What an object holds of each of its type's parameters; None where it has another number of them."""
+    if not _is_collection(origin):
+        return _held_in_fields(value, origin)
+    if origin is tuple and arguments[-1:] != (Ellipsis,):
+        return [(each,) for each in value] if len(value) == len(arguments) else None
+    if issubclass(origin, Mapping) and len(arguments) == _KEY_AND_VALUE:
+        items = cast("Mapping[object, object]", value)
+        return [items.keys(), items.values()]
+    return [_elements(value)]
+
+
+def _elements(values: Iterable[object]) -> Collection[object]:
+    if isinstance(values, Iterator):
+        return ()  # it is used up by looking into it
+    return values if isinstance(values, Collection) else tuple(values)
+
+
+def _held_in_fields(value: object, origin: type) -> Sequence[Collection[object]]:
+    held: dict[object, list[object]] = {each: [] for each in parameters_of(origin)}
+    for name, kind in field_kinds(origin).items():
+        for parameter, each in _told_by(getattr(value, name, None), kind):
+            held.setdefault(parameter, []).append(each)
+    return [held[each] for each in parameters_of(origin)]
+
+
+def _told_by(value: object, kind: object) -> Iterator[tuple[TypeVar, object]]:
+    """Each object inside a value that stands where its type has a parameter."""
+    options = alternatives(kind)
+    if not any(map(open_in, options)) or any(not open_in(each) and matcher(each)(value) for each in options):
+        return
+    for each in options:
+        if isinstance(each, TypeVar):
+            yield each, value
+            continue
+        inner, arguments = taken_apart(each)
+        if open_in(each) and isinstance(inner, type) and isinstance(value, inner):
+            wanted = [argument for argument in arguments if argument is not Ellipsis]
+            for values, argument in zip(_held(value, inner, arguments) or (), wanted, strict=False):
+                for found in values:
+                    yield from _told_by(found, argument)
