@@ -6,7 +6,7 @@ It knows no rule. The rules beside it take the root of a repository and answer w
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,12 @@ def sources(root: Path, *folders: str) -> Iterator[SourceFile]:
         for path in sorted((root / folder).rglob("*.py")):
             relative = path.relative_to(root)
             if not any(part.startswith(".") or part in {"node_modules", "__pycache__"} for part in relative.parts):
-                yield SourceFile(relative, path.read_text("utf-8"))
+                yield _source(relative, path.read_text("utf-8"))
+
+
+@cache  # each rule reads all files, and parsing them is most of the work
+def _source(path: Path, text: str) -> SourceFile:
+    return SourceFile(path, text)
 
 
 def imported(file: SourceFile, within: ast.AST | None = None) -> Iterator[Imported]:
