@@ -107,6 +107,10 @@ class ActionMark:
     def __post_init__(self) -> None:
         for what in ("description", "cost_method", "value_method", "output_binding"):
             text(what, getattr(self, what))
+        if self.output_binding and not self.output_binding.strip():
+            raise TypeError(
+                f"Expected output_binding to be a name, but got {self.output_binding!r}. Leave it out for none."
+            )
         for what in ("cost", "value"):
             number(what, getattr(self, what))
         for what in ("pre", "post", "tool_groups"):

@@ -4,11 +4,13 @@ The translation knows types and their hierarchy; the planner below knows only fa
 elsewhere. (User guide, sections 3.2 and 3.6; the rules for sub- and supertypes are those of routing by type.)
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from goalport.blackboard import DEFAULT_BINDING, fits, related
 from goalport.domain.agents import Action, Agent, Goal
+from goalport.domain.annotations import type_name
 from goalport.domain.formulas import Term, names_known, needs_of, promises_of
 from goalport.domain.states import is_state
 from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
@@ -74,10 +76,9 @@ def _outputs(action: Action) -> Iterator[Available]:
 def _operators(action: Action, term: Term, facts: Sequence[Fact], *, alone: bool) -> Iterator[Operator]:
     exits = action.outputs.exits or ((),)
     wherever = "" if alone else f" if {' and '.join(('' if value else 'not ') + name for name, value in term.items())}"
-    for exit_ in exits:
-        suffix = wherever + (f" → {' & '.join(map(_label, exit_))}" if len(exits) > 1 else "")
+    for exit_, suffix in zip(exits, _suffixes(exits), strict=True):
         yield Operator(
-            action.name + suffix,
+            action.name + wherever + suffix,
             action.name,
             _guards(action, exit_) | _needs(action, term),
             _effects(action, exit_, facts),
@@ -86,8 +87,16 @@ def _operators(action: Action, term: Term, facts: Sequence[Fact], *, alone: bool
         )
 
 
-def _label(kind: object) -> str:
-    return getattr(kind, "__name__", str(kind))
+def _suffixes(exits: Sequence[Sequence[object]]) -> list[str]:
+    """What tells the exits of an action apart: their types, and where they are called the same a number as well."""
+    if len(exits) == 1:
+        return [""]
+    labels = [" & ".join(map(type_name, exit_)) for exit_ in exits]
+    count = Counter(labels)
+    return [
+        f" → {label}" if count[label] == 1 else f" → {label} ({labels[:index].count(label) + 1})"
+        for index, label in enumerate(labels)
+    ]
 
 
 def _guards(action: Action, exit_: Iterable[object]) -> dict[Fact, bool]:

@@ -47,22 +47,42 @@ class RetryPolicy:
             delay *= self.factor
 
     def retries(self, error: Exception) -> bool:
-        """Whether this failure may be tried again."""
-        if isinstance(error, (BadInput, NonRetryable)):
-            return False
-        return self.every_error or transient(error)
+        """Whether this failure may be tried again. The nearest marker among its causes decides, where there is one."""
+        marked = _marked(error)
+        return (self.every_error or transient(error)) if marked is None else marked
 
 
 def transient(error: BaseException) -> bool:
-    """Whether a failure may pass by itself: `Retryable`, time-outs, and what transports raise, also as a cause."""
-    if isinstance(error, (NonRetryable, ModelError)):
+    """Whether a failure may pass by itself: as `Retryable` or `NonRetryable` among its causes say, the nearest first.
+
+    Where none of them does, time-outs may pass, and what transports raise, also as a cause.
+    """
+    marked = _marked(error)
+    return _passing(error) if marked is None else marked
+
+
+def _marked(error: BaseException) -> bool | None:
+    """What the nearest marker in the chain of causes says; of several failures at once, one no is enough."""
+    if isinstance(error, (BadInput, NonRetryable)):
+        return False
+    if isinstance(error, Retryable):
+        return True
+    if isinstance(error, BaseExceptionGroup):
+        said = {_marked(each) for each in cast("BaseExceptionGroup[BaseException]", error).exceptions}
+        if False in said or said == {True}:
+            return False not in said
+    return None if error.__cause__ is None else _marked(error.__cause__)
+
+
+def _passing(error: BaseException) -> bool:
+    if isinstance(error, ModelError):
         # A model has been asked again as often as its provider's settings say.
         return False
     if isinstance(error, BaseExceptionGroup):
         return all(map(transient, cast("BaseExceptionGroup[BaseException]", error).exceptions))
-    if isinstance(error, (Retryable, TimeoutError, ConnectionError, *_transport_errors())):
+    if isinstance(error, (TimeoutError, ConnectionError, *_transport_errors())):
         return True
-    return error.__cause__ is not None and transient(error.__cause__)
+    return error.__cause__ is not None and _passing(error.__cause__)
 
 
 def _transport_errors() -> Iterator[type[BaseException]]:

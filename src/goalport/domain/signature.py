@@ -187,7 +187,7 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
             fix=f"Take what the answer comes to: `{name}: {type_name(wanted)}`.",
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
-    named = [marker.name if isinstance(marker, Named) else "" for marker in markers if _is_name(marker)]
+    named = [marker.name if isinstance(marker, Named) else None for marker in markers if _is_name(marker)]
     return Input(name, members[0], named[0] or name if named else DEFAULT_BINDING)
 
 

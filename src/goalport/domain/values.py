@@ -33,7 +33,14 @@ class Named:
     Without a name, the parameter's own name is meant. (User guide, section 3.2.4.)
     """
 
-    name: str = ""
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None and (not isinstance(self.name, str) or not self.name.strip()):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f'Expected the name of a binding, but got {self.name!r}. Write Named("author"), or Named alone to'
+                " mean the parameter's own name."
+            )
 
 
 class Provided:

@@ -8,6 +8,10 @@ from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Union, cast, get_args, get_origin, get_type_hints
 
+from goalport.domain import class_place
+from goalport.errors import DeclarationError
+from goalport.process import SERVICE_TYPES
+
 __all__ = ["constructed"]
 
 _EMPTY = inspect.Parameter.empty
@@ -15,7 +19,10 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def constructed(declared: object, service: Callable[[type], object | None]) -> object:
-    """An instance of a class whose constructor asks for services; anything else as it is, for its reader to judge."""
+    """An instance of a class whose constructor asks for services; anything else as it is, for its reader to judge.
+
+    Raises `DeclarationError` for a constructor that asks for what only a run has.
+    """
     if not isinstance(declared, type):
         return declared
     arguments = _arguments(declared, service)
@@ -31,8 +38,20 @@ def _arguments(cls: type, service: Callable[[type], object | None]) -> dict[str,
         if fitting is not None and parameter.kind not in _VARIADIC:
             found[name] = fitting
         elif parameter.default is _EMPTY and parameter.kind not in _VARIADIC:
+            _refuse_of_a_run(cls, name, hints.get(name))
             return {}
     return found
+
+
+def _refuse_of_a_run(cls: type, name: str, kind: object) -> None:
+    """Raise `DeclarationError` for a parameter of a type that each run has an object of its own of."""
+    if isinstance(kind, type) and kind in SERVICE_TYPES:
+        raise DeclarationError(
+            class_place(cls),
+            expected="a constructor that takes what is the same for all runs",
+            came=f"{name!r} is of the type {kind.__name__}, of which there is one for each run only",
+            fix=f"Take it where it is used: `def an_action(self, …, {name}: {kind.__name__})`.",
+        )
 
 
 def _hints(cls: type) -> Mapping[str, object]:

@@ -154,6 +154,7 @@ def _note(process: AgentProcess, action: Action, end: _End) -> None:
 
 def leave_out(process: AgentProcess, action: Action, words: str) -> None:
     """Note that an action has failed for good."""
+    _take_back_promises(process, action)
     process.progress.left_out[action.name] = f"{action.name} failed: {words}"
     process.failure = Failure(words, action.name)
 
@@ -197,11 +198,19 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
         except Exception as error:
             if isinstance(error, Signal) or not policy.retries(error):
                 raise
+            _take_back_promises(process, action)
             process.emit(ActionRetried(action.name, attempt, delay, in_words(error), process_id=process.id))
             for question in process.progress.journals[action.name].forget_work():
                 withdraw(process, question)
             await anyio.sleep(delay)
     return await _once(process, action)
+
+
+def _take_back_promises(process: AgentProcess, action: Action) -> None:
+    """What an action promises does not hold when it has failed, whatever it said, or brought about before."""
+    for condition, value in promises_of(action.settings.post).items():
+        if value and process.blackboard.get_condition(condition):
+            process.blackboard.set_condition(condition, False)
 
 
 def _is_parking(end: BaseException | None) -> bool:

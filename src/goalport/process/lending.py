@@ -7,7 +7,8 @@ count as done. Pure. Above: the platform, which starts processes.
 from collections.abc import Sequence
 
 from goalport.blackboard import Blackboard
-from goalport.domain import is_state
+from goalport.domain import is_state, promises_of
+from goalport.plan import Holds
 from goalport.process.scope import Scope
 
 __all__ = ["lent"]
@@ -24,8 +25,9 @@ def lent(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> B
     made = [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
     for value in _own(copy, made, [each.type for action in takers for each in action.inputs]):
         copy.hide(value)
-    posted = {condition for action in actions for condition in action.settings.post}
-    for condition in posted.difference(condition for action in takers for condition in action.settings.pre):
+    posted = {name for action in actions for name in promises_of(action.settings.post)}
+    needed = () if called_with_inputs else (each.condition for each in scope.facts if isinstance(each, Holds))
+    for condition in posted.difference(needed):
         copy.conditions.pop(condition, None)
     return copy
 
