@@ -6,7 +6,7 @@ Above: `loop` says what is asked; below: the `LanguageModel`.
 import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AbstractContextManager, aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from opentelemetry.trace import Span
@@ -60,7 +60,8 @@ class Asking:
         if record.reply is not None:
             return record.reply
         await self._prepare(messages)
-        with self._telling(call) as told, self._span(streamed=False) as span:
+        told = _Told()
+        with self._telling(call, told), self._span(streamed=False) as span:
             reply = await self.model.reply(call)
             self._received(reply, told, call, span)
         record.keep(reply)
@@ -68,7 +69,8 @@ class Asking:
 
     async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """The same piece by piece; the last item is the whole reply."""
-        call = self._call(messages)
+        told = _Told()
+        call = replace(self._call(messages), on_left=told.take)
         record = self.operation.record(self.model.card.name, call)
         self.turn += 1
         if record.reply is not None:
@@ -76,7 +78,7 @@ class Asking:
                 yield piece
             return
         await self._prepare(messages)
-        with self._telling(call) as told, self._span(streamed=True) as span:
+        with self._telling(call, told), self._span(streamed=True) as span:
             async with aclosing(self.model.stream(call)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, ModelReply):
@@ -125,7 +127,7 @@ class Asking:
         )
 
     @contextmanager
-    def _telling(self, call: ModelCall) -> Generator["_Told"]:
+    def _telling(self, call: ModelCall, told: "_Told") -> Generator[None]:
         process_id, action = self.operation.place
         model = self.model.card.name
         self.operation.emit(
@@ -138,11 +140,13 @@ class Asking:
                 action=action,
             )
         )
-        told = _Told()
+        told.started = monotonic()
         try:
-            yield told
+            yield
         finally:
-            usage = told.reply.usage if told.reply else TokenUsage()
+            usage = told.reply.usage if told.reply else told.left
+            if told.reply is None and told.left.tokens:
+                self.operation.spend(model, told.left, monotonic() - told.started)
             self.operation.emit(
                 ModelReplied(
                     process_id=process_id,
@@ -178,7 +182,13 @@ class _Told:
     """What is known of a request while it runs."""
 
     reply: ModelReply | None = None
+    left: TokenUsage = field(default_factory=TokenUsage)
+    """What it used without a whole reply."""
     started: float = field(default_factory=monotonic)
+
+    def take(self, usage: TokenUsage) -> None:
+        """Note what a stream used that was left, or broke off, before its end."""
+        self.left += usage
 
 
 def _pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:

@@ -1,6 +1,7 @@
 """Finding the JSON in what a model wrote. Pure; it knows no type."""
 
 import re
+from collections.abc import Iterator
 from json import JSONDecodeError, JSONDecoder
 from typing import Final
 
@@ -9,7 +10,8 @@ from pydantic_core import from_json
 __all__ = ["json_of"]
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL | re.IGNORECASE)
+_FENCE_BEGIN = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
+_FENCE_END: Final = "```"
 _THOUGHT_END: Final = "</think"
 _decoder = JSONDecoder()
 _MOST_SEARCHED: Final = 1_000_000
@@ -23,8 +25,16 @@ def json_of(text: str) -> str | None:
     if _readable(text):
         return text.strip()
     said = _without_thoughts(text).strip()
-    candidates = [said, *(found.group(1) for found in _FENCE.finditer(said)), *_embedded(said)]
+    candidates = [said, *_fenced(said), *_embedded(said)]
     return next((each.strip() for each in candidates if _readable(each)), None)
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """What stands in fences. One expression for all of a fence would look for its end from each of its spaces."""
+    begin = _FENCE_BEGIN.search(text)
+    while begin and (end := text.find(_FENCE_END, begin.end())) >= 0:
+        yield text[begin.end() : end]
+        begin = _FENCE_BEGIN.search(text, end + len(_FENCE_END))
 
 
 def _without_thoughts(text: str) -> str:

@@ -7,6 +7,7 @@ Each of these is a module of its own; this one knows their order. Above: `proces
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from goalport.ai.asking import Asking
 from goalport.ai.binding import bind
@@ -23,7 +24,7 @@ from goalport.ai.system_prompt import MAYBE, all_messages
 from goalport.ai.toolbox import toolbox
 from goalport.ai.validating import Services
 from goalport.errors import ToolError
-from goalport.llm import Models, OutputSpec, TextDelta, ThinkingDelta
+from goalport.llm import Models, OutputSpec, TextDelta, ThinkingDelta, TokenUsage, Vectors, check_number
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import Templates
 from goalport.tools import ToolGroupResolver
@@ -75,13 +76,21 @@ class LlmEngine:
                 yield piece
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
-        """A vector for each text, by the interaction's embedding service. Raises `ModelError`, by its kind."""
+        """A vector for each text, by the interaction's embedding service; it counts as a request of a model does.
+
+        Raises `ModelError`, by its kind, also when there are not as many vectors as texts.
+        """
         if not texts:
             return []
         service = self.models.embedding(interaction.embedding_service)
         await self.operation.before_turn("")
+        started = monotonic()
         with embeddings_span(service.name):
-            return await service.embed(texts)
+            vectors = await service.embed(texts)
+        usage = vectors.usage if isinstance(vectors, Vectors) else TokenUsage()
+        self.operation.spend(service.name, usage, monotonic() - started)
+        check_number(service.name, texts, vectors)
+        return [*vectors]
 
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
         """The text that a template gives. Raises `UnknownName` and `TemplateError`."""

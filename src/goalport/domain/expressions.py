@@ -16,13 +16,13 @@ from typing import Any, cast
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, nodes, pass_context
 from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from goalport.blackboard import Blackboard
 from goalport.domain.agents import Condition
 from goalport.domain.annotations import Origin
 from goalport.domain.signature import Injected
+from goalport.prompts.sandbox import BoundedSandbox
 
 __all__ = ["Expression", "canonical", "is_expression", "tokens_of"]
 
@@ -166,7 +166,7 @@ def _instance_of(value: object, name: str) -> bool:
     return any(each.__name__ == name for each in type(value).__mro__)
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
+class _Sandbox(BoundedSandbox):
     """A sandbox in which no expression can take all time or memory by one operator."""
 
     intercepted_binops = frozenset({"**", "*", "%"})
@@ -179,7 +179,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-def _make_sandbox() -> ImmutableSandboxedEnvironment:
+def _make_sandbox() -> BoundedSandbox:
     sandbox = _Sandbox(undefined=_Unset)
     sandbox.globals.clear()
     filters, tests = cast("dict[str, object]", sandbox.filters), cast("dict[str, object]", sandbox.tests)

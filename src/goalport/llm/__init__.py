@@ -5,7 +5,7 @@ are only errors and the texts of `prompts`.
 """
 
 from goalport.llm.catalogue import Models
-from goalport.llm.embedding import EmbeddingService
+from goalport.llm.embedding import EmbeddingService, Vectors, check_number
 from goalport.llm.images import Image
 from goalport.llm.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolReply, UserMessage
 from goalport.llm.model import (
@@ -52,4 +52,6 @@ __all__ = [
     "ToolReply",
     "ToolSpec",
     "UserMessage",
+    "Vectors",
+    "check_number",
 ]

@@ -7,6 +7,7 @@ tool whose arguments are the object, or is told the schema in words. `retrying` 
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from typing import Literal
 
 import anyio
@@ -23,7 +24,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolCallPartDelta,
 )
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
@@ -52,7 +53,10 @@ from goalport.llm.transcript import arguments_of, has_images, heard, told
 __all__ = ["AdaptedModel"]
 
 _OUTPUT_TOOL = "final_result"
-_FENCED = re.compile(r"^\s*```\w*\n(.*?)\n?```\s*$", re.DOTALL)
+_TOKEN = 4
+"""Characters of one token, where nobody says how many there were."""
+_FENCE_BEGIN = re.compile(r"```\w*\n")
+_FENCE_END = "```"
 _FINISHES: Mapping[str | None, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -162,6 +166,7 @@ class AdaptedModel:
                             instrument=False,
                         )
                     )
+                stack.callback(self._count_if_left, streamed, call)
                 pieces = _Pieces(_output_name(call) if mode == "tool" else "")
                 events = aiter(streamed)
                 while True:
@@ -175,6 +180,28 @@ class AdaptedModel:
         if response.finish_reason is None:  # `wire` knows the dialects that say more
             raise PassingFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
         yield self._reply(response, call, mode)
+
+    def _count_if_left(self, streamed: StreamedResponse, call: ModelCall) -> None:
+        """Tell what a stream used of which not all was read."""
+        response = streamed.get()
+        if call.on_left is None or response.state == "complete":
+            return
+        written = sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in response.parts)
+        used, said = response.usage, sum(len(each.content) for each in call.messages)
+        used = replace(
+            used,
+            input_tokens=used.input_tokens or said // _TOKEN,
+            output_tokens=max(used.output_tokens, written // _TOKEN),
+        )
+        call.on_left(self._usage(replace(response, usage=used)))
+
+    def _usage(self, response: ModelResponse) -> TokenUsage:
+        return TokenUsage(
+            input_tokens=response.usage.input_tokens,
+            output_tokens=response.usage.output_tokens,
+            cache_read_tokens=response.usage.cache_read_tokens,
+            cost=self._pricing.cost(response),
+        )
 
     def _seconds(self, call: ModelCall) -> float:
         return call.options.timeout or self._endpoint.settings.timeout or call.timeout
@@ -190,15 +217,8 @@ class AdaptedModel:
             finish = "stop"
         elif message.calls and finish in {"stop", "unknown"}:
             finish = "tool_call"
-        usage = TokenUsage(
-            input_tokens=response.usage.input_tokens,
-            output_tokens=response.usage.output_tokens,
-            cache_read_tokens=response.usage.cache_read_tokens,
-            cost=self._pricing.cost(response),
-        )
-        return ModelReply(
-            message=message, output=output, usage=usage, model=response.model_name or self._name, finish=finish
-        )
+        named, usage = response.model_name or self._name, self._usage(response)
+        return ModelReply(message=message, output=output, usage=usage, model=named, finish=finish)
 
 
 class _Pieces:
@@ -236,8 +256,11 @@ def _output(message: AssistantMessage, response: ModelResponse, output_tool: str
     for part in response.parts:
         if isinstance(part, ToolCallPart) and part.tool_name == output_tool:
             return arguments_of(part)
-    fenced = _FENCED.match(message.content)
-    return (fenced[1] if fenced else message.content) or None
+    said = message.content.strip()
+    begin = _FENCE_BEGIN.match(said)
+    if begin and said.endswith(_FENCE_END) and begin.end() <= len(said) - len(_FENCE_END):
+        return said[begin.end() : -len(_FENCE_END)].removesuffix("\n") or None
+    return message.content or None
 
 
 def _parameters(call: ModelCall, mode: _Mode) -> ModelRequestParameters:

@@ -13,8 +13,9 @@ from typing import Protocol, runtime_checkable
 from goalport.errors import ModelNotReady
 from goalport.llm.embedding import EmbeddingService
 from goalport.llm.model import LanguageModel, ModelCard
+from goalport.llm.on_demand import EmbeddingsOnDemand, ModelOnDemand
 from goalport.llm.options import LlmOptions
-from goalport.llm.providers import ALIASES, PROVIDERS, Endpoint, endpoint, provider_of
+from goalport.llm.providers import ALIASES, PROVIDERS, WITHOUT_VECTORS, Endpoint, endpoint, provider_of
 from goalport.llm.settings import CustomModel, ModelsSettings
 
 __all__ = ["Models"]
@@ -33,18 +34,6 @@ class _Found:
     model: str
     """What the provider calls it."""
     endpoint: Endpoint
-
-
-def _wire(found: _Found) -> LanguageModel:
-    from goalport.llm.wiring import language_model
-
-    return language_model(found.card, found.model, found.endpoint)
-
-
-def _wire_embeddings(name: str, found: _Found) -> EmbeddingService:
-    from goalport.llm.wiring import embedding_service
-
-    return embedding_service(name, found.model, found.endpoint)
 
 
 class Models:
@@ -101,7 +90,11 @@ class Models:
         wanted = self._settings.embedding_services.get(wanted, wanted)
         ready = self._embeddings.get(wanted) or self._made_embeddings.get(wanted)
         if ready is None:
-            ready = self._made_embeddings[wanted] = _wire_embeddings(wanted, self._find(wanted))
+            found = self._find(wanted)
+            if found.endpoint.dialect in WITHOUT_VECTORS:
+                provider = found.endpoint.provider
+                raise ModelNotReady(f"{provider} has no embedding models. Choose one of another provider.")
+            ready = self._made_embeddings[wanted] = EmbeddingsOnDemand(found.card, wanted, found.model, found.endpoint)
         return ready
 
     def cards(self) -> tuple[ModelCard, ...]:
@@ -164,7 +157,8 @@ class Models:
     def _named(self, name: str) -> LanguageModel:
         ready = self._registered.get(name) or self._made.get(name)
         if ready is None:
-            ready = self._made[name] = _wire(self._find(name))
+            found = self._find(name)
+            ready = self._made[name] = ModelOnDemand(found.card, found.model, found.endpoint)
         return ready
 
     def _find(self, name: str) -> _Found:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
+from pydantic_ai.embeddings.result import EmbeddingResult
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RequestUsage
 
@@ -47,12 +48,26 @@ class Pricing:
         """Dollars; 0 when nobody knows the price."""
         if self._given is not None:
             return self._given.of(response.usage)
-        response = response if response.model_name else replace(response, model_name=self._model)
-        try:
-            rates = self._rates(response) if _is_plain(response.usage) else None
-            return float(response.cost().total_price) if rates is None else rates.of(response.usage)
-        except (LookupError, ValueError):
-            return 0.0
+        # A reply may come under the name of a deployment or an alias that no data know: then what was asked counts.
+        for name in dict.fromkeys((response.model_name or self._model, self._model)):
+            named = replace(response, model_name=name)
+            try:
+                rates = self._rates(named) if _is_plain(named.usage) else None
+                return float(named.cost().total_price) if rates is None else rates.of(named.usage)
+            except (LookupError, ValueError):
+                continue
+        return 0.0
+
+    def cost_of_vectors(self, result: EmbeddingResult) -> float:
+        """Dollars; 0 when nobody knows the price."""
+        if self._given is not None:
+            return self._given.of(result.usage)
+        for name in dict.fromkeys((result.model_name or self._model, self._model)):
+            try:
+                return float(replace(result, model_name=name).cost().total_price)
+            except (LookupError, ValueError):
+                continue
+        return 0.0
 
     def _rates(self, response: ModelResponse) -> _Rates | None:
         """The rates for replies like this one; None: they depend on more."""

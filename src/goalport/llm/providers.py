@@ -16,12 +16,14 @@ from pydantic import SecretStr
 from goalport.errors import ModelNotReady
 from goalport.llm.settings import ProviderSettings
 
-__all__ = ["ALIASES", "PROVIDERS", "Dialect", "Endpoint", "KnownProvider", "endpoint", "provider_of"]
+__all__ = ["ALIASES", "PROVIDERS", "WITHOUT_VECTORS", "Dialect", "Endpoint", "KnownProvider", "endpoint", "provider_of"]
 
 Dialect = Literal[
     "openai", "openai-responses", "azure", "anthropic", "deepseek", "google", "mistral", "bedrock", "ollama"
 ]
 """How a provider is spoken to; most speak as OpenAI does."""
+WITHOUT_VECTORS: frozenset[Dialect] = frozenset({"anthropic", "deepseek", "mistral"})
+"""Whose providers have no embedding models."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

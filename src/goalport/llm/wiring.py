@@ -5,6 +5,7 @@ This is where a provider's library is imported. `catalogue` imports this module 
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 import httpx2
@@ -18,11 +19,9 @@ from pydantic_ai.providers import Provider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from goalport.errors import ModelNotReady
 from goalport.llm.adapter import AdaptedModel
 from goalport.llm.connection import Connection
-from goalport.llm.embedding import EmbeddingService
-from goalport.llm.model import LanguageModel, ModelCard
+from goalport.llm.model import ModelCard
 from goalport.llm.providers import Dialect, Endpoint
 from goalport.llm.retrying import RetryingEmbeddings, RetryingModel
 from goalport.llm.vectors import AdaptedEmbeddings
@@ -38,19 +37,24 @@ _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _OPENAIS_OWN = frozenset({"openai", "openai-responses"})
 
 
-def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> LanguageModel:
+def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> RetryingModel:
     """A model that is asked there, again when it must be; `model` is what the provider calls it."""
+    _import_all(endpoint.dialect)
     connection = Connection(partial(_client, endpoint), partial(_MODELS[endpoint.dialect], endpoint, model))
     return RetryingModel(AdaptedModel(card, connection, endpoint, model), endpoint.settings)
 
 
-def embedding_service(name: str, model: str, endpoint: Endpoint) -> EmbeddingService:
-    """An embedding service that is asked there. Raises `ModelNotReady` for a provider that has none."""
-    make = _EMBEDDINGS.get(endpoint.dialect)
-    if make is None:
-        raise ModelNotReady(f"{endpoint.provider} has no embedding models. Choose one of another provider.")
-    connection = Connection(partial(_client, endpoint), partial(make, endpoint, model))
-    return RetryingEmbeddings(AdaptedEmbeddings(name, connection, endpoint, model), endpoint.settings)
+def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> RetryingEmbeddings:
+    """An embedding service that is asked there; its dialect is none of `WITHOUT_VECTORS`."""
+    _import_all(endpoint.dialect)
+    connection = Connection(partial(_client, endpoint), partial(_EMBEDDINGS[endpoint.dialect], endpoint, model))
+    return RetryingEmbeddings(AdaptedEmbeddings(name, connection, endpoint, model, card.prices), endpoint.settings)
+
+
+def _import_all(dialect: Dialect) -> None:
+    """Import what the libraries would import at the first request: that one is made on the event loop."""
+    for name in (*_PRICES, *_LATER[dialect]):
+        import_module(name)
 
 
 def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
@@ -239,4 +243,27 @@ _EMBEDDINGS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], Embe
     "ollama": _openai_vectors,
     "google": _google_vectors,
     "bedrock": _bedrock_vectors,
+}
+_PRICES = ("genai_prices.data", "genai_prices.data_units", "genai_prices.validation", "genai_prices.decompose")
+_CHAT = (
+    "openai.resources.chat.chat",
+    "openai.resources.chat.completions.completions",
+    "openai.resources.chat.completions.messages",
+    "openai.resources.embeddings",
+    "openai.lib.streaming.chat",
+)
+_LATER: Mapping[Dialect, tuple[str, ...]] = {
+    "openai": _CHAT,
+    "openai-responses": ("openai.resources.responses",),
+    "azure": (*_CHAT, "pydantic_ai.providers.azure"),
+    "anthropic": (
+        "anthropic.resources.beta.messages",
+        "pydantic_ai.models.anthropic",
+        "pydantic_ai.providers.anthropic",
+    ),
+    "deepseek": (*_CHAT, "pydantic_ai.providers.deepseek"),
+    "google": ("pydantic_ai.models.google", "pydantic_ai.providers.google", "pydantic_ai.providers.google_cloud"),
+    "mistral": ("pydantic_ai.models.mistral", "pydantic_ai.providers.mistral"),
+    "bedrock": ("pydantic_ai.models.bedrock", "pydantic_ai.providers.bedrock"),
+    "ollama": (*_CHAT, "pydantic_ai.models.ollama", "pydantic_ai.providers.ollama"),
 }

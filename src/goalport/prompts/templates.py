@@ -13,15 +13,13 @@ from typing import Any, Final, cast
 
 from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateError as JinjaError, TemplateNotFound
 from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from goalport.errors import TemplateError, UnknownName
+from goalport.prompts.sandbox import BoundedSandbox, check
 
 __all__ = ["Templates"]
 
 _SUFFIX: Final = ".jinja"
-_MOST: Final = 1_000_000
-"""Characters, items or bits that one operator may make."""
 _LONGEST: Final = 10_000_000
 """Characters of a text, more than any model reads; each of its pieces counts some more."""
 _BREAKS = (
@@ -140,14 +138,13 @@ def _place(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | Non
     return None
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
+class _Sandbox(BoundedSandbox):
     """A sandbox in which no operator takes all time or memory."""
 
-    intercepted_binops = frozenset({"**", "*", "+"})
+    intercepted_binops = frozenset({"**", "*", "+", "%"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if _size(operator, left, right) > _MOST:
-            raise ValueError(f"the result of {operator} would be too large")
+        check(operator, _size(operator, left, right))
         return super().call_binop(context, operator, left, right)
 
 
@@ -166,7 +163,7 @@ def _size(operator: str, left: object, right: object) -> int:
             return 0
 
 
-def _sandbox(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
+def _sandbox(loader: BaseLoader) -> BoundedSandbox:
     sandbox = _Sandbox(loader=loader, undefined=StrictUndefined, autoescape=False)
     del sandbox.globals["lipsum"]
     return sandbox

@@ -5,6 +5,7 @@ import time
 from dataclasses import make_dataclass
 from datetime import date
 from enum import Enum
+from time import process_time
 from typing import Any, Literal, cast
 
 import pytest
@@ -112,3 +113,20 @@ def test_a_text_of_nothing_but_beginnings_is_read_in_time_by_its_length(piece: s
 
 def test_a_thought_that_never_ends_does_not_hide_the_object_behind_one_that_does() -> None:
     assert json_of('<think>{"a": 0}</think><think>{"a": 1}') == '{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```json\n" + " " * 400_000, "```json\n" + "\n \t" * 200_000, "``` " * 100_000, ("```\n" + " " * 1_000) * 400],
+    ids=["spaces", "lines", "fences", "both"],
+)
+def test_a_fence_is_read_in_time_that_grows_with_its_length(text: str) -> None:
+    began = process_time()
+    assert json_of(text) is None
+    assert process_time() - began < 3
+
+
+def test_json_is_found_in_any_of_several_fences() -> None:
+    said = 'See:\n```python\nprint()\n```\nand\n```json\n{"a": 1}\n  ```\nor\n```\n{"a": 2}\n```'
+    assert json_of(said) == '{"a": 1}'
+    assert json_of("```JSON  \n[1, 2]```") == "[1, 2]"

@@ -119,6 +119,11 @@ async def test_a_name_that_nothing_bears_makes_the_answer_no(expression: str) ->
         "'x' * 10000000000 == 'y'",
         "10000000000 * [1] == []",
         "'%09999999999d' % 1 == ''",
+        "'%1000000000d' | format(1) == ''",
+        "'{:1000000000}'.format(1) == ''",
+        "'a' | center(1000000000) == ''",
+        "'a'.ljust(1000000000) == ''",
+        "[1] | batch(1000000000, 0) | list == []",
     ],
 )
 async def test_an_expression_that_fails_is_no_answer_at_all(expression: str) -> None:

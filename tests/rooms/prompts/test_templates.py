@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from time import process_time
 
 import pytest
 from pydantic import BaseModel
@@ -171,3 +172,60 @@ def test_a_changed_template_is_read_anew(tmp_path: Path) -> None:
     _written(tmp_path, hello="two")
     os.utime(tmp_path / "hello.jinja", ns=(1, 1))
     assert templates.render("hello", {}) == "two"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '%*d' % (1000000000, 1) }}",
+        "{{ '%.1000000000f' | format(1) }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 1000000000) }}",
+        "{{ '{a:1000000000}'.format_map({'a': 1}) }}",
+        "{{ 'a' * 1000000000 }}",
+        "{{ 1000000000 * [0] }}",
+        "{{ 'a'.center(1000000000) }}",
+        "{{ 'a'.zfill(1000000000) }}",
+        "{{ '\t'.expandtabs(1000000000) }}",
+        "{{ 'a' | center(1000000000) }}",
+        "{{ 'a' | center(width=1000000000) }}",
+        "{{ 'a\nb' | indent(1000000000) }}",
+        "{{ [1] | batch(1000000000, 0) | list }}",
+        "{{ [1] | slice(1000000000) | list }}",
+        "{{ 1 | round(1000000000, 'ceil') }}",
+        "{{ [1] | tojson(indent=1000000000) }}",
+        "{{ ('a' * 1000000) | replace('a', 'b' * 1000000) }}",
+        "{{ ('a' * 1000000).replace('', 'b' * 1000000) }}",
+        "{{ ('a' * 100000) | join('b' * 100000) }}",
+        "{{ ('b' * 100000).join('a' * 100000) }}",
+        "{{ range(1000000000) | list }}",
+        "{% set all = namespace(a='a' * 1000000) %}{% for _ in range(40) %}{% set all.a = all.a ~ all.a %}{% endfor %}",
+    ],
+)
+def test_nothing_in_a_template_makes_a_text_of_any_length(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wide.jinja").write_text(text)
+    began = process_time()
+    with pytest.raises(TemplateError, match=r"too large|too big|too wide|Range"):
+        Templates(tmp_path).render("wide", {})
+    assert process_time() - began < 2
+
+
+def test_what_makes_texts_of_a_common_length_does_so(tmp_path: Path) -> None:
+    usual = {
+        "{{ '%08.3f|%s' % (1.5, 'x') }}": "0001.500|x",
+        "{{ '%5d' | format(7) }}": "    7",
+        "{{ '{:>5}|{b}'.format(7, b=1) }}": "    7|1",
+        "{{ 'a'.center(5) }}{{ 'a' | center(5) }}": "  a    a  ",
+        "{{ [1, 2, 3] | batch(2, 0) | list }}": "[[1, 2], [3, 0]]",
+        "{{ ['a', 'b'] | join(', ') }}{{ '-'.join(['a', 'b']) }}": "a, ba-b",
+        "{{ [people[0], people[1]] | join(', ', attribute='name') }}": "Ann, Bo",
+        "{{ 'a' ~ 1 ~ 'b' }}": "a1b",
+        "{{ 'aXb' | replace('X', '-') }}{{ 'aXb'.replace('X', '+', 1) }}": "a-ba+b",
+        "{{ {'a': 5000000000} | tojson(indent=1) }}": '{\n "a": 5000000000\n}',
+        "{{ '%d' % 5000000000 }}{{ 17 % 5 }}": "50000000002",
+    }
+    for number, (text, expected) in enumerate(usual.items()):
+        (tmp_path / f"{number}.jinja").write_text(text)
+        assert Templates(tmp_path).render(str(number), {"people": [{"name": "Ann"}, {"name": "Bo"}]}) == expected

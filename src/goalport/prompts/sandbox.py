@@ -1,0 +1,132 @@
+"""Jinja's sandbox, in which no single operator, filter or method makes a text of any length.
+
+Jinja's own keeps code away from what is around it; a width of a thousand million would still take all memory. Above:
+`templates`, and the expressions of `domain`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sized
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
+
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.nodes import Concat
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+__all__ = ["BoundedSandbox", "check"]
+
+T = TypeVar("T")
+_MOST: Final = 1_000_000
+"""Characters or items that one of them may make."""
+_PERCENT = re.compile(r"%[^%a-zA-Z]*(?:\d{7}|\*)")
+_BRACES = re.compile(r"\{[^{}]*:[^{}]*(?:\d{7}|\{)")
+"""Formats that are wider than a million, or as wide as a value says."""
+
+
+def _width(_: object, *given: object) -> int:
+    return max((each for each in given if isinstance(each, int)), default=0)
+
+
+def _percent(text: object, *_: object) -> int:
+    return _MOST + 1 if isinstance(text, str | bytes) and _PERCENT.search(_text(text)) else 0
+
+
+def _braces(text: object, *_: object) -> int:
+    return _MOST + 1 if isinstance(text, str) and _BRACES.search(text) else 0
+
+
+def _replaced(text: object, old: object = "", new: object = "", *_: object) -> int:
+    return (str(text).count(str(old)) if str(old) else len(str(text)) + 1) * len(str(new))
+
+
+def _joined(first: object, second: object = "", *_: object) -> int:
+    """Of a filter, which takes the parts first, or a method, which takes what stands between them first."""
+    parts, between = (second, first) if isinstance(first, str | bytes) else (first, second)
+    return len(cast("Sized", parts)) * len(between) if isinstance(between, str | bytes) and _sized(parts) else 0
+
+
+_FILTERS: Mapping[str, Callable[..., int]] = {
+    **dict.fromkeys(("batch", "center", "indent", "round", "slice", "tojson", "wordwrap"), _width),
+    "format": _percent,
+    "join": _joined,
+    "replace": _replaced,
+}
+_METHODS: Mapping[str, Callable[..., int]] = {
+    **dict.fromkeys(("center", "expandtabs", "ljust", "rjust", "zfill"), _width),
+    "join": _joined,
+    "replace": _replaced,
+}
+"""How much filters, and methods of texts, make at least of what they are given."""
+
+
+class _Generator(CodeGenerator):
+    """Has texts that stand around `~` put together by the sandbox."""
+
+    def visit_Concat(self, node: Concat, frame: Frame) -> None:  # noqa: N802 - the name that Jinja looks for
+        self.write("environment.put_together((")
+        for each in node.nodes:
+            self.visit(each, frame)
+            self.write(", ")
+        self.write("))")
+
+
+class BoundedSandbox(ImmutableSandboxedEnvironment):
+    """A sandbox whose filters, methods and operators refuse to make what is too large. They raise ValueError."""
+
+    code_generator_class = _Generator
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        filters = cast("dict[str, Callable[..., object]]", self.filters)
+        filters.update({name: _bounded(name, filters[name], size) for name, size in _FILTERS.items()})
+
+    def call(self, context: Context, called: Any, /, *args: Any, **named: Any) -> Any:
+        """Call something, unless it is a method of a text that would make too much."""
+        owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
+        if isinstance(owner, str | bytes) and name in _METHODS:
+            check(name, _METHODS[name](owner, *args, *named.values()))
+        return super().call(context, called, *args, **named)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """The `format` of a text, unless what it makes would be too wide."""
+        found = super().wrap_str_format(value)
+        return found and _bounded("format", found, lambda *_: _braces(value.__self__))
+
+    @staticmethod
+    def put_together(parts: tuple[object, ...]) -> str:
+        """What `~` gives."""
+        texts = [str(each) for each in parts]
+        check("~", sum(map(len, texts)))
+        return "".join(texts)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Apply an operator, unless it formats a text that would be too wide."""
+        if operator == "%":
+            check(operator, _percent(left))
+        return super().call_binop(context, operator, left, right)
+
+
+def check(what: str, size: int) -> None:
+    """Raises ValueError when something would make too much."""
+    if size > _MOST:
+        raise ValueError(f"the result of {what} would be too large")
+
+
+def _bounded(name: str, filter_: Callable[..., T], size: Callable[..., int]) -> Callable[..., T]:
+    takes_more = hasattr(filter_, "jinja_pass_arg")
+
+    @wraps(filter_)
+    def bounded(*args: Any, **named: Any) -> T:
+        check(name, size(*args[1 if takes_more else 0 :], *named.values()))
+        return filter_(*args, **named)
+
+    return bounded
+
+
+def _sized(value: object) -> bool:
+    return isinstance(value, Sized)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="replace")

@@ -1,0 +1,53 @@
+"""The libraries of providers take seconds to import: they are imported off the event loop, and only when asked."""
+
+import subprocess
+import sys
+
+import pytest
+from anyio.to_thread import run_sync
+
+from tests.rooms.llm.servers import Answer, chat, claude, embeddings, serving
+
+ASKED = """
+import sys, threading
+import anyio
+from goalport.llm import LlmOptions, ModelCall, Models, ModelsSettings, UserMessage
+
+on_the_loop = []
+
+class Watch:
+    def find_spec(self, name, *_):
+        if threading.current_thread() is threading.main_thread():
+            on_the_loop.append(name)
+
+async def main(name, address):
+    at = {{"openai": address + "/v1", "anthropic": address}}
+    made = {{each: {{"base_url": url, "api_key": "k"}} for each, url in at.items()}}
+    models = Models(ModelsSettings.model_validate({{"providers": made}}), environment={{}})
+    sys.meta_path.insert(0, Watch())
+    call = ModelCall(messages=(UserMessage("Hello"),))
+    {ask}
+    heavy = ("openai", "anthropic", "pydantic_ai", "genai_prices", "httpx2")
+    print([each for each in on_the_loop if each.startswith(heavy)])
+    await models.aclose()
+
+anyio.run(main, *sys.argv[1:])
+"""
+REPLY = ASKED.format(ask="await models.choose(LlmOptions(model=name)).reply(call)")
+EMBED = ASKED.format(ask="await models.embedding(name).embed(['cat'])")
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "answers"),
+    [
+        (REPLY, "gpt-4.1-mini", [chat("Hello")]),
+        (REPLY, "anthropic:claude-haiku-4-0", [claude({"type": "text", "text": "Hello"})]),
+        (EMBED, "text-embedding-3-small", [embeddings([1.0])]),
+    ],
+    ids=["openai", "anthropic", "embeddings"],
+)
+async def test_the_first_request_imports_nothing_on_the_event_loop(code: str, name: str, answers: list[Answer]) -> None:
+    async with serving(*answers) as server:
+        command = [sys.executable, "-c", code, name, server.address]
+        done = await run_sync(lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False))
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
