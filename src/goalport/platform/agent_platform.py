@@ -199,6 +199,23 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         begin = Inputs(inputs, bindings or {}, goals, caller)
         return self.processes.start(scope, begin, options or self._options, self.groups)
 
+    def create_agent_process(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        bindings: Mapping[str, object] | None = None,
+        goals: Sequence[str] | None = None,
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess:
+        """A process as `start` gives it that has not begun: `await process.tick()` takes a step, `run()` all of them.
+
+        It is found by its id once it has begun. Needs a running event loop. Raises `UnknownName`.
+        """
+        scope = self.agents.scope(agent)
+        begin = Inputs(inputs, bindings or {}, goals, caller)
+        return self.processes.create(scope, begin, options or self._options, self.groups)
+
     async def run(
         self,
         agent: str | Agent,

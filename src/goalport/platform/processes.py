@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
@@ -32,6 +33,7 @@ from goalport.process import (
     lent,
     new_id,
     pruned,
+    step,
 )
 from goalport.tools import ToolGroupResolver
 
@@ -103,9 +105,22 @@ class Processes:
 
     def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that runs from now on in a task of the running event loop."""
-        limiter = self._limiters.here()
+        process = self.create(scope, inputs, options, groups)
+        self._drive(process)
+        return process
+
+    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
+        """A process that has not begun; it is found by its id once it has."""
         surroundings = Surroundings(
-            limiter, groups, self._service, self._start_child, self._engine, self._at_rest, self.resume, self._retry
+            self._limiters.here(),
+            groups,
+            self._service,
+            self._start_child,
+            self._engine,
+            self._at_rest,
+            self.resume,
+            self._step,
+            self._retry,
         )
         goals = _chosen(scope, inputs.goals)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
@@ -123,7 +138,6 @@ class Processes:
         _put(process, inputs)
         if options.prune:
             process.scope = pruned(process)
-        self._drive(process)
         return process
 
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
@@ -135,7 +149,7 @@ class Processes:
             decline(asker, question, declined)
         else:
             answer(asker, question, response)
-        self.resume(asker)
+        self._go_on(asker)
 
     def _start_child(self, parent: AgentProcess, agent: object, kind: type, inputs: Sequence[object]) -> AgentProcess:
         scope = self._scope_of(agent)
@@ -181,18 +195,32 @@ class Processes:
 
         def go_on() -> None:
             if process.idle:
+                process.stepped = False
                 for value in objects:
                     process.blackboard.add(value)
                 self._drive(process)
 
         process.audience.on_loop(go_on)
 
-    def _drive(self, process: AgentProcess) -> None:
-        task = process.launch(drive)
+    def _go_on(self, process: AgentProcess) -> None:
+        """Let a process go on that need not wait any more, unless it is driven step by step."""
+        if not process.stepped:
+            self.resume(process)
+
+    async def _step(self, process: AgentProcess) -> None:
+        process.stepped = True
+        # The step goes on where the wait for it is cancelled, as any process does.
+        await asyncio.wait([self._drive(process, step)])
+
+    def _drive(
+        self, process: AgentProcess, how: Callable[[AgentProcess], Coroutine[Any, Any, None]] = drive
+    ) -> asyncio.Task[None]:
+        task = process.launch(how)
         self._running[task] = process
         task.add_done_callback(self._rested)
         for each in (process, *_heeding(process)):
             self._repository.save(each)
+        return task
 
     def _rested(self, task: "asyncio.Task[None]") -> None:
         process = self._running.pop(task)
@@ -206,7 +234,7 @@ class Processes:
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
         elif process.parent is not None and _unpark(process.parent, process):
-            self.resume(process.parent)
+            self._go_on(process.parent)
 
     def _wake_at_expiry(self, process: AgentProcess) -> None:
         times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
@@ -219,7 +247,7 @@ class Processes:
         for question in process.questions.open:
             if question.expires_at is not None and question.expires_at <= now:
                 decline(process, question, "Nobody answered in time.", "expired")
-        self.resume(process)
+        self._go_on(process)
 
 
 def _remember(process: AgentProcess, contexts: ContextRepository) -> None:

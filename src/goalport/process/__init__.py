@@ -28,7 +28,7 @@ from goalport.process.questions import Question
 from goalport.process.repository import AgentProcessRepository, InMemoryProcessRepository
 from goalport.process.scope import Scope
 from goalport.process.stuck import StuckCode, StuckHandler, StuckResult
-from goalport.process.tick import PLANNING_SECONDS, drive
+from goalport.process.tick import PLANNING_SECONDS, drive, step
 
 __all__ = [
     "PLANNING_SECONDS",
@@ -85,5 +85,6 @@ __all__ = [
     "pruned",
     "require_type",
     "run_subagent",
+    "step",
     "with_awaiting",
 ]

@@ -5,7 +5,7 @@ it, watches from outside: a watcher that goes away leaves the process as it is.
 """
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -81,6 +81,8 @@ class Surroundings:
     """Told of a process that was ended while nothing ran in it."""
     resume: "Callable[..., None]"
     """Lets a process go on that waits or is stuck: the process, and objects for its blackboard."""
+    step: "Callable[[AgentProcess], Awaitable[object]]"
+    """Takes one step of a process that nobody drives."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How often a failure of actions is tried again that do not say."""
 
@@ -151,6 +153,8 @@ class AgentProcess(Lifecycle):
         self.failure: Failure | None = None
         """What went wrong last, whether or not another way was found."""
         self.created_at = datetime.now(UTC)
+        self.stepped = False
+        """Whether it goes on by `tick` only, and not by itself after an answer."""
         self.traced = False
         self.forgotten = False
         """Whether only its end and its history are left, since it ended long ago."""
@@ -194,11 +198,28 @@ class AgentProcess(Lifecycle):
             self.audience.on_loop(partial(_obey, self))
 
     def resume(self, *objects: object) -> None:
-        """Let it go on if it waits or is stuck, with more objects on its blackboard; else nothing happens.
+        """Let it go on to its end if it waits, is stuck or rests between steps, with more objects on its blackboard.
+
+        Else nothing happens.
 
         From any thread.
         """
         self.surroundings.resume(self, *objects)
+
+    async def tick(self) -> ProcessStatus:
+        """Take one step, which is to plan and to run the first action of the plan, and say how the process stands then.
+
+        A process that is driven so goes on by this, `run` or `resume` alone, also after an answer. What has ended stays
+        as it ended. Raises `GoalportError` while somebody else drives it.
+        """
+        if not self.over:
+            await self.surroundings.step(self)
+        return self.status
+
+    async def run(self) -> Outcome:
+        """Go on from here to the end, or until a person has to answer, and say how it ended."""
+        self.resume()
+        return await self.wait()
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
@@ -291,7 +312,7 @@ class AgentProcess(Lifecycle):
         if self.over:
             return
         if isinstance(outcome, Waiting) and _delegates(self):
-            self._leave_to_others()
+            self.rest()
             return
         self._settle(outcome)
         self.plan = ()

@@ -101,8 +101,8 @@ class Lifecycle:
         if self._settled.is_set():  # who waits already goes on waiting for the same one
             self._settled = asyncio.Event()
 
-    def _leave_to_others(self) -> None:
-        """What drove it has come to where others have to go on."""
+    def rest(self) -> None:
+        """What drove it lets go of it in the middle: others have to go on, or it is driven step by step."""
         self._driven = False
 
     def _settle(self, outcome: Outcome) -> None:

@@ -5,10 +5,10 @@ Observing and planning are pure; the only things awaited are the user's function
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
 from logging import getLogger
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 from goalport.domain import Action, Condition, Cost, PlannerType
 from goalport.events import GoalAchieved, PlanFormulated
@@ -34,39 +34,55 @@ from goalport.process.pacing import paused
 from goalport.process.pending import next_steps, pending, planner_of, problem_for, waits
 from goalport.process.unsticking import unstick
 
-__all__ = ["drive"]
+__all__ = ["drive", "step"]
 
 _log = getLogger(__name__)
 
 _NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
 _LARGEST = sys.float_info.max
+Advance: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
+"""How far a process is brought: its outcome, or None where it can go on."""
 PLANNING_SECONDS = 1.0
 """How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
 
 
 async def drive(process: AgentProcess) -> None:
     """Run a process to its end, whatever that is; the outcome is on the process."""
+    await _traced(process, _to_the_end)
+
+
+async def step(process: AgentProcess) -> None:
+    """Take one step of a process, which may be its last; else it rests."""
+    await _traced(process, tick)
+
+
+async def _traced(process: AgentProcess, advance: Advance) -> None:
     with process_span(process.agent.name, process_id=process.id, description=process.agent.description) as span:
         process.traced = span.is_recording()
-        await _drive(process)
+        await _drive(process, advance)
         if process.traced:
             span.set_attribute("goalport.process.status", str(process.status))
             note_spent(span, process.usage.spent)
 
 
-async def _drive(process: AgentProcess) -> None:
+async def _drive(process: AgentProcess, advance: Advance) -> None:
     outcome: Outcome | None = None
+    goes_on = False
     try:
         with process.running():
-            outcome = await _to_the_end(process)
+            outcome = await advance(process)
+            goes_on = outcome is None and process.end_requested is None
     except Exception as bug:
         _log.exception("Process %s could not go on.", process.id)
         outcome = Failed(f"The process could not go on: {in_words(bug)}")
     finally:
-        outcome = _ending(process, outcome)
-        if _is_final(outcome):
-            _dismiss_children(process)
-        process.settle(outcome)
+        if goes_on:
+            process.rest()
+        else:
+            outcome = _ending(process, outcome)
+            if _is_final(outcome):
+                _dismiss_children(process)
+            process.settle(outcome)
 
 
 def _dismiss_children(process: AgentProcess) -> None:

@@ -152,6 +152,9 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
     def start_child(*asked: object) -> AgentProcess:
         raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
 
+    async def no_step(asked: AgentProcess) -> None:
+        raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
+
     lent = Surroundings(
         limiter=CapacityLimiter(_THREADS),
         groups=ToolGroupResolver(groups),
@@ -160,6 +163,7 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         engine=lambda _operation, _groups: engine,
         ended_at_rest=lambda _process: None,
         resume=lambda *_: None,
+        step=no_step,
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     process = AgentProcess("test", scope, ProcessOptions(), caller, lent)
