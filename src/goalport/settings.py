@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -39,8 +39,9 @@ from goalport.ai import LlmOperations
 from goalport.domain import RetryPolicy
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
+from goalport.secrecy import secrets_in_environment
 
-__all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings"]
+__all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
 
 SETTINGS_FILE = Path("server", "settings.toml")
 """Where the settings stand in a workspace; there need not be one."""
@@ -149,6 +150,8 @@ class Settings(BaseSettings):
     state_keys: Secrets = ()
     """Keys that seal what a client keeps for us; the first seals, all open. None: one is made in `data_dir`."""
     state_ttl_seconds: Seconds = 7 * 24 * 3_600.0
+    show_errors: bool = False
+    """Whether clients see the texts of unexpected exceptions, and not only where the log has them."""
     log_level: LogLevel = "info"
     log_personality: Personality = ""
     """Whose words the log speaks in at level debug; empty: plain ones."""
@@ -237,6 +240,28 @@ def environment_of(workspace: Path) -> Mapping[str, str]:
     """
     found = dotenv_values(workspace / _ENV_FILE, encoding="utf-8") | os.environ
     return {name: value for name, value in found.items() if value}
+
+
+def secrets_of(settings: Settings) -> Iterator[str]:
+    """Every key and token that a server was given: in its settings, its environment and its `.env`."""
+    yield from _secrets_in(settings)
+    yield from secrets_in_environment(environment_of(settings.workspace))
+
+
+def _secrets_in(value: object) -> Iterator[str]:
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case BaseModel():
+            yield from _secrets_in(vars(value))
+        case Mapping():
+            for each in cast("Mapping[object, object]", value).values():
+                yield from _secrets_in(each)
+        case tuple() | list():
+            for each in cast("Sequence[object]", value):
+                yield from _secrets_in(each)
+        case _:
+            pass
 
 
 def _dotenv(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:

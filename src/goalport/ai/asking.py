@@ -31,6 +31,7 @@ from goalport.llm import (
     UserMessage,
 )
 from goalport.observe.spans import model_span, note_contents, note_reply
+from goalport.secrecy import hide
 
 __all__ = ["Asking", "reply_text"]
 
@@ -207,7 +208,7 @@ def reply_text(reply: ModelReply) -> str:
 
 def _why(error: BaseException | None) -> str:
     """What ended a request; what is no `Exception` comes from whoever does not want it any more."""
-    return str(error) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
+    return hide(str(error)) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
 
 
 def _prompt(messages: Sequence[Message]) -> str:

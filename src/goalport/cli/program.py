@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError, Group, UnknownCommandError
 
 from goalport import __version__
 from goalport.errors import BadInput, GoalportError, UnknownName
+from goalport.secrecy import traceback_of
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: it is done, it went wrong, it was asked for wrongly, it was stopped with Ctrl-C."""
@@ -167,7 +168,8 @@ def execute(words: Sequence[str]) -> int:
         return _reader_left()
     except Exception as error:
         if debug:
-            raise
+            sys.stderr.write(traceback_of(error))
+            return FAILED
         return _say(_failure(error), MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
     return code if isinstance(code, int) else DONE
 

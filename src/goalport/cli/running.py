@@ -7,6 +7,7 @@ are below it.
 import asyncio
 import json
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from goalport.cli.given import object_of
 from goalport.cli.place import opened
 from goalport.cli.results import show_result
 from goalport.cli.terminal import say
-from goalport.errors import BadInput
+from goalport.errors import BadInput, GoalportError
 from goalport.events import (
     ActionFinished,
     ActionRetried,
@@ -34,6 +35,7 @@ from goalport.events import (
 )
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
+from goalport.secrecy import hide
 from goalport.serve.arguments import Arguments
 from goalport.serve.handle import Handle
 from goalport.serve.names import label
@@ -69,17 +71,38 @@ def run(
         raise BadInput(place.no_agents)
     found = chosen(place.platform, goal)
     inputs = _read(found, object_of(given, "--input"))
+    running = Running(place.platform, found, inputs, () if quiet else (Steps(),))
     with asyncio.Runner() as runner:
-        outcome = _to_the_end(runner, Running(place.platform, found, inputs, () if quiet else (Steps(),)))
+        outcome = _to_the_end(runner, running)
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
         wire, _ = Output.of(found.goals[0].output).wire(outcome.value)
         show_result(wire, structured=structured)
         return 0
+    if isinstance(outcome, Failed) and (error := running.error) is not None:
+        raise Unreached(reason or "", error, place.workspace.root) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting):
         say("Nobody can be asked here. Run it on a terminal, or serve it and answer over MCP.")
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
+
+
+class Unreached(GoalportError):
+    """A goal that an unexpected exception kept from being reached: why, and the last line of the user's own code."""
+
+    def __init__(self, reason: str, error: BaseException, root: Path) -> None:
+        told = [reason, _last_line(error, root), "--debug shows the whole traceback."]
+        super().__init__("\n  ".join(filter(None, told)))
+
+
+def _last_line(error: BaseException, root: Path) -> str:
+    """Where the workspace's code was when the exception came; empty when it was not in there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if Path(each.filename).is_relative_to(root)]
+    if not own:
+        return ""
+    last = own[-1]
+    return hide(f"{Path(last.filename).relative_to(root)}, line {last.lineno}, in {last.name}: {last.line}")
 
 
 class Running:
@@ -114,6 +137,12 @@ class Running:
         """What it asks, as a program reads it."""
         assert self._process is not None
         return Handle.of(self._process, self._found.goals[0].name)
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception that it failed by, if nobody expected it."""
+        failure = self._process and self._process.failure
+        return None if failure is None or isinstance(failure.error, GoalportError) else failure.error
 
     async def close(self) -> None:
         """End what still runs or waits."""

@@ -193,7 +193,7 @@ async def _call(
 ) -> Wire:
     async with connected(place, seconds) as platform:
         with call_hooks(progress=_tell):
-            return await FunctionTool.of(_tool(platform, role, name)).call(dict(arguments))
+            return await FunctionTool.of(_tool(platform, role, name)).call(dict(arguments), tells_errors=True)
 
 
 async def _tell(progress: float, total: float | None, message: str | None) -> None:

@@ -32,6 +32,7 @@ from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavai
 from goalport.llm.providers import PROVIDERS, Endpoint
 from goalport.llm.retrying import PassingFailure
 from goalport.llm.wire import ErrorAnswer
+from goalport.secrecy import hide
 
 __all__ = ["SchemaRefused", "translated"]
 
@@ -91,8 +92,8 @@ class _Asked:
         """What the provider's answer says, as a sentence, cut, and without the key."""
         text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
         secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
-        text = text.replace(secret, "***") if secret else text
-        text = text.strip() if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} …"
+        text = hide(text.replace(secret, "***") if secret else text).strip()
+        text = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} …"
         return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 

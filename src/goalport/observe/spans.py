@@ -28,6 +28,7 @@ from opentelemetry.trace import (
 )
 
 from goalport.errors import Signal
+from goalport.secrecy import hide, hide_known, traceback_of
 
 __all__ = [
     "Spent",
@@ -156,8 +157,9 @@ def note_contents(span: Span, said: Iterable[tuple[str, str]], answer: str) -> N
     """What was said to a model, as role and text, and its answer; only where the environment asks for contents."""
     if span.is_recording() and _content_wanted():
         messages = [_message(role, text) for role, text in said]
-        span.set_attribute("gen_ai.input.messages", json.dumps(messages, ensure_ascii=False))
-        span.set_attribute("gen_ai.output.messages", json.dumps([_message("assistant", answer)], ensure_ascii=False))
+        span.set_attribute("gen_ai.input.messages", hide_known(json.dumps(messages, ensure_ascii=False)))
+        answered = json.dumps([_message("assistant", answer)], ensure_ascii=False)
+        span.set_attribute("gen_ai.output.messages", hide_known(answered))
 
 
 def note_tool(span: Span, *, arguments: str, result: str, is_error: bool) -> None:
@@ -167,7 +169,8 @@ def note_tool(span: Span, *, arguments: str, result: str, is_error: bool) -> Non
             span.set_attribute("error.type", "tool_error")
             span.set_status(StatusCode.ERROR)
         if _content_wanted():
-            span.set_attributes({"gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": result})
+            said = {"gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": result}
+            span.set_attributes({name: hide_known(text) for name, text in said.items()})
 
 
 def note_failure(span: Span, error: BaseException) -> None:
@@ -176,8 +179,13 @@ def note_failure(span: Span, error: BaseException) -> None:
         kind = type(error)
         span.set_attribute("error.type", f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."))
         if _content_wanted():
-            span.record_exception(error)
-            span.set_status(StatusCode.ERROR, str(error))
+            told = {
+                "exception.type": kind.__qualname__,
+                "exception.message": hide(str(error)),
+                "exception.stacktrace": traceback_of(error),
+            }
+            span.add_event("exception", told)
+            span.set_status(StatusCode.ERROR, hide(str(error)))
         else:
             span.set_status(StatusCode.ERROR)
 

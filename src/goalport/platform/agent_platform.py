@@ -36,7 +36,8 @@ from goalport.process import (
     ProcessOptions,
 )
 from goalport.prompts import Templates
-from goalport.settings import Settings
+from goalport.secrecy import keep
+from goalport.settings import Settings, secrets_of
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
 from goalport.upstream import McpConfig
@@ -146,6 +147,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
             retry=settings.retry.policy,
             upstream=workspace_upstream(workspace, settings),
         )
+        keep(platform, secrets_of(settings))
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform

@@ -1,6 +1,7 @@
 """The processes of a platform: each in a task of its own, found again by id, told of, and ended together."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from goalport.process import (
     pruned,
     step,
 )
+from goalport.secrecy import keep, secrets_in_environment
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -100,6 +102,9 @@ class Processes:
         self._engine = engine
         self._retry = retry
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
+        keep(self, secrets_in_environment(os.environ))
+        self.tells_errors = True
+        """Whether processes say what unexpected exceptions say, and not only where the log has them."""
         self.audience = Audience()
         """Those who hear every event of the platform and of what it runs."""
 
@@ -121,6 +126,7 @@ class Processes:
             self.resume,
             self._step,
             self._retry,
+            self.tells_errors,
         )
         goals = _chosen(scope, inputs.goals)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)

@@ -61,6 +61,8 @@ class Failure:
     reason: str
     action: str = ""
     """The name of the action that failed; empty when the process itself could not go on."""
+    error: BaseException | None = field(default=None, compare=False, repr=False)
+    """The exception, with its traceback, where there was one."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -85,6 +87,8 @@ class Surroundings:
     """Takes one step of a process that nobody drives."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How often a failure of actions is tried again that do not say."""
+    tells_errors: bool = True
+    """Whether what an unexpected exception says is told, and not only where the log has it."""
 
 
 @dataclass(slots=True)
@@ -235,7 +239,7 @@ class AgentProcess(Lifecycle):
         Raises `ProcessEnded`, by its kind, when the process has not reached its goal.
         """
         if not isinstance(self.outcome, Completed):
-            raise _error_for(self.id, self.outcome)
+            raise _error_for(self.id, self.outcome) from (self.failure and self.failure.error)
         if is_of(self.outcome.value, self.goal and self.goal.output, kind):
             return self.outcome.value  # type: ignore[return-value]
         found = self.last(kind)

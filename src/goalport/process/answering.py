@@ -11,7 +11,7 @@ from goalport.domain import awaited, type_name
 from goalport.errors import BadInput, NonRetryable, UnknownName
 from goalport.events import QuestionSettled
 from goalport.process.agent_process import AgentProcess
-from goalport.process.invoke import as_declared, in_words, leave_out, take
+from goalport.process.invoke import as_declared, leave_out, take, told
 from goalport.process.questions import Question, Status
 
 __all__ = ["answer", "asking", "decline"]
@@ -56,7 +56,7 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
     try:
         take(process, action, as_declared(action, accepted), awaited(question.wait))
     except NonRetryable as failure:
-        leave_out(process, action, in_words(failure))
+        leave_out(process, action, told(process, failure), failure)
 
 
 def decline(process: AgentProcess, question: Question, reason: str, status: Status = "declined") -> None:

@@ -4,14 +4,18 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from dataclasses import fields, replace
+from functools import cache, partial
 from logging import getLogger
 
 from goalport.events import Event, EventListener, ObjectBound
+from goalport.secrecy import hide_known
 
 __all__ = ["Audience"]
 
 _log = getLogger(__name__)
+_TEXTS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result"})
+"""The fields of events that hold what somebody said."""
 
 
 class Audience:
@@ -52,7 +56,7 @@ class Audience:
     def on_event(self, event: Event, /) -> None:
         """Tell everybody."""
         if self._listeners:
-            self.on_loop(partial(self._tell_all, event))
+            self.on_loop(partial(self._tell_all, _without_secrets(event)))
 
     def on_loop(self, function: Callable[[], None]) -> None:
         """Call a function on the event loop: at once from there or when it is over, soon from a worker thread."""
@@ -76,3 +80,18 @@ class Audience:
                 listener.on_event(event)
             except Exception:
                 _log.exception("A listener failed on %r; the process goes on.", event)
+
+
+@cache
+def _texts_of(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind) if each.name in _TEXTS)
+
+
+def _without_secrets(event: Event) -> Event:
+    told = {name: getattr(event, name) for name in _texts_of(type(event))}
+    hidden = {name: hidden for name, text in told.items() if text and (hidden := _hidden(text)) != text}
+    return replace(event, **hidden) if hidden else event
+
+
+def _hidden(text: object) -> object:
+    return hide_known(text) if isinstance(text, str) else text

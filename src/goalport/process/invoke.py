@@ -14,6 +14,7 @@ from goalport.blackboard import fits, matcher, related
 from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, parts_of, promises_of, type_name
 from goalport.errors import (
     BadInput,
+    GoalportError,
     ModelError,
     NonRetryable,
     ProcessEnded,
@@ -37,9 +38,10 @@ from goalport.process.context import ActionContext
 from goalport.process.journal import Journal, Parked
 from goalport.process.outcome import Failed
 from goalport.process.posing import pose, withdraw
+from goalport.secrecy import hide
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 
-__all__ = ["as_declared", "in_words", "invoke", "invoke_all", "leave_out", "take"]
+__all__ = ["as_declared", "in_words", "invoke", "invoke_all", "leave_out", "take", "told"]
 
 _log = getLogger(__name__)
 _HALF = 300
@@ -82,16 +84,17 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         progress.parked.update((action.name, each) for each in going_on[:1])
         return None
     _forget(process, action)
+    words = end.words(process)
     seconds = time.perf_counter() - start
     progress.history.append(
-        ActionInvocation(action.name, started_at, seconds, end.status, end.words, process.ledger.settle(action.name))
+        ActionInvocation(action.name, started_at, seconds, end.status, words, process.ledger.settle(action.name))
     )
-    _note(process, action, end)
+    _note(process, action, end, words)
     if process.audience.attentive:
         number = len(progress.history)
-        told = ActionFinished(action.name, number, planned, end.status, seconds, end.words, process_id=process.id)
+        told = ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id)
         process.emit(told)
-    return Failed(str(end.error), caller_mistake=True) if isinstance(end.error, BadInput) else None
+    return Failed(hide(str(end.error)), caller_mistake=True) if isinstance(end.error, BadInput) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +105,10 @@ class _End:
     result: object = None
     error: Exception | None = None
 
-    @property
-    def words(self) -> str | None:
+    def words(self, process: AgentProcess) -> str | None:
         if self.error is None:
             return None
-        return self.error.reason if isinstance(self.error, Signal) else in_words(self.error)
+        return self.error.reason if isinstance(self.error, Signal) else told(process, self.error)
 
 
 async def _traced(process: AgentProcess, action: Action) -> _End:
@@ -135,7 +137,7 @@ async def _end(process: AgentProcess, action: Action) -> _End:
     return _End("declined" if _declined(action, result) else "succeeded", result)
 
 
-def _note(process: AgentProcess, action: Action, end: _End) -> None:
+def _note(process: AgentProcess, action: Action, end: _End, words: str | None) -> None:
     match end.error:
         case None:
             _take(process, action, end.result)
@@ -149,14 +151,15 @@ def _note(process: AgentProcess, action: Action, end: _End) -> None:
         case Signal():
             take(process, action, None)
         case _:
-            leave_out(process, action, end.words or "")
+            leave_out(process, action, words or "", end.error)
 
 
-def leave_out(process: AgentProcess, action: Action, words: str) -> None:
+def leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
     """Note that an action has failed for good."""
     _take_back_promises(process, action)
     process.progress.left_out[action.name] = f"{action.name} failed: {words}"
-    process.failure = Failure(words, action.name)
+    kept = error if process.surroundings.tells_errors else None  # its traceback holds whatever the action held
+    process.failure = Failure(words, action.name, kept)
 
 
 def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> None:
@@ -179,11 +182,25 @@ def _forget(process: AgentProcess, action: Action) -> None:
             withdraw(process, question)
 
 
+def told(process: AgentProcess, error: BaseException) -> str:
+    """What is told of a failure outside of the log.
+
+    Errors of goalport are made for people. What any other says is told where whoever wrote the code looks at the
+    process; to others, its class and where the log has it.
+    """
+    if process.surroundings.tells_errors or isinstance(error, GoalportError):
+        return in_words(error)
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return "; ".join(told(process, each) for each in inner)[: 2 * _HALF]
+    return f"{type(error).__name__} (the server's log has it, under process {process.id})"
+
+
 def in_words(error: BaseException) -> str:
-    """A failure in one line, without a traceback and of bounded length: its beginning and its end."""
+    """A failure in one line, without a traceback or a secret and of bounded length: its beginning and its end."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(in_words, cast("BaseExceptionGroup[BaseException]", error).exceptions))[: 2 * _HALF]
-    text = " ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split())
+    text = hide(" ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split()))
     name = type(error).__name__
     # What models fail at is told in sentences made for people.
     words = text if text and isinstance(error, ModelError) else f"{name}: {text}" if text else name
@@ -199,7 +216,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
             if isinstance(error, Signal) or not policy.retries(error):
                 raise
             _take_back_promises(process, action)
-            process.emit(ActionRetried(action.name, attempt, delay, in_words(error), process_id=process.id))
+            process.emit(ActionRetried(action.name, attempt, delay, told(process, error), process_id=process.id))
             for question in process.progress.journals[action.name].forget_work():
                 withdraw(process, question)
             await anyio.sleep(delay)

@@ -25,10 +25,10 @@ from goalport.plan import (
     explain,
     idleness,
 )
-from goalport.process.agent_process import AgentProcess
+from goalport.process.agent_process import AgentProcess, Failure
 from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
-from goalport.process.invoke import in_words, invoke_all
+from goalport.process.invoke import in_words, invoke_all, told
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.pacing import paused
 from goalport.process.pending import next_steps, pending, planner_of, problem_for, waits
@@ -74,7 +74,8 @@ async def _drive(process: AgentProcess, advance: Advance) -> None:
             goes_on = outcome is None and process.end_requested is None
     except Exception as bug:
         _log.exception("Process %s could not go on.", process.id)
-        outcome = Failed(f"The process could not go on: {in_words(bug)}")
+        outcome = Failed(f"The process could not go on: {told(process, bug)}")
+        process.failure = Failure(outcome.reason, error=bug if process.surroundings.tells_errors else None)
     finally:
         if goes_on:
             process.rest()

@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.secrecy import hide_known
 from goalport.serve.handle import Handle, LargeResult
 from goalport.serve.outcomes import cut_in_words, handle_in_words, large_in_words, reason_of, unannounced
 from goalport.serve.output import Output, Wire, done, failed, text_block
@@ -29,7 +30,7 @@ _ENVELOPE: Final = 1_000
 
 def error_wire(text: str) -> Wire:
     """A failure that a model is to read."""
-    return failed(text_block(plain(text)))
+    return failed(text_block(plain(hide_known(text))))
 
 
 def cost_of(process: AgentProcess) -> Mapping[str, float]:
@@ -59,7 +60,7 @@ def _handle(terms: Terms, process: AgentProcess) -> Wire:
     except UNREADABLE as error:
         reason = one_line(str(error))
         return error_wire(f"{terms.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
-    return done([text_block(plain(handle_in_words(handle)))], handle.structured)
+    return done([text_block(plain(hide_known(handle_in_words(handle))))], handle.structured)
 
 
 @dataclass(frozen=True, slots=True)

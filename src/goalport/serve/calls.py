@@ -49,7 +49,9 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
         raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, publication.tools)))
     with serving.call():
         try:
-            return await answer_of(params.name, _answer(context, published, params))
+            return await answer_of(
+                params.name, _answer(context, published, params), tells_errors=serving.settings.show_errors
+            )
         except BadInput as error:
             _log.debug("%s was refused: %s", params.name, one_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
@@ -67,7 +69,7 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
             serving = context.lifespan_context
             async with heard(context, params.name, serving.settings.heartbeat_seconds):
                 with _ended_by_departure(context):
-                    wire = await published.call(params.arguments or {})
+                    wire = await published.call(params.arguments or {}, tells_errors=serving.settings.show_errors)
                     return serving.answers.fitting(params.name, wire)
         case RawTool():
             with _ended_by_departure(context):

@@ -7,15 +7,17 @@ problem in the report.
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import TypeVar
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from goalport.errors import BadInput, GoalportError
+from goalport.secrecy import hide
 from goalport.serve.texts import one_line
 
-__all__ = ["Broken", "Fault", "answer_of", "read_or_fault"]
+__all__ = ["Broken", "Fault", "answer_of", "logged", "read_or_fault"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -31,20 +33,30 @@ class Fault:
 class Broken(MCPError):
     """A handler raised what it should not. Over the wire it is an internal error with a sentence."""
 
-    def __init__(self, what: str, bug: Exception) -> None:
-        text = one_line(str(bug).strip() or type(bug).__name__)
-        super().__init__(INTERNAL_ERROR, f"{what} failed: {text}. The server's log says more.")
+    def __init__(self, words: str) -> None:
+        super().__init__(INTERNAL_ERROR, words)
 
 
-async def answer_of(what: str, handling: Awaitable[T]) -> T:
+async def answer_of(what: str, handling: Awaitable[T], *, tells_errors: bool) -> T:
     """What a handler answers. Raises what it says to the caller on purpose, and `Broken` for anything else."""
     try:
         return await handling
     except (BadInput, MCPError):
         raise
     except Exception as bug:
-        _log.exception("%s broke.", what)
-        raise Broken(what, bug) from bug
+        raise Broken(logged(what, bug, tells_errors=tells_errors)) from bug
+
+
+def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
+    """What a client is told of a failure whose traceback goes to the log, and under which id it is found there.
+
+    What the exception says may be anything; only errors of goalport are made for people.
+    """
+    found = token_hex(4)
+    _log.error("%s broke (error %s).", what, found, exc_info=bug)
+    name, text = type(bug).__name__, one_line(hide(str(bug).strip()))
+    told = f": {text}" if text and (tells_errors or isinstance(bug, GoalportError)) else ""
+    return f"{what} failed: {name}{told.rstrip('.')}. The server's log has it as error {found}."
 
 
 def read_or_fault(reading: Callable[[], T]) -> T | Fault:

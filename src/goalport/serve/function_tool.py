@@ -10,6 +10,7 @@ from mcp_types import Tool, ToolAnnotations
 
 from goalport import tools
 from goalport.errors import Signal
+from goalport.serve.edge import logged
 from goalport.serve.output import Wire, done, failed, text_block
 from goalport.serve.schemas import portable
 
@@ -37,12 +38,14 @@ class FunctionTool:
         )
         return cls(tool, exported)
 
-    async def call(self, arguments: dict[str, Any]) -> Wire:
+    async def call(self, arguments: dict[str, Any], *, tells_errors: bool) -> Wire:
         """Run it. Bad arguments and failures are error results in words for a model."""
         try:
             result = await self.exported.call(arguments)
         except Signal as signal:  # there is no process to steer here
             result = tools.ToolResult.of_error(str(signal))
+        if result.error is not None:
+            return failed(text_block(logged(self.tool.name, result.error, tells_errors=tells_errors)))
         content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
         if result.is_error:
             return failed(*content)

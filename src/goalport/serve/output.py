@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from goalport.errors import DeclarationError, ToolError
+from goalport.secrecy import hide_known
 from goalport.serve.names import label
 from goalport.serve.schemas import Schema, is_object, nodes, portable
 from goalport.serve.texts import one_line
@@ -71,12 +72,12 @@ class Output:
         if self._adapter is None:
             content = blocks_of(value)
             return done(content), _ESCAPED * len(to_json(content))
-        written = self._adapter.dump_json(value, by_alias=True, warnings="error")
-        if may_hold_odd_numbers(written.decode()):
+        written = hide_known(self._adapter.dump_json(value, by_alias=True, warnings="error").decode())
+        if may_hold_odd_numbers(written):
             self._refuse_odd_numbers(value)
         structured: Any = from_json(written)
         told = _told(value)
-        text = written.decode() if told is None else told
+        text = written if told is None else hide_known(told)
         wire = done([text_block(text)], {"result": structured} if self._wrapped else structured)
         return wire, _ESCAPED * (len(written) + 2 * len(text)) + _ENVELOPE
 
@@ -93,10 +94,10 @@ class Output:
     def document(self, value: object) -> tuple[str, str]:
         """The whole value as one text with its media type, for reading it in pieces."""
         if isinstance(value, str):
-            return "text/plain", value
+            return "text/plain", hide_known(value)
         if self._adapter is None:
             return "application/json", to_json(blocks_of(value)).decode()
-        return "application/json", self._adapter.dump_json(value, by_alias=True, indent=2).decode()
+        return "application/json", hide_known(self._adapter.dump_json(value, by_alias=True, indent=2).decode())
 
 
 def done(content: list[Wire], structured: Any = None) -> Wire:
@@ -126,7 +127,7 @@ def blocks_of(value: object) -> list[Wire]:
     if isinstance(value, list | tuple):
         return [block for each in cast("Collection[object]", value) for block in blocks_of(each)]
     told = _told(value)
-    return [text_block(to_json(value, fallback=str).decode() if told is None else told)]
+    return [text_block(hide_known(to_json(value, fallback=str).decode() if told is None else told))]
 
 
 def _told(value: object) -> str | None:

@@ -38,7 +38,9 @@ async def watch(serving: Serving, interval: float = _SECONDS) -> None:
         if now != seen:
             seen = now
             with suppress(Broken):  # the edge has logged it
-                await answer_of("Loading the workspace anew", _reload(serving))
+                await answer_of(
+                    "Loading the workspace anew", _reload(serving), tells_errors=serving.settings.show_errors
+                )
 
 
 async def _reload(serving: Serving) -> None:

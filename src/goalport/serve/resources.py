@@ -11,6 +11,7 @@ from mcp_types import INVALID_PARAMS, ReadResourceRequestParams, ReadResourceRes
 from goalport.domain import Agent, type_name
 from goalport.errors import UnknownName
 from goalport.process import AgentProcess, Question
+from goalport.secrecy import hide_known
 from goalport.serve.answers import cost_of
 from goalport.serve.callers import current_caller
 from goalport.serve.edge import answer_of
@@ -31,13 +32,13 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     serving, uri = context.lifespan_context, str(params.uri)
     raw = serving.publication.resources.get(uri)
     if raw is not None:
-        return await answer_of(uri, raw.handler(context, params))
+        return await answer_of(uri, raw.handler(context, params), tells_errors=serving.settings.show_errors)
     place = place_of(uri)
     if place is not None:
         return _own(serving, uri, place)
     for template in serving.publication.templates:
         if template.matches(uri):
-            return await answer_of(uri, template.handler(context, params))
+            return await answer_of(uri, template.handler(context, params), tells_errors=serving.settings.show_errors)
     raise _not_found(uri)
 
 
@@ -59,7 +60,7 @@ def _own(serving: Serving, uri: str, place: Place) -> ReadResourceResult:
 
 
 def _json(uri: str, data: object) -> ReadResourceResult:
-    text = json.dumps(data, indent=2, ensure_ascii=False)
+    text = hide_known(json.dumps(data, indent=2, ensure_ascii=False))
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type="application/json", text=text)])
 
 

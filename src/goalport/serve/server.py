@@ -133,13 +133,14 @@ async def _list_templates(context: Context, params: PaginatedRequestParams | Non
 
 
 async def _get_prompt(context: Context, params: GetPromptRequestParams) -> HandlerResult:
-    prompts = context.lifespan_context.publication.prompts
+    serving = context.lifespan_context
+    prompts = serving.publication.prompts
     published = prompts.get(params.name)
     if published is None:
         raise MCPError(INVALID_PARAMS, str(UnknownName("prompt", params.name[:100], prompts)))
     if isinstance(published, GoalPrompt):
         return published.message(params.arguments or {})
-    return await answer_of(params.name, published.handler(context, params))
+    return await answer_of(params.name, published.handler(context, params), tells_errors=serving.settings.show_errors)
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:

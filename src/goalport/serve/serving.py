@@ -35,6 +35,7 @@ class Serving:
         if problems := platform.models.problems():
             raise SettingsError("\n".join(f"[models] {each}" for each in problems))
         self.platform = platform
+        platform.processes.tells_errors = settings.show_errors
         self.workspace = workspace
         self.settings = settings
         self.publication: Publication = publish(platform, workspace, settings)

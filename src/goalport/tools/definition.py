@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, cast, get_args
 
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, signal_in
+from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.coercion import numbers_of_texts
 from goalport.tools.docstrings import read_docstring
@@ -121,14 +122,14 @@ class Tool:
         try:
             return await work
         except (BadInput, Declined, ToolError) as error:
-            return ToolResult.of_error(str(error))
+            return ToolResult.of_error(hide(str(error)))
         except Signal:
             raise
         except (Exception, SystemExit) as error:
             if signal := signal_in(error):
                 raise signal from error
             _log.warning("Tool %s failed", self.name, exc_info=error)
-            return ToolResult.of_error(f"The tool {self.name!r} failed: {_summary(error)}")
+            return ToolResult(f"The tool {self.name!r} failed: {_summary(error)}", is_error=True, error=error)
 
     def check(self, arguments: Mapping[str, object]) -> None:
         """Raises `BadInput` for arguments that the tool would refuse, as far as that is known before a call."""
@@ -345,4 +346,4 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _summary(error: BaseException) -> str:
     told = ((type(each).__name__, str(each)) for each in _leaves(error))
-    return "; ".join(f"{name}: {text}" if text else name for name, text in told)[:_MESSAGE_LIMIT]
+    return hide("; ".join(f"{name}: {text}" if text else name for name, text in told))[:_MESSAGE_LIMIT]

@@ -6,7 +6,7 @@ goalport, and most commands make none.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeGuard, cast
 
@@ -40,6 +40,8 @@ class ToolResult:
     is_error: bool = False
     structured: Mapping[str, object] | None = None
     """The result as JSON data that is valid against the tool's output schema; None when the tool declares none."""
+    error: BaseException | None = field(default=None, compare=False, repr=False)
+    """The exception that the tool did not expect; `text` quotes it to the model that called, without secrets."""
 
     @property
     def content(self) -> "tuple[ContentBlock, ...]":

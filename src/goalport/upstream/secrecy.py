@@ -1,6 +1,5 @@
-"""What must not be shown, and taking it out of a text: errors, logs and reports of upstream servers all pass here."""
+"""The secrets of upstream servers: what they are, and what the libraries underneath log of them."""
 
-import json
 import logging
 import re
 from collections import Counter
@@ -10,20 +9,11 @@ from time import monotonic
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
+from goalport.secrecy import hide, keep
 from goalport.upstream.config import ServerConfig
 
 __all__ = ["Secrecy", "keeping_secrets", "place_of"]
 
-_SHORTEST = 5
-"""Shorter values are not looked for: taking out each `1` and `true` would leave nothing to read."""
-_KEY: Final = r"(?:password|passwd|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|private[-_ ]?key)"
-_LOOKS_SECRET: Final = (
-    (re.compile(rf"(?i)({_KEY}[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&]{{{_SHORTEST},}}"), r"\1***"),
-    (re.compile(r"(?i)\b(Bearer|Basic)(\s+)[\w.~+/=-]{8,}"), r"\1\2***"),
-    (re.compile(r"://[^\s/@:\"']*:[^\s/@\"']+@"), "://***@"),
-    (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abprs])[-_][\w-]{12,}|\b(?:AKIA|AIza)\w{12,}"), "***"),
-)
-"""Secrets that nobody told us of, as servers print them: after a name, in an address, or with the known beginnings."""
 _KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
 """A part of an address that is drawn by lot; some services know their customers by such an address alone."""
 _BURST: Final = 20
@@ -48,10 +38,7 @@ _LOGGERS = (
 
 
 class Secrecy(logging.Filter):
-    """Takes the secrets of servers out of texts, and out of log records when it is a logger's filter.
-
-    As a filter it also holds back what a server has the SDK log again and again.
-    """
+    """Keeps the secrets of servers. As a filter of a logger it also holds back what is logged again and again."""
 
     def __init__(self, servers: Iterable[ServerConfig]) -> None:
         super().__init__()
@@ -61,17 +48,10 @@ class Secrecy(logging.Filter):
 
     def learn(self, servers: Iterable[ServerConfig]) -> None:
         """Look for the secrets of these servers from now on, and for no others."""
-        secrets = {form for server in servers for each in _secrets(server) for form in _forms(each)}
-        found = {each for each in secrets if len(each) >= _SHORTEST}
-        # The longest first: one that is a part of another would leave the other's rest.
-        self._secrets = sorted(found, key=len, reverse=True)
+        keep(self, (each for server in servers for each in _secrets(server)))
 
     def hide(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        for pattern, instead in _LOOKS_SECRET:
-            text = pattern.sub(instead, text)
-        return text
+        return hide(text)
 
     def filter(self, record: logging.LogRecord) -> bool:
         if monotonic() - self._since > _PERIOD:
@@ -81,12 +61,12 @@ class Secrecy(logging.Filter):
         if self._logged[wording] > _BURST and not record.name.startswith("http"):
             return False
         shown = record.getMessage()
-        hidden = self.hide(shown)
+        hidden = hide(shown)
         if hidden != shown:
             record.msg, record.args = hidden, ()
         if record.exc_info:
             # Formatted here: an exception's own text is out of a filter's reach later.
-            record.exc_text = self.hide(_FORMATTER.formatException(record.exc_info))
+            record.exc_text = hide(_FORMATTER.formatException(record.exc_info))
         return True
 
 
@@ -113,17 +93,6 @@ def place_of(config: ServerConfig) -> str:
     parts = urlsplit(config.url)
     path = "/".join("***" if _KEY_IN_PATH.fullmatch(each) else each for each in parts.path.split("/"))
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
-
-
-def _forms(secret: str) -> Iterator[str]:
-    """How a secret may be seen: without the space around it, as programs quote it, and line by line."""
-    trimmed = secret.strip()
-    yield from (
-        trimmed,
-        repr(trimmed)[1:-1],
-        json.dumps(trimmed)[1:-1],
-        *(each.strip() for each in trimmed.split("\n")),
-    )
 
 
 def _secrets(config: ServerConfig) -> Iterator[str]:

@@ -141,7 +141,24 @@ def test_a_goal_that_is_not_reached_says_why(goalport: Command, workspace: Path)
     assert (declined.code, declined.out, failed.code, failed.out) == (1, "", 1, "")
     assert "gave nothing; planning again" in declined.err
     assert "the well is dry" in failed.err
+    assert 'agents/odd.py, line 20, in fail: raise RuntimeError("the well is dry")' in failed.err
     assert "Traceback" not in failed.err
+
+
+def test_where_an_unexpected_exception_came_from_is_shown_to_those_who_ask(
+    goalport: Command, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WELL_TOKEN", "well-token-4711")
+    (workspace / "agents" / "odd.py").write_text(ODD.replace("the well is dry", "well-token-4711 is dry"))
+
+    asked = ("run", "--goal", "fail", "--input", '{"content": ""}', "--workspace", str(workspace))
+    failed, debugged = goalport(*asked), goalport(*asked, "--debug")
+
+    assert (failed.code, debugged.code) == (1, 1)
+    assert "--debug shows the whole traceback" in failed.err
+    assert f'File "{workspace / "agents" / "odd.py"}", line 20, in fail' in debugged.err
+    assert "RuntimeError: *** is dry" in debugged.err
+    assert "well-token-4711" not in failed.err + debugged.err
 
 
 def test_a_module_that_cannot_be_loaded_is_told_and_the_others_run(goalport: Command, workspace: Path) -> None:

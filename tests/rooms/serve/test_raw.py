@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ async def test_a_tool_that_breaks_is_an_error_result_and_a_log_line(
     async with served(tmp_path, files=FILES) as server, server.client(era) as client:
         result = await client.call_tool("break", {})
     assert result.is_error
-    assert text_of(result) == "break failed: the cable is loose. The server's log says more."
+    assert re.fullmatch(r"break failed: RuntimeError\. The server's log has it as error [0-9a-f]{8}\.", text_of(result))
     assert "the cable is loose" in caplog.text
 
 
@@ -120,10 +121,10 @@ async def test_a_tool_that_breaks_is_an_error_result_and_a_log_line(
 async def test_a_prompt_or_resource_that_breaks_is_an_internal_error_without_details(tmp_path: Path, era: str) -> None:
     async with served(tmp_path, files=FILES) as server, server.client(era) as client:
         for attempt in (client.get_prompt("broken", {}), client.read_resource("note://broken")):
-            with pytest.raises(MCPError, match="the cable is loose") as caught:
+            with pytest.raises(MCPError, match="failed: RuntimeError") as caught:
                 await attempt
             assert caught.value.code == INTERNAL_ERROR
-            assert "secrets" not in caught.value.message
+            assert "cable" not in caught.value.message
 
 
 @pytest.mark.parametrize("era", ERAS)
