@@ -1,13 +1,14 @@
-"""What a function returns, as a schema where it is an object, and as a result.
+"""What a function returns, as a schema and as a result.
 
-A return type with fields (pydantic model, dataclass, TypedDict) is published as the output schema, and what comes is
-checked against it; anything else is text.
+The return type is published as the output schema, and what comes is checked against it. One that is no object is the
+member `result` of one, as with goals: some clients take a bare number or list for a broken result.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
-from typing import Any, cast
+from dataclasses import dataclass, is_dataclass, replace
+from types import NoneType
+from typing import Any, Final, cast, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -23,13 +24,18 @@ from goalport.tools.schemas import PlainSchema
 
 __all__ = ["Output", "read_output"]
 
+_UNDESCRIBED: Final = (None, NoneType, Any, object, bytes)
+"""Return types of which there is nothing to publish, or that are no JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The declared return type; `schema` is None unless it is an object type."""
+    """The declared return type; `schema` is None where it says nothing, and for content blocks and results."""
 
     adapter: TypeAdapter[Any] | None = None
     schema: Mapping[str, object] | None = None
+    is_wrapped: bool = False
+    """Whether the value is the member `result` of the object that the schema describes."""
 
     def result(self, value: object) -> ToolResult:
         """What the function returned, as a result; ToolError when it is not what was declared."""
@@ -45,6 +51,8 @@ class Output:
             raise _not_as_declared(" ".join(str(error).split())) from error
         if may_hold_odd_numbers(text) and (words := odd_numbers_in_words(plain)):
             raise ToolError(f"The tool has a fault: what it returned cannot be sent: {words}")
+        if self.is_wrapped:
+            return replace(ToolResult.of(kept), structured={"result": plain})
         return ToolResult(text=text, artifact=kept, structured=plain)
 
 
@@ -55,16 +63,46 @@ def read_output(function: Callable[..., object]) -> Output:
         raise _unusable(function, "it is a generator", "Return a list instead of yielding.")
     if not _is_object(declared):
         _check(function, declared)
-        return Output()
+        return _of_value(declared)
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(declared)
-        schema = adapter.json_schema(mode="serialization", schema_generator=PlainSchema)
+        return _of_adapter(TypeAdapter(declared))
     except UNREADABLE as error:
         raise _unusable(
             function, str(error).partition("\n")[0], "Give its fields types that JSON can express."
         ) from error
-    rooted = _rooted(schema)
-    return Output(adapter, rooted) if rooted.get("type") == "object" else Output()
+
+
+def _of_value(declared: Any) -> Output:
+    """The output of a type without fields; one that cannot be described is text."""
+    if declared in _UNDESCRIBED or _is_awaitable(declared) or _has_content(declared):
+        return Output()
+    try:
+        return _of_adapter(TypeAdapter(declared))
+    except UNREADABLE:
+        return Output()
+
+
+def _of_adapter(adapter: TypeAdapter[Any]) -> Output:
+    schema = _rooted(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
+    if not schema.keys() - {"title", "description"}:
+        return Output()
+    if schema.get("type") == "object":
+        return Output(adapter, schema)
+    return Output(adapter, _wrapped(schema), is_wrapped=True)
+
+
+def _wrapped(schema: Mapping[str, object]) -> dict[str, object]:
+    """The schema of an object whose member `result` is what the given one describes."""
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **definitions}
+
+
+def _has_content(declared: object) -> bool:
+    """Whether a type is, or has in it, content blocks or results, which are not written as JSON."""
+    if any(map(_has_content, get_args(declared))):
+        return True
+    return inspect.isclass(declared) and issubclass(declared, (ToolResult, *block_types()))
 
 
 def _not_as_declared(problems: str) -> ToolError:

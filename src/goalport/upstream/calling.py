@@ -5,7 +5,7 @@
 
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -15,11 +15,17 @@ from goalport.upstream.calls import Call
 from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import Connection, ConnectionLost, NotCalled, Target
+from goalport.upstream.handles import handle_of, in_names_of
 from goalport.upstream.tool import ToolRequest, result_of
 from goalport.upstream.wording import said_of
 
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
 __all__ = ["Calling"]
 
+_QUESTION: Final = 4_000
+"""Characters of a question that a person is shown."""
 _ERROR: Final = 2_000
 """Characters of an error that a model reads: the words in it are the server's."""
 
@@ -99,6 +105,7 @@ class Calling:
         server = self._config.name
         try:
             result = await connection.call(request.own_name, request.arguments, call)
+            result = await self._followed(connection, result, call)
         except MCPError as error:
             if self._target.forgot_us():
                 connection.lose()
@@ -117,4 +124,25 @@ class Calling:
             said = said_of(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
             raise ToolError(f"what the server {server!r} answered is no result: {said}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
-        return result_of(result, note if call.unanswered else "")
+        return result_of(in_names_of(result, request.rename, request.own_name), note if call.unanswered else "")
+
+    async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
+        """The result that a handle of another goalport leads to, its questions put to whoever is asked for this call.
+
+        Where nobody is, or a question cannot be put, the handle is the result: who called can follow it.
+        """
+        ask = call.hooks.ask
+        while ask is not None and (handle := handle_of(result)) is not None:
+            tool, arguments = handle.tool, handle.arguments
+            if handle.question is not None:
+                answer = None
+                try:
+                    with call.waiting():
+                        answer = await ask(cleaned(handle.message, _QUESTION), handle.form)
+                except ToolError as error:
+                    call.unanswered = str(error)
+                    return result
+                tool, arguments = handle.answered(answer)
+            call.renew()
+            result = await connection.call(tool, arguments, call)
+        return result

@@ -42,6 +42,10 @@ class Call:
         self.signal = self.signal or signal
         self.scope.cancel()
 
+    def renew(self) -> None:
+        """The server has answered, and gets as much time again for another part of the same work."""
+        self.scope.deadline = anyio.current_time() + self.seconds
+
     def over(self) -> None:
         """Nobody is waited for any more. Raises the signal when there is one, and `TimeoutError` after the time."""
         for wait in self._waits:

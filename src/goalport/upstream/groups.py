@@ -271,7 +271,7 @@ class _Assembly:
         known = before.get((server, listed.name))
         if known is not None and known.listed is listed:
             return known
-        tool = listed.tool.with_name(final_name(listed.name, self._config.naming))
+        tool = listed.named(partial(final_name, naming=self._config.naming))
         tool = tool.with_approval(self._approval(server, listed.name))
         if guard := self._guards.get(server):
             tool = replace(tool, handler=_Guarded(tool, listed.name, guard))

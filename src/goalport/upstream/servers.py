@@ -112,10 +112,9 @@ def _environment(section: Section) -> dict[str, str]:
     return found | section.table("env", "environment")
 
 
-def _folder(section: Section) -> Path | None:
-    """Where a server's process runs; what is relative is inside the workspace."""
-    written = section.text("cwd")
-    return section.variables.folder / Path(written).expanduser() if written else None
+def _folder(section: Section) -> Path:
+    """Where a server's process runs: in the file's folder unless it says; what is relative is inside it."""
+    return section.variables.folder / Path(section.text("cwd")).expanduser()
 
 
 def _headers(section: Section) -> dict[str, str]:

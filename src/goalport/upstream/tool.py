@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_core import to_json
 
-from goalport.tools import Tool, ToolResult
+from goalport.tools import Tool, ToolResult, identity
 from goalport.upstream.cleaning import cleaned, cleaned_schema
 from goalport.upstream.pins import fingerprint
 
@@ -40,6 +40,8 @@ class ToolRequest:
     """What whoever calls it knows it as."""
     repeatable: bool = False
     """Whether it does no harm twice."""
+    rename: Callable[[str], str] = identity
+    """What whoever calls it knows the other tools of the server as, by their own names."""
 
     @property
     def shown(self) -> str:
@@ -62,6 +64,12 @@ class UpstreamTool:
         """What the server calls it."""
         return self.definition.name
 
+    def named(self, rename: Callable[[str], str]) -> Tool:
+        """The tool as it is called where all tools of its server are called as `rename` says."""
+        name, handler = rename(self.name), self.tool.handler
+        assert isinstance(handler, _Handler)
+        return replace(self.tool, name=name, handler=replace(handler, name=name, rename=rename))
+
     @cached_property
     def fingerprint(self) -> str:
         """By which a pinned tool is known again."""
@@ -76,12 +84,13 @@ class _Handler:
     own_name: str
     name: str
     repeatable: bool
+    rename: Callable[[str], str] = identity
 
     def renamed(self, name: str) -> "_Handler":
         return replace(self, name=name)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable))
+        return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable, self.rename))
 
 
 def tools_of_list(

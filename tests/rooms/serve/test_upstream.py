@@ -48,7 +48,11 @@ def mortal(folder: Path, name: str) -> dict[str, Any]:
     """A server that does not start while there is a file of its name in the folder."""
     script = 'if [ -e "$0" ]; then exit 1; fi; exec "$@"'
     entry = server_entry(WHO=name)
-    return {**entry, "command": "/bin/sh", "args": ["-c", script, str(folder / name), entry["command"], *entry["args"]]}
+    return {**entry, "command": "/bin/sh", "args": ["-c", script, str(folder / name), *command(entry)]}
+
+
+def command(entry: dict[str, Any]) -> list[str]:
+    return [entry["command"], *entry["args"]]
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -72,6 +76,13 @@ async def wired(
                 yield Served(serving, make_server(serving)[0])
         finally:
             await serving.platform.aclose()
+
+
+async def test_a_server_starts_in_the_folder_of_the_workspace(tmp_path: Path) -> None:
+    entry = server_entry()
+    servers = {"plain": {**entry, "command": "/bin/sh", "args": ["-c", 'pwd > here; exec "$@"', "sh", *command(entry)]}}
+    async with wired(tmp_path, {}, servers):
+        assert (tmp_path / "here").read_text().strip() == str(tmp_path)
 
 
 async def test_groups_publish_nothing_by_themselves(tmp_path: Path) -> None:

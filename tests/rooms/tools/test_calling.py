@@ -62,7 +62,7 @@ async def test_arguments_arrive_as_the_types_of_the_signature() -> None:
     )
 
     expected = "Point(x=1, y=0) datetime.date(2026, 1, 2) <Colour.RED: 'red'> Address(street='S', code=2) ['a', 'b']"
-    assert result == ToolResult(text=expected)
+    assert result == ToolResult(text=expected, structured={"result": expected})
 
 
 async def test_numbers_sent_as_text_are_numbers() -> None:
@@ -348,3 +348,34 @@ async def test_copies_of_a_tool_change_one_thing() -> None:
     assert original.with_description("Other.").description == "Other."
     assert original.with_note("Only once.").description == "Echo.\n\nOnly once."
     assert (await original.with_name("other").call({"a": 1})).text == '{"a":1}'
+
+
+@pytest.mark.parametrize(
+    ("value", "declared", "text", "structured"),
+    [
+        (3, int, "3", 3),
+        (True, bool, "true", True),
+        (["a", "b"], list[str], '["a","b"]', ["a", "b"]),
+        ('{"a": 1}', str, '{"a": 1}', '{"a": 1}'),
+        (None, int | None, "", None),
+        (date(2026, 1, 31), date, '"2026-01-31"', "2026-01-31"),
+    ],
+)
+async def test_a_value_without_fields_is_structured_too(
+    value: object, declared: Any, text: str, structured: object
+) -> None:
+    def give() -> object:
+        return value
+
+    give.__annotations__["return"] = declared
+    result = await call(give)
+    assert (result.text, result.structured, result.is_error) == (text, {"result": structured}, False)
+
+
+async def test_a_value_that_is_not_of_the_declared_type_is_an_error() -> None:
+    def give() -> int:
+        return cast("int", "many")
+
+    result = await call(give)
+    assert result.is_error
+    assert "what it returned is not of its declared type" in result.text

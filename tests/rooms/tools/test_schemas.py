@@ -1,14 +1,16 @@
 """The schema and description that a model gets from a function."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import pytest
+from mcp_types import ImageContent
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from goalport.tools import Tool, tool
+from goalport.tools import Tool, ToolResult, tool
 
 
 class Colour(StrEnum):
@@ -273,8 +275,38 @@ def test_the_output_schema_of_a_type_that_contains_itself_is_an_object_at_the_ro
     assert "Tree" in str(schema["$defs"])
 
 
-@pytest.mark.parametrize("declared", [str, int, list[Point], dict[str, int], Point | None, None, Any])
-def test_other_return_types_are_text(declared: Any) -> None:
+@pytest.mark.parametrize(
+    ("declared", "inner"),
+    [
+        (str, {"type": "string"}),
+        (int, {"type": "integer"}),
+        (bool, {"type": "boolean"}),
+        (list[str], {"type": "array", "items": {"type": "string"}}),
+        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (Colour, {"type": "string", "enum": ["red", "blue"]}),
+    ],
+)
+def test_what_is_no_object_is_published_as_the_member_of_one(declared: Any, inner: dict[str, object]) -> None:
+    def make() -> Any: ...
+
+    make.__annotations__["return"] = declared
+
+    schema = Tool.of(make).output_schema or {}
+    assert schema["required"] == ["result"]
+    found = cast("dict[str, dict[str, object]]", schema["properties"])["result"]
+    assert {key: found.get(key) for key in inner} == inner
+
+
+def test_a_mapping_is_an_object_by_itself() -> None:
+    def make() -> dict[str, int]: ...
+
+    assert Tool.of(make).output_schema == {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    "declared", [None, Any, object, bytes, ImageContent, list[ImageContent | str], ToolResult, Awaitable[int]]
+)
+def test_what_says_nothing_or_is_no_json_has_no_output_schema(declared: Any) -> None:
     def make() -> Any: ...
 
     make.__annotations__["return"] = declared

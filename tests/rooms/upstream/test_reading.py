@@ -59,7 +59,7 @@ def test_the_file_of_every_host_is_taken_as_it_is(tmp_path: Path, text: str) -> 
 
     assert config.problems == ()
     assert config.servers == {
-        "fetch": ServerConfig("fetch", "stdio", command="uvx", args=("mcp-server-fetch",), env={"A": "b"})
+        "fetch": ServerConfig("fetch", "stdio", command="uvx", args=("mcp-server-fetch",), env={"A": "b"}, cwd=tmp_path)
     }
 
 

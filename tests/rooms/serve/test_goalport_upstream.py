@@ -1,0 +1,147 @@
+"""Another goalport as upstream server: its waiting goals are answered through whoever called them."""
+
+import json
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+from mcp_types import CallToolResult
+
+from goalport.serve.server import make_server
+from goalport.serve.tool_groups import connected
+from tests.rooms.serve.served import Served, serving_of, text_of
+from tests.rooms.upstream.hubs import MARK, nothing_left_behind
+from tests.stories.servers import GOALPORT
+
+INNER = """
+from dataclasses import dataclass
+from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
+
+@dataclass(frozen=True)
+class Approval:
+    name: str
+    copies: int = 1
+
+@dataclass(frozen=True)
+class Order:
+    approved: str
+    copies: int
+
+@dataclass(frozen=True)
+class Printed:
+    content: str
+
+@agent(description="Prints papers")
+class Printer:
+    @action
+    def ask(self, said: UserInput) -> Approval | WaitFor[Approval]:
+        return WaitFor.form_submission(f"Who approves {said.content}?", Approval)
+
+    @action
+    def confirm(self, approval: Approval) -> WaitFor[Order]:
+        return WaitFor.confirmation(Order(approval.name, approval.copies), f"Print {approval.copies}?")
+
+    @achieves_goal(
+        description="Print a paper",
+        export=Export(remote=True, name="print_paper", starting_input_types=[UserInput]),
+    )
+    @action
+    def print_it(self, said: UserInput, order: Order) -> Printed:
+        return Printed(f"{order.copies} x {said.content}, approved by {order.approved}")
+"""
+OUTER = """
+from dataclasses import dataclass
+from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+
+@dataclass(frozen=True)
+class Done:
+    content: str
+
+@agent(description="Has papers printed elsewhere")
+class Office:
+    @achieves_goal(
+        description="Have it printed",
+        export=Export(remote=True, name="have_printed", starting_input_types=[UserInput], long=True),
+    )
+    @action(tool_groups=["print"])
+    async def have(self, said: UserInput, context: ActionContext) -> Done:
+        (paper,) = (each for each in context.tools if each.name == "shop_print_paper")
+        return Done((await paper.call({"content": said.content})).text)
+"""
+
+
+@asynccontextmanager
+async def two(root: Path) -> AsyncGenerator[Served]:
+    """A goalport in memory, whose upstream server is another one."""
+    inner = root / "inner"
+    (inner / "agents").mkdir(parents=True)
+    (inner / "agents" / "printer.py").write_text(INNER)
+    command = ["serve", "--transport", "stdio", "--workspace", str(inner)]
+    servers = {"shop": {"command": str(GOALPORT), "args": command, "env": {MARK: str(os.getpid())}}}
+    groups = {"print": {"servers": ["shop"], "naming": {"prefix": "shop_"}, "exports": True}}
+    files = {
+        "agents/office.py": OUTER,
+        "mcp_config.json": json.dumps({"mcpServers": servers, "toolGroups": groups}),
+    }
+    with nothing_left_behind():
+        serving = serving_of(root, files=files, upstream_wait_seconds=60)
+        try:
+            async with connected(serving):
+                yield Served(serving, make_server(serving)[0])
+        finally:
+            await serving.platform.aclose()
+
+
+def next_of(result: CallToolResult) -> dict[str, Any]:
+    assert result.structured_content is not None, text_of(result)
+    return result.structured_content["next"]
+
+
+def question_of(result: CallToolResult) -> dict[str, Any]:
+    assert result.structured_content is not None, text_of(result)
+    return result.structured_content["questions"][0]
+
+
+async def answered(client: Client, result: CallToolResult, **answer: object) -> CallToolResult:
+    """What comes of the next call, as the handle gives it, with this answer."""
+    following = next_of(result)
+    return await client.call_tool(following["tool"], {**following["arguments"], **answer})
+
+
+async def test_a_handle_names_the_companions_as_the_group_calls_them(tmp_path: Path) -> None:
+    async with two(tmp_path) as server, server.client() as client:
+        handed = await client.call_tool("shop_print_paper", {"content": "news"})
+        assert next_of(handed)["tool"] == "shop_submitFormAndResumeProcess"
+        assert "Do not call shop_print_paper again" in next_of(handed)["instruction"]
+        assert "then call shop_submitFormAndResumeProcess with {" in text_of(handed)
+        assert "call shop_process_cancel with {" in text_of(handed)
+        assert "call print_paper again" not in text_of(handed)
+        sure = await answered(client, handed, formData={"name": "Ann", "copies": 2})
+        assert next_of(sure)["tool"] == "shop__confirm"
+        done = await answered(client, sure, confirmed=True)
+        assert text_of(done) == "2 x news, approved by Ann"
+
+
+async def test_the_questions_of_its_goals_become_those_of_the_process_that_called(tmp_path: Path) -> None:
+    async with two(tmp_path) as server, server.client() as client:
+        handed = await client.call_tool("have_printed", {"content": "news"})
+        assert next_of(handed)["tool"] == "submitFormAndResumeProcess"
+        question = question_of(handed)
+        assert question["message"] == "shop asks: Who approves news?"
+        assert question["schema"]["required"] == ["name"]
+        sure = await answered(client, handed, formData={"name": "Ann"})
+        assert question_of(sure)["message"] == "shop asks: Print 1?"
+        done = await answered(client, sure, formData={"confirmed": True})
+        assert text_of(done) == "1 x news, approved by Ann"
+
+
+async def test_a_no_reaches_the_goal_that_asked(tmp_path: Path) -> None:
+    async with two(tmp_path) as server, server.client() as client:
+        handed = await client.call_tool("have_printed", {"content": "news"})
+        sure = await answered(client, handed, formData={"name": "Ann"})
+        done = await answered(client, sure, formData={"confirmed": False})
+        assert "print_paper" in text_of(done)
+        assert "1 x news" not in text_of(done)
