@@ -71,6 +71,7 @@ class Blackboard:
         self._entries: list[Entry] = []
         self._hidden: set[int] = set()
         self._names: dict[str, Entry] = {}
+        self._protected: frozenset[str] = frozenset()
         self.conditions: dict[str, bool] = {}
         """The named conditions that somebody stated; one that is not here was never stated."""
         self.stated: set[str] = set()
@@ -94,6 +95,11 @@ class Blackboard:
                 f"Expected an object to bind as {name!r}, but got None. Hide or replace the old object instead."
             )
         self.declare(name, value, None)
+
+    def bind_protected(self, name: str, value: object) -> None:
+        """As `bind`, for what `clear` leaves here: whatever bears the name, which is protected from now on."""
+        self._protected |= {name}
+        self.bind(name, value)
 
     def declare(self, name: str, value: object, kind: object) -> None:
         """Bind an object as what it was declared as, which is not checked; of a union, as the member that it is.
@@ -181,6 +187,7 @@ class Blackboard:
         copy = Blackboard(on_bound)
         copy._entries, copy._hidden = list(self._entries), set(self._hidden)
         copy._names, copy.conditions = dict(self._names), dict(self.conditions)
+        copy._protected = self._protected
         copy.last_entry = self.last_entry
         if judge is not None:
             copy.judge_by(judge)
@@ -203,10 +210,22 @@ class Blackboard:
                 if self.last_entry is each:
                     self.last_entry = entry
 
+    def hide_all(self, kind: object) -> None:
+        """Hide every object of a type."""
+        for each in self.entries:
+            if each.is_of(kind):
+                self.hide(each.value)
+
+    @property
+    def protects(self) -> bool:
+        """Whether `clear` would leave something here."""
+        return any(name in self._protected for name in self._names)
+
     def clear(self) -> None:
-        """Forget all objects, names and conditions."""
-        self._entries.clear()
-        self._hidden.clear()
-        self._names.clear()
+        """Forget all objects, names and conditions but what is bound under protected names."""
+        kept = {name: each for name, each in self._names.items() if name in self._protected}
+        self._entries = [each for each in self._entries if any(each is other for other in kept.values())]
+        self._hidden &= {id(each.value) for each in self._entries}
+        self._names = kept
         self.conditions.clear()
         self.last_entry = None

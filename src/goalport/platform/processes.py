@@ -225,7 +225,8 @@ class Processes:
         self._running[task] = process
         task.add_done_callback(self._rested)
         for each in (process, *_heeding(process)):
-            self._repository.save(each)
+            if not each.options.ephemeral:
+                self._repository.save(each)
         return task
 
     def _rested(self, task: "asyncio.Task[None]") -> None:
@@ -236,7 +237,8 @@ class Processes:
     def _at_rest(self, process: AgentProcess) -> None:
         """A process has ended, or waits."""
         for each in (process, *_heeding(process)):
-            self._repository.save(each)
+            if not each.options.ephemeral:
+                self._repository.save(each)
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
         elif process.parent is not None and _unpark(process.parent, process):

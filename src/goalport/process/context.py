@@ -94,6 +94,11 @@ class OperationContext:
 
     __setitem__ = bind
 
+    def bind_protected(self, name: str, value: object) -> None:
+        """Put an object on the blackboard under a name, where `clear_blackboard` leaves whatever bears it."""
+        self._refuse_when_abandoned()
+        self.blackboard.bind_protected(name, value)
+
     def __iadd__(self, value: object) -> Self:
         self.add(value)
         return self
@@ -209,6 +214,7 @@ class ActionContext(OperationContext):
         self._refuse_to_wait_in_vain()
         question = questions.get(name)
         if question is None:
+            _refuse_ephemeral(self.process, "ask people")
             question = questions[name] = pose(self.process, self.action, wait, in_action=True)
         match question.status:
             case "open":
@@ -232,6 +238,7 @@ class ActionContext(OperationContext):
         entry = self.names.next("child", f"{_name_of(agent)}-{type_name(kind)}")
         child = children.get(entry)
         if child is None:
+            _refuse_ephemeral(self.process, "start others")
             _refuse_depth(self.process)
             child = children[entry] = self.process.surroundings.start_child(self.process, agent, kind, inputs)
             child.started_by = self.action
@@ -294,6 +301,11 @@ class ActionContext(OperationContext):
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
     """Run another agent for the action that is running; what `ActionContext.as_sub_process` does, without a context."""
     return await ActionContext.current().as_sub_process(kind, agent, *inputs)
+
+
+def _refuse_ephemeral(process: AgentProcess, wanted: str) -> None:
+    if process.options.ephemeral:
+        raise NonRetryable(f"An ephemeral process cannot {wanted}: nobody would find it. Run it without ephemeral.")
 
 
 def _refuse_depth(process: AgentProcess) -> None:

@@ -342,7 +342,9 @@ def _declined(action: Action, result: object) -> bool:
 
 
 def _take(process: AgentProcess, action: Action, result: object) -> None:
-    if isinstance(result, WaitFor):
+    if isinstance(result, WaitFor) and process.options.ephemeral:
+        leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.")
+    elif isinstance(result, WaitFor):
         ask(process, action, cast("WaitFor[object]", result))
     else:
         take(process, action, result)

@@ -112,6 +112,8 @@ class ProcessOptions:
     verbosity: Verbosity = Verbosity()
     prune: bool = False
     """Leave out from the beginning whatever can have no part in reaching a goal from what is given."""
+    ephemeral: bool = False
+    """Remember the process nowhere: nobody finds it by its id, and it can neither ask people nor start others."""
     agent_name_in_id: bool = False
     version_in_id: bool = False
 
@@ -182,6 +184,10 @@ class ProcessOptions:
     def with_concurrent(self, concurrent: bool = True) -> "ProcessOptions":  # noqa: FBT001, FBT002 - as above
         """A copy that runs independent steps at once, or does not."""
         return replace(self, concurrent=concurrent)
+
+    def with_ephemeral(self, ephemeral: bool = True) -> "ProcessOptions":  # noqa: FBT001, FBT002 - as above
+        """A copy that is remembered nowhere, or is."""
+        return replace(self, ephemeral=ephemeral)
 
     def with_id(self, *, agent_name: bool = False, version: bool = False) -> "ProcessOptions":
         """A copy whose process ids begin with the agent's name, or tell its version."""

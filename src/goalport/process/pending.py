@@ -30,11 +30,11 @@ def problem_for(
     """What is to be planned, in how many seconds at most, as things are and at what actions cost and give now."""
     goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
     left_out = frozenset(process.progress.left_out) | process.progress.skipped
-    asked = pending(process)
+    asked, system = pending(process), process.scope.system_on(process.blackboard)
     if planner_of(process) is PlannerType.UTILITY:
-        return Problem(process.scope.system, actual, goals, left_out | asked, costs, values, seconds)
+        return Problem(system, actual, goals, left_out | asked, costs, values, seconds)
     start = as_promised(process, actual) if asked else actual
-    return Problem(process.scope.system, start, goals, left_out, costs, values, seconds)
+    return Problem(system, start, goals, left_out, costs, values, seconds)
 
 
 def pending(process: AgentProcess) -> set[str]:

@@ -4,6 +4,7 @@ Built once for an agent and shared by all its processes. It holds no state of an
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, is_generic, is_of, matcher
@@ -16,6 +17,7 @@ from goalport.domain import (
     Parameter,
     PlannerType,
     conditions_of,
+    is_state,
     operators_of,
     plan_goal,
 )
@@ -28,6 +30,7 @@ from goalport.plan import (
     Holds,
     LastResult,
     NoPlan,
+    Operator,
     Plan,
     PlanningSystem,
     Problem,
@@ -54,11 +57,11 @@ class Scope:
         self.figured = tuple(each for each in self.actions.values() if each.cost or each.value)
         """The actions whose cost or value is computed anew on each planning."""
         self.has_run = {name: HasRun(name) for name in self.actions}
-        self.system = PlanningSystem(
-            operators_of(self.agent), {Holds(each.name): each.cost for each in self.agent.conditions if each.cost}
-        )
+        self._asking: dict[Fact, float] = {Holds(each.name): each.cost for each in self.agent.conditions if each.cost}
+        self.system = PlanningSystem(operators_of(self.agent), self._asking)
         self.gifts = {name: self._gifts(name) for name in self.actions}
         """What each action brings about, once it has run and given what it may give."""
+        self._keeping: dict[frozenset[Fact], PlanningSystem] = {}
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         self.facts = self._wanted()
         available = [each for each in self.facts if isinstance(each, Available)]
@@ -77,7 +80,7 @@ class Scope:
 
     def answer(self, problem: Problem, planner: PlannerType = PlannerType.GOAP) -> Plan | Undecided | NoPlan:
         """The planner's answer, remembered: the processes of an agent mostly pass through the same states."""
-        question = (planner, problem.start, problem.goals, problem.excluded)
+        question = (planner, problem.system, problem.start, problem.goals, problem.excluded)
         known = None if problem.costs or problem.values else self._answers.get(question)
         return known or self._planned(problem, planner, question)
 
@@ -89,6 +92,19 @@ class Scope:
                 self._answers.clear()
             self._answers[question] = found
         return found
+
+    def system_on(self, blackboard: Blackboard) -> PlanningSystem:
+        """The operators as they are where clearing this blackboard leaves some objects there."""
+        if not blackboard.protects:
+            return self.system
+        left = blackboard.spawn()
+        left.clear()
+        kept = frozenset(
+            each for each in self.facts_on(left) if isinstance(each, Available) and not is_state(each.type)
+        )
+        if kept not in self._keeping:
+            self._keeping[kept] = PlanningSystem([_keeping(each, kept) for each in self.system.operators], self._asking)
+        return self._keeping[kept]
 
     def facts_on(self, blackboard: Blackboard) -> set[Fact]:
         """The facts that objects and stated conditions on a blackboard make true."""
@@ -142,6 +158,11 @@ class Scope:
     def _facts_of_class(self, value: object) -> frozenset[Fact]:
         found = self._seen[type(value)] = frozenset(fact for fact in self._by_class if is_of(value, None, fact.type))
         return found
+
+
+def _keeping(operator: Operator, kept: frozenset[Fact]) -> Operator:
+    effects = {fact: value for fact, value in operator.effects.items() if value or fact not in kept}
+    return replace(operator, effects=effects)
 
 
 def inputs_of(parameters: Iterable[Parameter]) -> Iterator[Available]:
