@@ -27,8 +27,8 @@ EDGES = {
         "a bug in one request must become an answer, and a type of a user that breaks when it is read, a problem",
     ),
     "src/goalport/platform/": (
-        1,
-        "what the author of an agent wrote may raise anything, and the others must be served",
+        2,
+        "what the author of an agent wrote, a cost method too, may raise anything, and the others must be served",
     ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
     "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_type
 
-from goalport.domain import Export, UserInput, achieves_goal, action, agent, component, condition, cost
+from goalport.domain import Export, SomeOf, UserInput, achieves_goal, action, agent, component, condition, cost
 from goalport.platform import AgentInvocation, AgentPlatform, Invoked
 from goalport.tools import tool
 
@@ -52,6 +52,17 @@ class Lends:
         return None
 
 
+class Parts(SomeOf):
+    answer: Answer | None = None
+    words: str | None = None
+
+
+def test_a_result_of_several_parts_is_a_dataclass() -> None:
+    parts = Parts(words="x")
+    assert_type(parts.answer, Answer | None)
+    assert (parts.answer, parts.words) == (None, "x")
+
+
 def test_decorators_return_what_they_mark() -> None:
     answers = Answers("hi")
     assert_type(answers, Answers)
@@ -74,6 +85,8 @@ async def test_an_invocation_gives_the_type_that_was_asked_for() -> None:
 
 
 def what_is_refused() -> None:
+    Parts(other=1)  # pyright: ignore[reportCallIssue]
+    Parts().words = "y"  # pyright: ignore[reportAttributeAccessIssue]
     Answers(greeting=3)  # pyright: ignore[reportArgumentType]
     Export(remot=True)  # pyright: ignore[reportCallIssue]
     Export(on_disconnect="keep")  # pyright: ignore[reportArgumentType]

@@ -17,13 +17,14 @@ def record(explanation: Explanation) -> dict[str, object]:
         "reachable": explanation.plan is not None,
         "summary": explanation.summary(),
         "plan": None if explanation.plan is None else _plan(explanation.plan),
-        "steps": [_step(each) for each in explanation.steps],
+        "steps": [_step(each, explanation.cost(each.operator)) for each in explanation.steps],
         "relies_on": [
             {"fact": in_words(each.fact, value=each.value), "wanted_by": each.wanted_by}
             for each in explanation.relies_on
         ],
         "alternative": other and {"without": other.without, "dearer_by": other.dearer_by, **_plan(other.plan)},
         "failures": [_failure(each) for each in explanation.failures],
+        "notes": list(explanation.notes),
     }
 
 
@@ -46,10 +47,10 @@ def _plan(plan: Plan) -> dict[str, object]:
     }
 
 
-def _step(step: StepReason) -> dict[str, object]:
+def _step(step: StepReason, cost: float) -> dict[str, object]:
     return {
         "action": step.operator.action,
-        "cost": step.operator.cost,
+        "cost": cost,
         "for": [{"step": supply.step, "to": supply.to, "what": supply.what} for supply in step.supplies],
     }
 

@@ -225,9 +225,9 @@ def _exit_of(origin: Origin, member: object) -> tuple[object, ...]:
 def _refuse_without_parts(origin: Origin, member: object) -> None:
     if _is_some_of(member) and not part_names(member):
         raise origin.error(
-            expected="a result of several parts to be a dataclass or a pydantic model",
+            expected="a result of several parts to have fields",
             came=f"{member.__name__} has no fields",
-            fix=f"Put @dataclass(frozen=True) above {member.__name__}, with a field `T | None` for each part.",
+            fix=f"Give {member.__name__} a field `part: T | None = None` for each part.",
         )
 
 

@@ -6,7 +6,7 @@ Plain values without behaviour; the reader gives them their meaning.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Any, Final, Self, cast, dataclass_transform
 
 from goalport.blackboard import field_kinds
 
@@ -50,15 +50,34 @@ class Provided:
     """
 
 
+@dataclass_transform(frozen_default=True)
 class SomeOf:
     """The base of a result of several optional parts: it goes on the blackboard, and each field that is not None too.
 
-    A subclass is a dataclass or a pydantic model whose fields are all `T | None`. (User guide, section 3.6.7.)
+    A plain subclass becomes a frozen dataclass, whose fields are all `T | None`; a dataclass or pydantic model can be
+    one as well. (User guide, section 3.6.7.)
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for base in reversed(cls.__mro__[1:]):
+            _complete(base)
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        # Not when the class is made: there may be a decorator above it, which would find the dataclass made already.
+        _complete(cls)
+        return super().__new__(cls)
+
+
+def _complete(cls: type) -> None:
+    """Make a plain subclass of `SomeOf` a frozen dataclass."""
+    if SomeOf in cls.__mro__[1:] and "__dataclass_fields__" not in vars(cls) and not hasattr(cls, "model_fields"):
+        dataclass(frozen=True)(cls)
 
 
 def part_names(kind: type[SomeOf]) -> tuple[str, ...]:
     """The fields of a result of several parts, by their names; none where it has none."""
+    _complete(kind)
     if is_dataclass(kind):
         return tuple(each.name for each in fields(kind))
     return tuple(cast("Mapping[str, object]", getattr(kind, "model_fields", {})))

@@ -47,6 +47,8 @@ class Explanation:
     relies_on: tuple[Reliance, ...] = ()
     failures: tuple[Failure, ...] = ()
     """For each goal why it has no plan, those first that lack least; empty where there is a plan."""
+    notes: tuple[str, ...] = ()
+    """What else should be known of it, a sentence each."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
     """What was explained."""
 
@@ -63,6 +65,10 @@ class Explanation:
             return ()
         actions = dict.fromkeys(step.action for step in self.plan.steps)
         return tuple(_without(self.problem, self.plan, action, len(actions)) for action in actions)
+
+    def cost(self, operator: Operator) -> float:
+        """What a step of the plan costs."""
+        return operator.cost if self.problem is None else self.problem.cost(operator)
 
     @property
     def goal(self) -> Goal | None:
@@ -112,6 +118,8 @@ class Explanation:
             yield f"  {self.alternative or self._no_other_way()}"
         for failure in self.failures:
             yield from failure.lines()
+        for note in self.notes:
+            yield f"  {note}"
 
     def _no_other_way(self) -> str:
         if all(each.proven for each in self._others if isinstance(each, NoPlan)):

@@ -256,13 +256,13 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
         """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
         agent, found = self.agents.goal(goal)
-        explanation = foresee(self.agents.scope(agent), found, given, self.foreseen)
+        explanation = foresee(self.agents.scope(agent), found, given, self.foreseen, self.service)
         return explanation.with_reasons(self.groups.why_missing)
 
     def starting_types(self, goal: str | Goal) -> tuple[object, ...]:
         """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""
         agent, found = self.agents.goal(goal)
-        return starting_types(self.agents.scope(agent), found, self.foreseen)
+        return starting_types(self.agents.scope(agent), found, self.foreseen, self.service)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""

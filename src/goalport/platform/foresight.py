@@ -1,34 +1,52 @@
 """Questions about plans that nobody has started yet: whether a goal can be reached, from what, and why not.
 
-Pure: nothing is asked and nothing runs. A condition counts as open where it could be asked at the start; where an
-object that it looks at is made on the way only, it counts as false, as it will when the plan is made.
+Nothing is asked and nothing runs but methods that compute costs and values, where they can be known before. A condition
+counts as open where it could be asked at the start; where an object that it looks at is made on the way only, it counts
+as false, as it will when the plan is made.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from goalport.blackboard import DEFAULT_BINDING, fits, related
 from goalport.domain import Goal, Input, PlannerType
-from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain
+from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
+from goalport.platform.figures import Service, figures_of
 from goalport.process import PLANNING_SECONDS, Scope
 from goalport.tools import ToolGroupResolver
 
 __all__ = ["foresee", "inputs_of", "starting_types"]
 
 
-def foresee(scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver | None) -> Explanation:
-    """How the goal would be reached from objects of the given types, or why it would not; None: with every group."""
+def foresee(
+    scope: Scope,
+    goal: Goal,
+    given: Sequence[object],
+    groups: ToolGroupResolver | None,
+    service: Service = lambda _kind: None,
+) -> Explanation:
+    """How the goal would be reached from objects of the given types, or why it would not; None: with every group.
+
+    Costs are those that a process would begin with, by the methods that compute them; `service` is what they are lent.
+    """
     facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
     facts |= {each for each in scope.groups if groups is None or groups.unmet(each) is None}
     start = WorldState(facts, frozenset(each for each in scope.questions if _can_be_asked(scope, each, given)))
-    return explain(Problem(scope.system, start, (scope.plan_goals[goal.name],), deadline=PLANNING_SECONDS))
+    goals, figures = (scope.plan_goals[goal.name],), figures_of(scope, given, service)
+    problem = Problem(scope.system, start, goals, costs=figures.costs, values=figures.values, deadline=PLANNING_SECONDS)
+    concerned = prune(problem) if figures.notes else ()
+    notes = tuple(note for action, note in figures.notes.items() if action in concerned)
+    return replace(explain(problem), notes=notes)
 
 
-def starting_types(scope: Scope, goal: Goal, groups: ToolGroupResolver) -> tuple[object, ...]:
+def starting_types(
+    scope: Scope, goal: Goal, groups: ToolGroupResolver, service: Service = lambda _kind: None
+) -> tuple[object, ...]:
     """The types from which a goal can be started: declared, else what its plan needs and no action makes."""
     if goal.export.starting_input_types:
         return tuple(goal.export.starting_input_types)
     leaves = scope.unmade
-    plan = foresee(scope, goal, leaves, groups).plan or foresee(scope, goal, leaves, None).plan
+    plan = next(filter(None, (foresee(scope, goal, leaves, each, service).plan for each in (groups, None))), None)
     if plan is None:
         return ()
     needed = {fact for step in plan.steps for fact, value in step.requires.items() if value}

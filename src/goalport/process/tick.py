@@ -34,7 +34,7 @@ from goalport.process.pacing import paused
 from goalport.process.pending import next_steps, pending, planner_of, problem_for, waits
 from goalport.process.unsticking import unstick
 
-__all__ = ["drive", "step"]
+__all__ = ["drive", "step", "usable_figure"]
 
 _log = getLogger(__name__)
 
@@ -212,13 +212,19 @@ async def _figure(
     except Exception as error:
         _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
         return otherwise
-    if _is_finite(figure) and figure >= least:
-        return float(figure)
+    usable = usable_figure(figure, least)
+    if usable is not None:
+        return usable
     wanted = "a finite number from 0 up" if least == 0 else "a finite number"
     _log.warning(
         "Cost %s of %s gave %.100r, not %s: it counts as %g.", cost.name, action.name, figure, wanted, otherwise
     )
     return otherwise
+
+
+def usable_figure(figure: object, least: float) -> float | None:
+    """A figure as a number, if it is a finite one and no less than the least."""
+    return float(figure) if _is_finite(figure) and figure >= least else None
 
 
 def _is_finite(figure: object) -> TypeGuard[float]:

@@ -297,3 +297,25 @@ def test_a_component_may_lead_to_the_states_of_an_agent() -> None:
     names = [each.name for each in together.actions]
     assert names == ["Biller.begin", "Shared.bill", "Corrector.again", "Doubler.twice"]
     assert [each.name for each in together.conditions] == ["large"]
+
+
+class Parts(SomeOf):
+    words: str | None = None
+
+
+class More(Parts):
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class Most(More):
+    other: bool | None = None
+
+
+def test_a_result_of_several_parts_needs_no_decorator_and_may_have_one() -> None:
+    most = Most("a", 1, other=True)
+    assert (most.words, most.number, most.other) == ("a", 1, True)
+    assert More(number=2) == More(None, 2)
+    assert Parts("x").words == "x"
+    with pytest.raises(AttributeError):
+        setattr(Parts("x"), "words", "y")  # noqa: B010 - a checker would refuse to set it

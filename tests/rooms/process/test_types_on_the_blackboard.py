@@ -272,7 +272,6 @@ async def test_an_answer_is_of_the_type_that_was_asked_for() -> None:
     assert value_of(process) == Report("1")
 
 
-@dataclass(frozen=True)
 class Findings(SomeOf):
     violations: list[Violation] | None = None
     approvers: list[Approver] | None = None
