@@ -13,6 +13,9 @@ from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
 
+_UNDEPLOYED = 64
+"""How many agents are remembered that are run without being deployed."""
+
 
 class Deployments:
     """Agents and components by name, in the order in which they came."""
@@ -24,7 +27,8 @@ class Deployments:
         self._resolvers = resolvers
         self._service = service
         self._agents: dict[str, Agent] = {}
-        self._scopes: dict[str, Scope] = {}
+        self._scopes: dict[str | int, tuple[object, Scope]] = {}
+        """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
 
     def __iter__(self) -> Iterator[Agent]:
         return (each for each in self._agents.values() if not each.component)
@@ -95,13 +99,16 @@ class Deployments:
 
         Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
         """
-        agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
-        known = self._scopes.get(agent.name)
-        if known is None or self._agents.get(agent.name) is not agent:
-            known = Scope(agent, () if agent.opaque else self.components)
-            if self._agents.get(agent.name) is agent:
-                self._scopes[agent.name] = known
-        return known
+        if isinstance(declared, Agent) and self._agents.get(declared.name) is declared:
+            declared = declared.name
+        key = declared if isinstance(declared, str) else id(declared)
+        known = self._scopes.get(key)
+        if known is None:
+            agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
+            known = self._scopes[key] = (declared, Scope(agent, () if agent.opaque else self.components))
+            if len(self._scopes) > len(self._agents) + _UNDEPLOYED:
+                del self._scopes[next(each for each in self._scopes if not isinstance(each, str))]
+        return known[1]
 
     def _read(self, declared: object) -> Agent:
         return read_agent(constructed(declared, self._service), self._injected, self._resolvers)

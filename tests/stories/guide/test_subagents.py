@@ -90,6 +90,27 @@ async def test_an_agent_delegates_to_another_and_takes_its_result(delegate: Dele
     assert process.last(Intermediate) is None
 
 
+@agent(description="Has the same agents work again and again")
+class Repeating:
+    def __init__(self) -> None:
+        self.worker = InnerSubAgent()
+
+    @achieves_goal(description="Have worked")
+    async def work(self, user_input: UserInput, context: ActionContext) -> TaskOutput:
+        for each in (self.worker, self.worker, InnerSubAgent, InnerSubAgent):
+            await context.as_sub_process(TaskOutput, each, user_input)
+        return await context.as_sub_process(TaskOutput, InnerSubAgent(), user_input)
+
+
+async def test_an_instance_or_class_that_works_again_is_read_once() -> None:
+    process = await AgentPlatform([Repeating]).run("Repeating", UserInput("x"))
+    assert isinstance(process.outcome, Completed)
+    same, again, made, once_more, other = [each.scope for each in process.children]
+    assert same is again
+    assert made is once_more
+    assert len({id(same), id(made), id(other)}) == 3
+
+
 async def test_a_sub_process_sees_what_its_parent_knows_but_not_what_is_hidden() -> None:
     @agent(description="Tells what it sees")
     class Tells:
