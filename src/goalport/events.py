@@ -224,6 +224,8 @@ class ModelReplied(_Record):
     seconds: float
     action: str = ""
     error: str | None = None
+    finish: str = ""
+    """Why it stopped: stop, length (it was cut off), tool_call, refusal, error or unknown; empty: it has failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from goalport.ai.guards import Guard
 from goalport.ai.interaction import Interaction
 from goalport.ai.streaming import Streaming
 from goalport.errors import GoalportError
-from goalport.llm import AssistantMessage, Image, LlmOptions, Message, Thinking, UserMessage
+from goalport.llm import AssistantMessage, Image, LlmOptions, Message, ModelReply, Thinking, UserMessage
 from goalport.prompts import PromptContributor
 from goalport.references import LlmReference
 from goalport.tools import Tool, tools_of
@@ -95,6 +95,14 @@ class Ai:
         if not names:
             raise TypeError("Expected at least one name of a model, but came none.")
         return self.with_llm(first_of=names)
+
+    def with_fallback(self, *llms: str | LlmOptions) -> Self:
+        """Ask these, one after another, when a model cannot be asked or gives no answer after all its attempts.
+
+        A name keeps the temperature and all else that is said; options replace it.
+        """
+        given = each(llms, (str, LlmOptions), "names of models or LlmOptions")
+        return self._but(fallbacks=(*self.interaction.fallbacks, *given))
 
     def with_tool_groups(self, *roles: str) -> Self:
         """Offer the tools of whichever groups play these roles when the model is asked."""
@@ -187,9 +195,9 @@ class Ai:
         return cast("str", await self._ask("generate_text", self._prompt(prompt)))
 
     async def respond(self, messages: Iterable[Message], /) -> AssistantMessage:
-        """What the model says next in a conversation."""
+        """What the model says next in a conversation, and why it ended there."""
         request = Request(interaction=self.interaction, messages=conversation(messages), verb="respond")
-        return AssistantMessage(cast("str", await self.engine.run(request)))
+        return await self._respond(request)
 
     async def respond_with_system_prompt(
         self, messages: Iterable[Message], system_prompt: str | Mapping[str, object], /
@@ -197,7 +205,7 @@ class Ai:
         """As `respond`, under a system prompt: its text, or the variables of the template that makes it."""
         interaction = replace(self.interaction, system_prompt=self._prompt(system_prompt))
         request = Request(interaction=interaction, messages=conversation(messages), verb="respond_with_system_prompt")
-        return AssistantMessage(cast("str", await self.engine.run(request)))
+        return await self._respond(request)
 
     async def evaluate_condition(self, condition: str, context: str, confidence_threshold: float = 0.8) -> bool:
         """Whether the model holds a condition to be true of a context, with at least that confidence (0 to 1)."""
@@ -220,6 +228,11 @@ class Ai:
         return await self.engine.run(
             Request(interaction=self.interaction, messages=messages, output=kind, may_decline=may_decline, verb=verb)
         )
+
+    async def _respond(self, request: Request) -> AssistantMessage:
+        replies = list[ModelReply]()
+        said = cast("str", await self.engine.run(replace(request, on_reply=replies.append)))
+        return AssistantMessage(said, finish=replies[-1].finish if replies else "stop")
 
     def _prompt_and_kind(self, first: object, second: object) -> tuple[str, object]:
         if isinstance(second, Mapping):

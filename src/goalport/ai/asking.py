@@ -3,8 +3,9 @@
 Above: `loop` says what is asked; below: the `LanguageModel`.
 """
 
+import logging
 import sys
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -12,11 +13,12 @@ from time import monotonic
 from opentelemetry.trace import Span
 
 from goalport.ai.engine import Operation, Request
-from goalport.errors import ModelRefused
-from goalport.events import ModelCalled, ModelReplied, ModelRetried
+from goalport.errors import ModelError, ModelRefused, ModelUnavailable
+from goalport.events import ModelCalled, ModelReplied, ModelRetried, ProgressUpdated
 from goalport.llm import (
     AssistantMessage,
     LanguageModel,
+    LlmOptions,
     Message,
     ModelCall,
     ModelReply,
@@ -35,6 +37,8 @@ from goalport.secrecy import hide
 
 __all__ = ["Asking", "reply_text"]
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(slots=True)
 class Asking:
@@ -50,11 +54,47 @@ class Asking:
     """Seconds that one attempt may take, where nobody says otherwise."""
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
+    fallbacks: Iterator[tuple[LanguageModel, LlmOptions]] = field(default_factory=lambda: iter(()))
+    """What is asked when the model fails, and then goes on being asked."""
+    options: LlmOptions | None = None
+    """How the model is asked; None: as the request says."""
     turn: int = field(default=0, init=False)
     """How many requests were made."""
 
     async def reply(self, messages: Sequence[Message]) -> ModelReply:
         """Ask, and wait for the whole answer. Raises `ModelError`, and the `Signal` of a spent budget."""
+        while True:
+            try:
+                return await self._reply(messages)
+            except (ModelUnavailable, ModelRefused) as failure:
+                self._fall_back(failure)
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """The same piece by piece; the last item is the whole reply. What was given cannot come from another model."""
+        begun = False
+        while True:
+            try:
+                async with aclosing(self._stream(messages)) as pieces:
+                    async for piece in pieces:
+                        begun = True
+                        yield piece
+                return
+            except (ModelUnavailable, ModelRefused) as failure:
+                if begun:
+                    raise
+                self._fall_back(failure)
+
+    def _fall_back(self, failure: ModelError) -> None:
+        """Ask the next model from now on. Raises the failure when there is none."""
+        other = next(self.fallbacks, None)
+        if other is None:
+            raise failure
+        self.model, self.options = other
+        message = f"{failure} The model {self.model.card.name} is asked instead."
+        _log.warning("%s", message)
+        self.operation.emit(ProgressUpdated(message, process_id=self.operation.place[0]))
+
+    async def _reply(self, messages: Sequence[Message]) -> ModelReply:
         call = self._call(messages)
         record = self.operation.record(self.model.card.name, call)
         self.turn += 1
@@ -68,8 +108,7 @@ class Asking:
         record.keep(reply)
         return reply
 
-    async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """The same piece by piece; the last item is the whole reply."""
+    async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         told = _Told()
         call = replace(self._call(messages), on_left=told.take)
         record = self.operation.record(self.model.card.name, call)
@@ -94,7 +133,7 @@ class Asking:
     def _call(self, messages: Sequence[Message]) -> ModelCall:
         return ModelCall(
             messages=tuple(messages),
-            options=self.request.interaction.llm,
+            options=self.options or self.request.interaction.llm,
             timeout=self.timeout,
             tools=self.tools,
             output=self.output,
@@ -124,7 +163,7 @@ class Asking:
             interaction=self.interaction,
             output="json" if self.output else "text",
             streamed=streamed,
-            settings=dict(self.request.interaction.llm),
+            settings=dict(self.options or self.request.interaction.llm),
         )
 
     @contextmanager
@@ -158,6 +197,7 @@ class Asking:
                     input_tokens=usage.input_tokens,
                     output_tokens=usage.output_tokens,
                     cost=usage.cost,
+                    finish=told.reply.finish if told.reply else "",
                     seconds=monotonic() - told.started,
                     action=action,
                     error=None if told.reply else _why(sys.exception()),
@@ -166,6 +206,8 @@ class Asking:
 
     def _received(self, reply: ModelReply, told: "_Told", call: ModelCall, span: Span) -> None:
         told.reply = reply
+        if reply.finish == "length":
+            _log.warning("The answer of %s for %s was cut off by max_tokens", self.model.card.name, self.interaction)
         usage = reply.usage
         self.operation.spend(self.model.card.name, usage, monotonic() - told.started)
         note_reply(

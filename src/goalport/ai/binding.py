@@ -1,5 +1,7 @@
 """From a model's replies to a value of a type: attempts at a readable one, and one repair of one that breaks rules.
 
+What is wrong with a reply is sent back with it: asked with the same words, a model says the same again.
+
 User guide, section 3.8.2 ("Validation"). Above: `LlmEngine`; below: the tool loop gives replies, `shapes` reads them.
 """
 
@@ -8,17 +10,17 @@ from typing import Final
 
 import anyio
 
-from goalport.ai.loop import Ended, ToolLoop
+from goalport.ai.loop import CUT_OFF, Ended, ToolLoop
 from goalport.ai.operations import LlmOperations
 from goalport.ai.shapes import Bound, Declined, Outcome, OutputShape, Unreadable, Violating
 from goalport.errors import InvalidModelOutput
 from goalport.llm import AssistantMessage, UserMessage
 from goalport.tools import ToolResult
 
-__all__ = ["bind", "bound_text"]
+__all__ = ["bind", "bound_text", "described_unreadable"]
 
 _REPAIR: Final = "That does not keep to the rules:\n{}\nGive all of it again, corrected, in the same form."
-_CUT: Final = "it was cut off before its end; allow more with `with_llm(max_tokens=…)`, or ask for less"
+_UNREADABLE: Final = "That cannot be read: {}. Give the answer again, all of it, in the form that was asked for."
 
 
 async def bind(loop: ToolLoop, shape: OutputShape, settings: LlmOperations) -> tuple[object, str]:
@@ -39,9 +41,10 @@ async def bind(loop: ToolLoop, shape: OutputShape, settings: LlmOperations) -> t
             repaired = True
             loop.messages += _described(ended.text, outcome.violations)
         elif ended.reply.finish == "length":
-            outcome = Unreadable(_CUT)
+            outcome = Unreadable(CUT_OFF)
             break
         else:
+            loop.messages += described_unreadable(ended.text, outcome.reason)
             await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
         ended = await loop.run()
         outcome = _outcome(ended, shape)
@@ -69,6 +72,12 @@ def _described(text: str, violations: Iterable[str]) -> list[AssistantMessage | 
     """The reply and what is wrong with it, in a form that every provider takes, however it was asked for the object."""
     lines = "\n".join(f"- {violation}" for violation in violations)
     return [AssistantMessage(text), UserMessage(_REPAIR.format(lines))]
+
+
+def described_unreadable(text: str, reason: str) -> list[AssistantMessage | UserMessage]:
+    """The reply, where there is one, and why it could not be read."""
+    said = [AssistantMessage(text)] if text.strip() else []
+    return [*said, UserMessage(_UNREADABLE.format(reason))]
 
 
 def _value(outcome: Outcome, shape: OutputShape, text: str) -> object:

@@ -30,6 +30,8 @@ class Request:
     """Which fields of the object the model is asked for, by their names; None: all."""
     needs_tools: bool = False
     """Whether a model is asked in vain that has no tools; a `ToolError` says so then."""
+    on_reply: Callable[[ModelReply], None] | None = None
+    """Told of the reply by which it ended."""
     on_artifact: Callable[[object], None] | None = None
     """Told of each object that a tool gave behind its text."""
 

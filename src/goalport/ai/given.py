@@ -11,7 +11,7 @@ T = TypeVar("T")
 _MESSAGES: Final = (SystemMessage, UserMessage, AssistantMessage, ToolReply)
 
 
-def each(given: tuple[T, ...], kind: type[object], wanted: str) -> tuple[T, ...]:
+def each(given: tuple[T, ...], kind: type[object] | tuple[type[object], ...], wanted: str) -> tuple[T, ...]:
     """What was given, one by one. Raises `TypeError` for what is not of a kind, which may be a protocol."""
     for one in given:
         if not isinstance(one, kind):

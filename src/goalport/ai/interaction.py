@@ -18,6 +18,8 @@ class Interaction:
     id: str = ""
     """What names the prompt in events, spans and tests; empty: made of the action and what is asked for."""
     llm: LlmOptions = field(default_factory=LlmOptions)
+    fallbacks: tuple[str | LlmOptions, ...] = ()
+    """What is asked when that model fails, one after another."""
     tool_groups: tuple[str, ...] = ()
     """Roles; what plays them is looked up at each call."""
     tools: tuple[Tool, ...] = ()

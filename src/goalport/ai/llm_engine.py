@@ -4,7 +4,7 @@ Each of these is a module of its own; this one knows their order. Above: `proces
 `platform` one for all that runs outside of processes.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -23,8 +23,18 @@ from goalport.ai.streams import form_of, stream_objects, stream_text
 from goalport.ai.system_prompt import MAYBE, all_messages
 from goalport.ai.toolbox import toolbox
 from goalport.ai.validating import Services
-from goalport.errors import ToolError
-from goalport.llm import Models, OutputSpec, TextDelta, ThinkingDelta, TokenUsage, Vectors, check_number
+from goalport.errors import ModelNotReady, ToolError
+from goalport.llm import (
+    LanguageModel,
+    LlmOptions,
+    Models,
+    OutputSpec,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    Vectors,
+    check_number,
+)
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import Templates
 from goalport.tools import ToolGroupResolver
@@ -98,17 +108,36 @@ class LlmEngine:
 
     def _loop(self, request: Request, output: OutputSpec | None, form: Sequence[str]) -> ToolLoop:
         interaction = request.interaction
-        model = self.models.choose(interaction.llm)
+        candidates = self._candidates(interaction)
+        model, options = next(candidates)
         tools = toolbox(interaction, self.groups())
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
         seconds = self.settings.default_timeout
         return ToolLoop(
-            Asking(model, self.operation, self._name(request), request, seconds, tools.specs, output),
+            Asking(
+                model, self.operation, self._name(request), request, seconds, tools.specs, output, candidates, options
+            ),
             ToolCalls(tools, self.operation, self.settings, self),
             all_messages(request.messages, interaction, model.card, form),
         )
+
+    def _candidates(self, interaction: Interaction) -> Iterator[tuple[LanguageModel, LlmOptions]]:
+        """The model that is asked, and those that are when it fails. Raises `ModelNotReady` when none can be asked."""
+        unready: ModelNotReady | None = None
+        found = False
+        for llm in (interaction.llm, *interaction.fallbacks):
+            options = llm if isinstance(llm, LlmOptions) else interaction.llm.but(model=llm)
+            try:
+                model = self.models.choose(options)
+            except ModelNotReady as error:
+                unready = unready or error
+                continue
+            found = True
+            yield model, options
+        if unready is not None and not found:
+            raise unready
 
     def _form(self, request: Request, shape: OutputShape | None) -> list[str]:
         """What the system prompt says of the form of the answer, beside the schema."""

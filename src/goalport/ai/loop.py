@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from goalport.ai.asking import Asking, reply_text
-from goalport.ai.calling import Called, ToolCalls
+from goalport.ai.calling import Called, ToolCalls, arguments_of
 from goalport.ai.unfolding import unfold
-from goalport.errors import ModelRefused, ToolNotFound, TooManyTurns
-from goalport.llm import AssistantMessage, Message, ModelReply, TextDelta, ThinkingDelta, UserMessage
+from goalport.errors import InvalidModelOutput, ModelRefused, ToolNotFound, TooManyTurns
+from goalport.llm import AssistantMessage, Message, ModelReply, TextDelta, ThinkingDelta, ToolReply, UserMessage
 from goalport.tools import ToolResult
 
-__all__ = ["Ended", "ToolLoop"]
+__all__ = ["CUT_OFF", "Ended", "ToolLoop"]
 
+CUT_OFF: Final = "it was cut off before its end; allow more with `with_llm(max_tokens=…)`, or ask for less"
 _NUDGE: Final = "You answered nothing. Answer now, with what you have."
+_NUDGE_AFTER_TOOLS: Final = "You answered nothing. Answer now, with what the tools gave, or call another one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,25 @@ class ToolLoop:
             said = reply_text(reply) or "it gave no reason"
             raise ModelRefused(f"The model {self.asking.model.card.name!r} will not answer this: {said}")
         if reply.message.calls:
+            self._check_whole(reply)
+            self._nudged = False
             return await self._call_tools(reply)
         if self._is_nudged(reply):
-            self.messages.append(UserMessage(_NUDGE))
+            after_tools = isinstance(self.messages[-1], ToolReply)
+            self.messages.append(UserMessage(_NUDGE_AFTER_TOOLS if after_tools else _NUDGE))
             return None
-        return Ended(reply)
+        return self._end(Ended(reply))
+
+    def _end(self, ended: Ended) -> Ended:
+        if self.asking.request.on_reply is not None:
+            self.asking.request.on_reply(ended.reply)
+        return ended
+
+    def _check_whole(self, reply: ModelReply) -> None:
+        """Refuse to call a tool with half of its arguments; a model that is asked again is cut off again."""
+        last = reply.message.calls[-1]
+        if reply.finish == "length" and (isinstance(arguments_of(last), str) or not arguments_of(last)):
+            raise InvalidModelOutput(f"call of {last.name}", [CUT_OFF], last.arguments)
 
     async def _call_tools(self, reply: ModelReply) -> Ended | None:
         self._rounds += 1
@@ -93,7 +109,7 @@ class ToolLoop:
         self._count_unknown(reply.message, known=any(each.tool for each in called))
         direct = next((each.result for each in called if each.is_direct), None)
         if direct is not None:
-            return Ended(reply, direct)
+            return self._end(Ended(reply, direct))
         sees = self.asking.model.card.vision is not False
         self.messages += [reply.message, *(each.reply(sees=sees) for each in called)]
         return None

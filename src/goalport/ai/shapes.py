@@ -130,7 +130,15 @@ class OutputShape:
                 return Bound(self.plain.validate_python(bare, context=self.services))
             except ValidationError:
                 pass
-        return Unreadable("it is no JSON" if bare else "nothing came")
+        return Unreadable(_why_unreadable(bare) if bare else "nothing came")
+
+
+def _why_unreadable(text: str) -> str:
+    try:
+        from_json(text)
+    except (TypeError, ValueError) as error:
+        return f"it is no JSON ({error})"
+    return "it is no JSON"
 
 
 def output_shape(

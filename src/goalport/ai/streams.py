@@ -15,6 +15,7 @@ from typing import Final, cast
 import anyio
 from pydantic_core import to_json
 
+from goalport.ai.binding import described_unreadable
 from goalport.ai.engine import StreamedObject
 from goalport.ai.guarding import Guarding
 from goalport.ai.json_values import JsonValues
@@ -70,6 +71,7 @@ async def stream_objects(
     reading = _Reading(loop, shape)
     for attempt in range(settings.data_binding_max_attempts):
         if attempt:
+            loop.messages += described_unreadable(reading.text, "it holds no whole object")
             await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
         async with aclosing(reading.pieces()) as pieces:
             async for piece in pieces:

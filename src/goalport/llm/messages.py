@@ -4,10 +4,15 @@ Nothing here knows a provider; `adapter` turns these into what one understands, 
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from goalport.llm.images import Image
 
-__all__ = ["AssistantMessage", "Message", "SystemMessage", "ToolCall", "ToolReply", "UserMessage"]
+__all__ = ["AssistantMessage", "FinishReason", "Message", "SystemMessage", "ToolCall", "ToolReply", "UserMessage"]
+
+
+FinishReason = Literal["stop", "length", "tool_call", "refusal", "error", "unknown"]
+"""Why a model stopped; `length`: it was cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class AssistantMessage:
     """What it let see of its thoughts."""
     native: object = None
     """The provider's own form of the message, sent back as it was: signatures of thoughts live there."""
+    finish: FinishReason = "stop"
+    """Why it ended, of what `Ai.respond` gives; `length`: it was cut off by `max_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)

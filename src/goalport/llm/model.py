@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from math import inf
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from goalport.llm.messages import AssistantMessage, Message
+from goalport.llm.messages import AssistantMessage, FinishReason, Message
 from goalport.llm.options import LlmOptions
 
 __all__ = [
@@ -29,8 +29,6 @@ __all__ = [
     "TokenUsage",
     "ToolSpec",
 ]
-
-FinishReason = Literal["stop", "length", "tool_call", "refusal", "error", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from goalport.blackboard import Blackboard
 from goalport.llm import TokenUsage
+from goalport.process.ledger import in_dollars
 
 __all__ = ["EarlyTermination", "FirstOf", "MaxActions", "MaxCost", "MaxTokens", "OnStuck", "Underway"]
 
@@ -60,7 +61,7 @@ class MaxCost:
     def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
         """A reason once it is spent."""
         spent = process.usage.cost
-        return f"{spent:.2f} USD are spent, of {self.limit:.2f} allowed." if spent >= self.limit else None
+        return f"{in_dollars(spent)} are spent, of {in_dollars(self.limit)} allowed." if spent >= self.limit else None
 
 
 @dataclass(frozen=True, slots=True)

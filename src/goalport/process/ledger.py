@@ -3,6 +3,7 @@
 Above: the process notes what its actions spend, and what those spend that they started.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,9 +11,16 @@ from datetime import UTC, datetime
 
 from goalport.llm import TokenUsage
 
-__all__ = ["NOTHING", "Ledger", "Spending"]
+__all__ = ["NOTHING", "Ledger", "Spending", "in_dollars"]
 
 NOTHING = TokenUsage()
+_CENT = 0.01
+
+
+def in_dollars(amount: float) -> str:
+    """An amount in words, with as many digits as it takes to be seen: `2.00 USD`, `0.00012 USD`."""
+    digits = 2 if amount <= 0 or amount >= _CENT else 1 - math.floor(math.log10(amount))
+    return f"{amount:.{digits}f} USD"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from goalport.events import EventListener
 from goalport.llm import TokenUsage
 from goalport.observe import PlanListener, PromptListener
 from goalport.process.early_termination import EarlyTermination, Underway
+from goalport.process.ledger import in_dollars
 from goalport.process.stuck import StuckHandler
 
 __all__ = ["Budget", "Delay", "ProcessOptions", "Schedule", "Verbosity"]
@@ -41,7 +42,7 @@ class Budget:
     def overspent(self, usage: TokenUsage) -> str | None:
         """The same for what models cost alone."""
         if usage.cost >= self.cost and usage.cost > 0:
-            return f"The budget of {self.cost:.2f} USD is used up ({usage.cost:.2f} USD spent)."
+            return f"The budget of {in_dollars(self.cost)} is used up ({in_dollars(usage.cost)} spent)."
         if usage.tokens >= self.tokens and usage.tokens > 0:
             return f"The budget of {self.tokens:,} tokens is used up ({usage.tokens:,} spent)."
         return None

@@ -112,7 +112,7 @@ def reply_of(script: Script, call: ModelCall, blank: ModelReply) -> ModelReply:
     reply = said if isinstance(said, ModelReply) else replace(blank, message=_message(said))
     reply = replace(reply, model=reply.model or blank.model)
     if reply.message.calls:
-        return replace(reply, finish="tool_call")
+        return replace(reply, finish="tool_call" if reply.finish == "stop" else reply.finish)
     if call.output is not None and reply.output is None and reply.message.content:
         return replace(reply, output=reply.message.content)
     return reply

@@ -428,3 +428,11 @@ async def test_a_model_without_eyes_is_not_shown_a_users_images() -> None:
 
     with pytest.raises(ModelRefused, match="'blind' takes no images"):
         await ai_with(model).with_images(Image("image/png", b"x")).generate_text("What is this?")
+
+
+async def test_a_model_is_nudged_again_when_it_has_called_tools_in_between() -> None:
+    model = ScriptedModel(["", calls_tool("add", a=1, b=2), "", "three"])
+    ai = ai_with(model, settings=LlmOperations(empty_reply="nudge")).with_tools(add)
+
+    assert await ai.generate_text("1 + 2?") == "three"
+    assert "with what the tools gave" in str(model.calls[-1].messages[-1])

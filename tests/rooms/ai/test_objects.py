@@ -216,7 +216,19 @@ async def test_an_unreadable_reply_is_asked_for_again_up_to_ten_times() -> None:
     ai, model = scripted(*["{broken"] * 9, Story(title="Foxes"))
 
     assert await ai.create_object("Make one", Story) == Story(title="Foxes")
-    assert {call.messages for call in model.calls} == {(UserMessage("Make one"),)}
+    last = model.calls[-1].messages
+    assert last[:2] == (UserMessage("Make one"), AssistantMessage("{broken"))
+    assert "it is no JSON (key must be a string at line 1 column 2)" in str(last[2])
+    assert len(last) == 1 + 2 * 9
+
+
+async def test_a_reply_of_nothing_is_asked_for_with_words_and_not_sent_back() -> None:
+    ai, model = scripted("", Story(title="Foxes"))
+
+    await ai.create_object("Make one", Story)
+    last = model.calls[1].messages
+    assert [type(each) for each in last] == [UserMessage, UserMessage]
+    assert "nothing came" in str(last[1])
 
 
 @pytest.mark.parametrize("broken", ['{"result": "half of', '["half of', '```json\n{"result": "half of'])

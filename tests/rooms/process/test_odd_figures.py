@@ -12,6 +12,7 @@ from anyio import fail_after
 from goalport.domain import WaitFor, achieves_goal, action, agent, condition, cost
 from goalport.errors import BadInput, ReplanRequested, UnknownName
 from goalport.events import Event
+from goalport.llm import TokenUsage
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Budget, Completed, Failed, MaxActions, ProcessOptions, Stuck, Terminated
 
@@ -251,3 +252,11 @@ async def test_of_many_who_answer_at_once_one_counts() -> None:
         with fail_after(5):
             outcome = await process.wait()
         assert outcome == Completed(Tree(100 + taken.index(True)))
+
+
+def test_amounts_below_a_cent_are_shown_with_the_digits_that_it_takes() -> None:
+    assert Budget(cost=0.0005).overspent(TokenUsage(cost=0.00123)) == (
+        "The budget of 0.00050 USD is used up (0.0012 USD spent)."
+    )
+    assert Budget(cost=2).overspent(TokenUsage(cost=2.5)) == "The budget of 2.00 USD is used up (2.50 USD spent)."
+    assert Budget(cost=0).overspent(TokenUsage(cost=0.3)) == "The budget of 0.00 USD is used up (0.30 USD spent)."
