@@ -147,6 +147,16 @@ class Settings(BaseSettings):
     shutdown_seconds: float = Field(default=10.0, ge=0, allow_inf_nan=False)
     session_idle_seconds: Seconds = 1_800.0
     max_sessions: Count = 10_000
+    max_connections: int = Field(default=0, ge=0)
+    """How many may be open at once; 0: as many as the file descriptors allow, with some to spare."""
+    max_connections_per_address: int = Field(default=0, ge=0)
+    """0: three quarters of all."""
+    max_header_bytes: Size = 64 * 1024
+    max_header_lines: Count = 100
+    header_seconds: Seconds = 20.0
+    """How long a client may take to send the headers of a request."""
+    stall_seconds: Seconds = 30.0
+    """For how long a client may send nothing of a body that it began, or read nothing of an answer."""
     state_keys: Secrets = ()
     """Keys that seal what a client keeps for us; the first seals, all open. None: one is made in `data_dir`."""
     state_ttl_seconds: Seconds = 7 * 24 * 3_600.0

@@ -14,10 +14,11 @@ from tests.stories.servers import Running, running
 async def module_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Running]:
-    """Serves the module's `FILES`; the cooks where it has none of its own."""
+    """Serves the module's `FILES` with its `SETTINGS`; the cooks and the usual ones where it has none of its own."""
     own: dict[str, object] = vars(cast("ModuleType", request.node.obj))
     files = cast("Mapping[str, str]", own.get("FILES", cooks.FILES))
-    async with running(tmp_path_factory.mktemp("workspace"), files) as server:
+    settings = cast("Mapping[str, str]", own.get("SETTINGS", {}))
+    async with running(tmp_path_factory.mktemp("workspace"), files, **settings) as server:
         yield server
 
 

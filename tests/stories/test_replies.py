@@ -73,3 +73,13 @@ async def test_a_mistake_is_answered_in_one_piece_too(server: Running, name: str
     assert response.headers["content-type"].startswith("application/json")
     message = last_message(response)
     assert message["result"]["isError"] if name == "cook" else message["error"]["code"] == -32602
+
+
+async def test_a_stream_that_asks_to_be_resumed_begins_anew(server: Running) -> None:
+    async with (
+        session(server) as (http, headers),
+        http.stream("GET", "/mcp", headers={**headers, "Last-Event-ID": "5"}) as response,
+    ):
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+    assert "ERROR" not in server.heard.text

@@ -12,6 +12,7 @@ from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -98,8 +99,19 @@ class _EventStream:
         self._sse = sse
         self._server = server
         self._serving = serving
+        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._open >= self._serving.settings.max_sessions:
+            await PlainTextResponse("Too many open sessions.", 503)(scope, receive, send)
+            return
+        self._open += 1
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._open -= 1
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
             await serve_dual_era_loop(
                 self._server,

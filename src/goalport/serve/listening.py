@@ -12,8 +12,9 @@ import socket
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from signal import SIGINT, SIGTERM, Signals, signal
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import anyio
 import uvicorn
@@ -21,6 +22,8 @@ from sse_starlette.sse import AppStatus
 
 from goalport.errors import SettingsError
 from goalport.serve.http import Site
+from goalport.serve.limits import Connections, Limits
+from goalport.serve.protocol import LimitedProtocol, LimitedServer
 from goalport.serve.serving import Serving
 from goalport.serve.texts import counted
 from goalport.settings import Settings
@@ -74,10 +77,11 @@ def address_of(listener: socket.socket) -> str:
 async def listen(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then end as the module says. `ready` is called when the first request may come."""
     seconds = site.serving.settings.shutdown_seconds
+    connections = Connections(Limits.of(site.serving.settings))
     config = uvicorn.Config(
         site.app,
         loop="none",
-        http="httptools",
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, connections)),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -90,7 +94,7 @@ async def listen(site: Site, listener: socket.socket, ready: Callable[[], None])
         await _Listener(config, site, seconds, ready).serve([listener])
 
 
-class _Listener(uvicorn.Server):
+class _Listener(LimitedServer):
     def __init__(self, config: uvicorn.Config, site: Site, patience: float, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._site = site

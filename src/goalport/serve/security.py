@@ -13,6 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.serve.limits import RETRY_SECONDS
 from goalport.settings import Settings
 
 __all__ = ["Gate", "exposures"]
@@ -26,6 +27,7 @@ _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?"
 """A host, or an address of six in brackets, and perhaps a port: neither user nor path, nor anything else."""
 _MOST_REMEMBERED: Final = 100
 _TOO_LARGE: Final = 413
+_TOO_MANY: Final = 503
 _OF_THE_BODY: Final = frozenset({b"content-type", b"content-length"})
 _WHITESPACE: Final = b" \t"
 _ANY: Final = "*"
@@ -83,7 +85,7 @@ class Gate:
         await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._explaining(send))
 
     def _explaining(self, send: Send) -> Send:
-        """Says of a body that is too large how large it may be, and how that is changed."""
+        """Says of a body that is too large how large it may be and how that is changed, and when to come again."""
         refused = False
 
         async def explain(message: Message) -> None:
@@ -93,6 +95,8 @@ class Gate:
                 _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._most)
                 kept = [(name, value) for name, value in message["headers"] if name.lower() not in _OF_THE_BODY]
                 message = {**message, "headers": [*kept, (b"content-type", b"text/plain; charset=utf-8")]}
+            elif message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
+                message = {**message, "headers": [*message["headers"], (b"retry-after", b"%d" % RETRY_SECONDS)]}
             elif refused:
                 message = {**message, "body": b"" if message.get("more_body") else self._too_large}
             await send(message)

@@ -1,0 +1,131 @@
+"""How many connections there may be at once, of all clients and of each address, and what is told of them.
+
+`Connections` counts and decides; `protocol` is above it and asks for each connection that comes.
+"""
+
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv6Network
+from typing import Final
+
+from goalport.settings import Settings
+
+__all__ = ["RETRY_SECONDS", "Connections", "Limits"]
+
+RETRY_SECONDS: Final = 10
+"""After how long a client that was refused because there are too many may come again."""
+_log = logging.getLogger(__name__)
+_MOST: Final = 10_000
+_FEWEST_SPARE: Final = 32
+_SPARE: Final = 1 / 8
+"""The part of the file descriptors that is kept for files, databases and upstream servers."""
+_OF_ONE_ADDRESS: Final = 3 / 4
+_NEARLY: Final = 0.9
+_SILENCE: Final = 60.0
+"""Seconds in which one thing is logged once."""
+_NETWORK: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a client may take of the server before its request is handled."""
+
+    header_bytes: int
+    header_lines: int
+    header_seconds: float
+    """From the connection, or the first byte of a later request, to the end of its headers."""
+    stall_seconds: float
+    """For which nothing may come of a body, or be read of an answer."""
+    connections: int
+    of_one_address: int
+    descriptors: int
+    """How many the system gives this process."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Limits":
+        """The limits of these settings, in which 0 means what fits this machine."""
+        descriptors = _descriptors()
+        fitting = min(_MOST, descriptors - max(_FEWEST_SPARE, int(descriptors * _SPARE)))
+        connections = settings.max_connections or max(1, fitting)
+        return cls(
+            header_bytes=settings.max_header_bytes,
+            header_lines=settings.max_header_lines,
+            header_seconds=settings.header_seconds,
+            stall_seconds=settings.stall_seconds,
+            connections=connections,
+            of_one_address=settings.max_connections_per_address or max(1, int(connections * _OF_ONE_ADDRESS)),
+            descriptors=descriptors,
+        )
+
+
+class Connections:
+    """The open connections of one server."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._open: Counter[str] = Counter()
+        self._total = 0
+        self._told: dict[str, float] = {}
+
+    def admit(self, address: str, descriptor: int) -> bool:
+        """Count a connection from an address, whose socket has this file descriptor, unless there are too many."""
+        source, limits = _source(address), self.limits
+        # The system gives the lowest descriptor that is free, so this one tells how many are in use.
+        if descriptor >= _NEARLY * limits.descriptors:
+            text = (
+                "File descriptors run short: %d of %d are in use. Raise the limit (ulimit -n), or end what takes them."
+            )
+            self.tell(_log.warning, "descriptors", text, descriptor, limits.descriptors)
+        if self._total >= limits.connections:
+            text = "Refused a connection from %s: %d are open, as many as may be (max_connections)."
+            self.tell(_log.warning, "refused", text, address, self._total)
+            return False
+        if self._open[source] >= limits.of_one_address:
+            text = "Refused a connection from %s: it has %d open, as many as it may (max_connections_per_address)."
+            self.tell(_log.warning, "address", text, address, self._open[source])
+            return False
+        self._open[source] += 1
+        self._total += 1
+        if self._total >= _NEARLY * limits.connections:
+            self.tell(
+                _log.warning,
+                "nearly",
+                "%d of %d connections are open (max_connections).",
+                self._total,
+                limits.connections,
+            )
+        return True
+
+    def forget(self, address: str) -> None:
+        """A connection that was admitted is gone."""
+        source = _source(address)
+        self._total -= 1
+        self._open[source] -= 1
+        if not self._open[source]:
+            del self._open[source]
+
+    def tell(self, log: Callable[..., None], kind: str, text: str, *values: object) -> None:
+        """Log something of one kind, unless it was lately: whoever does it again and again shall not fill the log."""
+        now = time.monotonic()
+        if now - self._told.get(kind, -_SILENCE) >= _SILENCE:
+            self._told[kind] = now
+            log(text, *values)
+
+
+def _source(address: str) -> str:
+    """Who counts as one: an address, or the network of 64 bits that one customer has in version 6."""
+    return str(IPv6Network((address.partition("%")[0], _NETWORK), strict=False)) if ":" in address else address
+
+
+def _descriptors() -> int:
+    """How many files and sockets this process may have open."""
+    if sys.platform == "win32":
+        return _MOST + _FEWEST_SPARE
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2 * _MOST if soft == resource.RLIM_INFINITY else soft
