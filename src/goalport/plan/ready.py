@@ -49,9 +49,12 @@ def settled_steps(task: Task, state: int, bound: Bound, ready: Ready) -> list[in
     steps = [(index, step) for index, step in enumerate(task.steps) if not bound.left[index]]
     others, settled = _others(task, ready.path), list[int]()
     while state & task.goal != task.goal:
-        index, step = next(fruitful(steps, state))
+        possible = fruitful(steps, state)
+        index, step = next(possible)
         needed, taken = others.pop(index, (-1, -1))
-        if state & ~step.kept & needed or step.given & taken:
+        disturbs = state & ~step.kept & needed or step.given & taken
+        # Where nothing else can be done, every plan as cheap begins with it.
+        if disturbs and next(possible, None) is not None:
             break
         settled.append(index)
         state = step.after(state)
@@ -105,6 +108,7 @@ def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
     waiting, spent = list(graph.counts), list(costs)
     held = {*numbers(state), graph.nothing}
     queue = [(0, -1, literal) for literal in held]
+    offers = dict.fromkeys(held, (0, -1))
     done: set[int] = set()
     while queue:
         cost, giver, literal = heappop(queue)
@@ -117,8 +121,11 @@ def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
             spent[index] += cost
             waiting[index] -= 1
             if not waiting[index]:
+                offer = (spent[index], index)
                 for given in graph.gives[index]:
-                    heappush(queue, (spent[index], index, given))
+                    if given not in offers or offer < offers[given]:
+                        offers[given] = offer
+                        heappush(queue, (*offer, given))
     return givers
 
 

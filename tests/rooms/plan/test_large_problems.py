@@ -14,7 +14,19 @@ from benchmarks.planner import (
     platform_of_agents,
     random_dag,
 )
-from goalport.plan import Goal, Holds, NoPlan, Operator, Plan, PlanningSystem, Problem, WorldState, explain, plan
+from goalport.plan import (
+    Available,
+    Goal,
+    Holds,
+    NoPlan,
+    Operator,
+    Plan,
+    PlanningSystem,
+    Problem,
+    WorldState,
+    explain,
+    plan,
+)
 from tests.rooms.plan.toys import cheapest
 
 LETTERS = [Holds(letter) for letter in "abcdefg"]
@@ -105,6 +117,34 @@ def test_the_search_looks_at_no_more_states_than_a_plan_has_where_nothing_can_be
     assert isinstance(found, Plan)
     assert found.expansions == len(found.steps)
     rest = plan(after_a_step(asked))
+    assert isinstance(rest, Plan)
+    assert (rest.steps, rest.expansions) == (found.steps[1:], 0)
+
+
+def states(count: int) -> Problem:
+    """A way through many states, each of which leaves all others."""
+    kinds = [Available(f"S{number}") for number in range(count)]
+    operators = [
+        Operator(
+            f"leave S{number}",
+            f"leave S{number}",
+            {kinds[number]: True, kinds[number + 1]: False},
+            {kind: kind == kinds[number + 1] for kind in kinds},
+            0.0,
+        )
+        for number in range(count - 1)
+    ]
+    goal = Goal("the last", {kinds[-1]: True})
+    return Problem(PlanningSystem(operators), WorldState(frozenset(kinds[:1])), (goal,), deadline=10.0)
+
+
+def test_a_way_through_hundreds_of_states_is_found_at_once_and_known_from_then_on() -> None:
+    asked = states(300)
+    found = plan(asked)
+    assert isinstance(found, Plan)
+    assert (len(found.steps), found.proven) == (299, True)
+    onwards = replace(asked, start=WorldState(frozenset({Available("S1")})))
+    rest = plan(onwards)
     assert isinstance(rest, Plan)
     assert (rest.steps, rest.expansions) == (found.steps[1:], 0)
 
