@@ -24,6 +24,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 from pydantic_settings import (
@@ -89,7 +90,12 @@ Personality = Annotated[
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(ge=1)]
+Size = Annotated[
+    int,
+    BeforeValidator(TypeAdapter(ByteSize).validate_python),
+    Field(ge=1),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
+]
 
 
 class RetrySettings(BaseModel):
@@ -131,6 +137,8 @@ class Settings(BaseSettings):
     """The folders that agents may read; relative to the workspace."""
     name: str = Field(default="goalport", min_length=1)
     """What the server calls itself; the same on all replicas of one."""
+    hello_banner: bool = True
+    """Publish the tool `helloBanner`, which says which server this is."""
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8080, ge=0, le=65_535)
     """0: any free one."""

@@ -26,7 +26,7 @@ FLOORS = {
         3: "upstream references store",
         2: "domain tools llm",
         1: "plan blackboard prompts observe",
-        0: "errors events caller greeting secrecy",
+        0: "errors events caller greeting secrecy signs",
     }.items()
     for room in rooms.split()
 }

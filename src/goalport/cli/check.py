@@ -4,6 +4,7 @@ Below the program; platform and serve are below it.
 """
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from goalport.platform import mistakes_in
 from goalport.serve.models import models_in_words
 from goalport.serve.publication import publish
 from goalport.serve.tool_groups import switched_off
+from goalport.signs import signed
 
 FINE, WRONG = 0, 1
 
@@ -78,9 +80,9 @@ def _print_json(found: Findings) -> None:
 
 def _print_lines(found: Findings) -> None:
     for problem in found.problems:
-        print(f"problem: {problem}")
+        print(signed(f"problem: {problem}", sys.stdout))
     for warning in found.warnings:
-        print(f"warning: {warning}")
+        print(signed(f"warning: {warning}", sys.stdout))
     for line in (*found.models, *found.groups):
         print(line)
     wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"

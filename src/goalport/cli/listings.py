@@ -60,8 +60,8 @@ def _agent(agent: Agent) -> Record:
         "description": agent.description,
         "version": agent.version,
         "provider": agent.provider,
-        "goals": [goal.short_name for goal in agent.goals],
-        "actions": [action.short_name for action in agent.actions],
+        "goals": list(dict.fromkeys(goal.short_name for goal in agent.goals)),
+        "actions": list(dict.fromkeys(action.short_name for action in agent.actions)),
         "source": agent.source,
     }
 

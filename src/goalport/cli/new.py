@@ -1,20 +1,29 @@
 """`goalport new`: a folder with everything that a workspace needs, an example of each, and nothing to fill in.
 
-The files are under `templates/` as they will be; `@name@` in them becomes the name of the folder. Below the program.
+The files are under `templates/` as they will be; `@name@` in them becomes the name of the folder, `@goalport@` what
+installs this goalport. Below the program.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.metadata import distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from goalport import __version__
 from goalport.cli.terminal import say
 from goalport.errors import WorkspaceError
+from goalport.settings import Settings
+from goalport.workspace import FOLDERS, PACKAGE
 
 SUFFIX = ".template"
 """Keeps tools that read Python, TOML or ignore files away from the templates."""
+_HIDDEN = ("gitignore", "github", "vscode")
+"""What gets a dot before its name."""
 _FIX = "name a folder that is empty or not there yet"
 _SHOWN = 3
 
@@ -29,13 +38,52 @@ def new(folder: Path, /) -> None:
     """
     root = folder.expanduser().absolute()
     _refuse_occupied(root, folder)
-    name = _project_name(root.name)
+    words = {"@name@": _project_name(root.name), "@goalport@": _requirement()}
     for path, text in _templates():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text.replace("@name@", name), encoding="utf-8", newline="\n")
+        for placeholder, word in words.items():
+            text = text.replace(placeholder, word)  # noqa: PLW2901 - the text as it grows
+        _write(root / path, text)
+    _write(root / "schemas" / "settings.json", json.dumps(_settings_schema(), indent=2) + "\n")
+    _link_typings(root)
     there = shlex.quote(str(folder))
     say(f"Made {root}. Next:\n  cd {there}\n  goalport serve\nand in another terminal: goalport connect")
+
+
+def _write(target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _requirement() -> str:
+    """What pip needs to install this goalport elsewhere: its version, or the place that it was installed from."""
+    origin: dict[str, Any] = json.loads(distribution("goalport").read_text("direct_url.json") or "{}")
+    match origin:
+        case {"url": str(url), "vcs_info": {"vcs": str(vcs), "commit_id": str(commit)}}:
+            return f"goalport @ {vcs}+{url}@{commit}"
+        case {"url": str(url)}:
+            return f"goalport @ {url}"
+        case _:
+            return f"goalport=={__version__}"
+
+
+def _settings_schema() -> dict[str, Any]:
+    """The schema of settings.toml, in which the workspace is not set: the file is found in it."""
+    schema = Settings.model_json_schema()
+    del schema["properties"]["workspace"]
+    return schema
+
+
+def _link_typings(root: Path) -> None:
+    """Let type checkers find the workspace under the name that it is imported by."""
+    place = root / "typings" / PACKAGE
+    place.mkdir(parents=True, exist_ok=True)
+    for folder in FOLDERS:
+        try:
+            (place / folder).symlink_to(Path("..", "..", folder), target_is_directory=True)
+        except OSError as error:
+            say(
+                f"warning: {place / folder} cannot be a link ({error.strerror}); type checkers will not find {PACKAGE}."
+            )
 
 
 def _refuse_occupied(root: Path, typed: Path) -> None:
@@ -58,8 +106,9 @@ def _templates() -> Iterator[tuple[PurePosixPath, str]]:
 
 def _below(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
     for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        name = each.name.removesuffix(SUFFIX)
+        path = place / (f".{name}" if name in _HIDDEN else name)
         if each.is_dir():
-            yield from _below(each, place / each.name)
+            yield from _below(each, path)
         elif each.name.endswith(SUFFIX):
-            name = each.name.removesuffix(SUFFIX)
-            yield place / (".gitignore" if name == "gitignore" else name), each.read_text(encoding="utf-8")
+            yield path, each.read_text(encoding="utf-8")

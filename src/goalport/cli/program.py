@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError, Group, UnknownCommandError
 from goalport import __version__
 from goalport.errors import BadInput, GoalportError, UnknownName
 from goalport.secrecy import traceback_of
+from goalport.signs import signed
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: it is done, it went wrong, it was asked for wrongly, it was stopped with Ctrl-C."""
@@ -197,7 +198,7 @@ def _failure(error: Exception) -> str:
 
 
 def _say(message: str, code: int) -> int:
-    print("error:", message.strip(), file=sys.stderr)
+    print(signed(f"error: {message.strip()}", sys.stderr), file=sys.stderr)
     return code
 
 

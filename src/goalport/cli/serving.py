@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from goalport.cli.folder import WorkspaceFolder, workspace_root
+from goalport.cli.folder import WorkspaceFolder, served_root
 from goalport.greeting import Greeting
 
 
@@ -57,7 +57,8 @@ def serve(
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """Serve the workspace to MCP clients."""
-    greeting = Greeting(workspace_root(workspace)) if transport == "stdio" else None
+    root = served_root(workspace)
+    greeting = Greeting(root) if transport == "stdio" else None
     with nullcontext() if greeting is None else _clean_stdout():
         # These load all libraries, for which a client over stdio does not have to wait.
         from goalport.cli.place import opened

@@ -1,13 +1,14 @@
 """What a person or a program reads from a command: tables, JSON, Markdown and diffs.
 
 On a terminal it is drawn with rich; in a pipe it is plain text, one record a line. It knows no agent and no goal. Below
-the commands of this room, above nothing of goalport.
+the commands of this room, above the signs.
 """
 
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -16,8 +17,11 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from goalport.signs import signed, takes_colours
+
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Control characters: what came from elsewhere has no business with the terminal."""
+_WIDEST = 10_000
 Record = Mapping[str, object]
 """One line of a list: a value per column, the same columns in each record."""
 
@@ -31,7 +35,7 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
     elif not records:
         say(none)
     elif sys.stdout.isatty():
-        Console().print(_table(records))
+        _draw(records)
     else:
         _print_plain(records)
 
@@ -53,17 +57,44 @@ def show_difference(lines: Iterable[str]) -> None:
 
 def say(text: str) -> None:
     """A remark for the person at the terminal: on standard error, out of the way of what is piped."""
-    print(text, file=sys.stderr, flush=True)
+    print(signed(text, sys.stderr), file=sys.stderr, flush=True)
+
+
+def _draw(records: Sequence[Record]) -> None:
+    """A table, if it fits; else a paragraph for each record, so that no name is broken in two."""
+    console, table = Console(no_color=not takes_colours(sys.stdout)), _table(records)
+    if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
+        console.print(table)
+        return
+    for record in records:
+        for line in _paragraph(record, console.width):
+            console.print(line, soft_wrap=True)
+
+
+def _columns(records: Sequence[Record]) -> list[str]:
+    return [column for column in records[0] if any(_cell(record[column]) for record in records)]
 
 
 def _table(records: Sequence[Record]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = [column for column in records[0] if any(_cell(record[column]) for record in records)]
+    columns = _columns(records)
     for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
+        table.add_column(column.replace("_", " "), no_wrap=True)
     for record in records:
         table.add_row(*(Text(_cell(record[column])) for column in columns))
     return table
+
+
+def _paragraph(record: Record, width: int) -> Iterator[Text]:
+    """The first value as a heading, below it each other that says something; lines break between words alone."""
+    (_, heading), *others = ((name.replace("_", " "), _cell(value)) for name, value in record.items())
+    margin = max(len(name) for name, _ in others) + 4
+    yield Text(heading, "bold")
+    for name, value in others:
+        lines = wrap(value, max(width - margin, margin), break_long_words=False, break_on_hyphens=False)
+        for number, line in enumerate(lines):
+            yield Text.assemble((f"  {'' if number else name}".ljust(margin), "dim"), line)
+    yield Text()
 
 
 def _print_plain(records: Sequence[Record]) -> None:

@@ -242,7 +242,8 @@ def _without(taken: Collection[str], candidates: Iterable[_Candidate], problems:
 
 
 def _functions(workspace: Workspace, settings: Settings, problems: list[str]) -> Iterator[_Candidate]:
-    for tool in (banner(settings.name), *workspace.exported_tools()):
+    banners = (banner(settings.name),) if settings.hello_banner else ()
+    for tool in (*banners, *workspace.exported_tools()):
         match read_or_fault(partial(FunctionTool.of, tool)):
             case Fault(reason):
                 problems.append(f"The exported tool {tool.name} is not published: {reason}")

@@ -15,6 +15,7 @@ from goalport.serve.reload import watch
 from goalport.serve.report import report_of
 from goalport.serve.serving import Serving
 from goalport.settings import Settings
+from goalport.signs import signed
 from goalport.workspace import Workspace
 
 __all__ = ["log_to_stderr", "serve_http", "tell"]
@@ -40,7 +41,7 @@ async def serve_http(
 def tell(lines: Iterable[str]) -> None:
     """Say something to whoever started the server."""
     for line in lines:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{signed(line, sys.stderr)}\n")
     sys.stderr.flush()
 
 

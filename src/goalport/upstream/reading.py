@@ -40,7 +40,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
     declared = dict(_declared(root))
     servers = {name: read_server(name, each) for name, each in declared.items()}
     groups = {role: _group(role, each, tuple(declared)) for role, each in _roles(root)}
-    root.ignore("inputs")
+    root.ignore("inputs", "$schema")
     root.tell_strangers()
     usable = {name: each for name, each in servers.items() if each is not None}
     return McpConfig(usable, groups, tuple(notes.problems))

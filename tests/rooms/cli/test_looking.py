@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.rooms.cli.conftest import Command
 
 BROKEN = """
@@ -189,3 +191,52 @@ def test_nothing_is_wrong_with_the_workspace_that_is_shipped(goalport: Command) 
 
     assert (ran.code, ran.out.splitlines()[-1].endswith("nothing is wrong.")) == (0, True), ran.out
     assert "tool group web: not ready. In mcp_config.json, take the `disabled` of 'fetch' away." in ran.out
+
+
+MANY = (
+    """
+from goalport import UserInput, achieves_goal, action, agent
+
+class Report: ...
+
+@agent(description="Has long names")
+class Archivist:
+"""
+    + "\n".join(
+        f"""    @action
+    def a_step_with_quite_a_long_name_{number}(self, user_input: UserInput) -> None: ...
+"""
+        for number in range(6)
+    )
+    + """
+    @achieves_goal(description="Report")
+    def report(self, user_input: UserInput) -> Report:
+        return Report()
+"""
+)
+
+
+def test_a_name_is_never_broken_in_two_however_narrow_the_terminal(terminal: Command, workspace: Path) -> None:
+    (workspace / "agents" / "archivist.py").write_text(MANY)
+
+    ran = terminal("agents", "--workspace", str(workspace))
+
+    for number in range(6):
+        assert f"a_step_with_quite_a_long_name_{number}" in ran.out
+    assert all(len(line) < 220 for line in ran.out.splitlines())
+
+
+def test_what_is_wrong_is_marked_on_a_terminal_unless_no_colour_is_wanted(
+    terminal: Command, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "tools" / "long.py").write_text(LONG)
+
+    assert "\x1b[33m▲ warning\x1b[0m: " in terminal("check", "--workspace", str(workspace)).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\r\nwarning: " in "\r\n" + terminal("check", "--workspace", str(workspace)).out
+
+
+def test_in_a_pipe_there_are_no_signs(goalport: Command, workspace: Path) -> None:
+    (workspace / "tools" / "long.py").write_text(LONG)
+
+    assert goalport("check", "--workspace", str(workspace)).out.startswith("warning: ")

@@ -1,7 +1,11 @@
+import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tests.rooms.cli.conftest import Command
@@ -11,12 +15,16 @@ def test_a_new_workspace_has_a_file_of_everything(workspace: Path) -> None:
     made = {str(path.relative_to(workspace)) for path in workspace.rglob("*") if path.is_file()}
 
     assert made == {
+        ".github/workflows/test.yml",
         ".gitignore",
+        ".vscode/settings.json",
         "Makefile",
         "README.md",
         "agents/hello.py",
         "mcp_config.json",
         "pyproject.toml",
+        "schemas/mcp_config.json",
+        "schemas/settings.json",
         "server/app.py",
         "server/settings.toml",
         "tests/test_hello.py",
@@ -26,8 +34,45 @@ def test_a_new_workspace_has_a_file_of_everything(workspace: Path) -> None:
 
 def test_no_name_is_left_open(workspace: Path) -> None:
     for path in workspace.rglob("*"):
-        assert path.is_dir() or "@name@" not in path.read_text()
+        assert path.is_dir() or not re.search("@(name|goalport)@", path.read_text())
     assert 'name = "my-agents"' in (workspace / "pyproject.toml").read_text()
+
+
+def test_tools_are_pinned_to_what_goalport_itself_is_tested_with(workspace: Path) -> None:
+    locked = (Path(__file__).parents[3] / "requirements-dev.lock").read_text()
+    needed = tomllib.loads((workspace / "pyproject.toml").read_text())
+
+    for each in needed["dependency-groups"]["dev"]:
+        assert f"\n{each.replace('[nodejs]', '')} " in locked.replace("[nodejs]", "")
+    assert re.fullmatch(r"goalport(==\S+| @ \S+)", *needed["project"]["dependencies"])
+
+
+def test_editors_get_schemas_that_the_files_of_the_workspace_fit(workspace: Path) -> None:
+    for file, schema in (("mcp_config.json", "mcp_config.json"), ("server/settings.toml", "settings.json")):
+        text = (workspace / file).read_text()
+        content = json.loads(text) if file.endswith(".json") else tomllib.loads(text)
+        jsonschema.validate(content, json.loads((workspace / "schemas" / schema).read_text()))
+        assert f"schemas/{schema}" in text
+
+
+def test_what_is_misspelt_in_the_settings_is_seen_by_an_editor(workspace: Path) -> None:
+    schema = json.loads((workspace / "schemas" / "settings.json").read_text())
+
+    with pytest.raises(jsonschema.ValidationError, match="prot"):
+        jsonschema.validate({"prot": 8080}, schema)
+
+
+def test_the_types_of_a_new_workspace_are_right_by_the_strictest_measure(workspace: Path) -> None:
+    checked = subprocess.run(
+        [Path(sys.executable).with_name("pyright"), "--pythonpath", sys.executable],
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    assert checked.returncode == 0, checked.stdout
 
 
 def test_the_first_agent_is_about_twenty_lines(workspace: Path) -> None:

@@ -92,6 +92,7 @@ def test_a_port_in_use_is_told_in_one_line(program: Command, workspace: Path) ->
 
 
 def test_a_workspace_without_agents_is_served_and_says_how_to_get_one(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
     arguments = ["serve", "--workspace", str(tmp_path), "--port", "0"]
     with subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
@@ -112,3 +113,14 @@ def test_the_environment_is_read(program: Command, workspace: Path, monkeypatch:
 
     assert ran.code == 1
     assert "GOALPORT_PORT" in ran.err
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_a_folder_that_is_no_workspace_is_not_served_but_one_is_offered(
+    goalport: Command, tmp_path: Path, transport: str
+) -> None:
+    ran = goalport("serve", "--transport", transport, "--workspace", str(tmp_path))
+
+    assert ran.code == 1
+    assert f"There is no workspace in {tmp_path}" in ran.err
+    assert "goalport new my-agents" in ran.err

@@ -1,0 +1,39 @@
+"""Signs and colours for lines that say how something is: what is ready, what to look at, what is wrong.
+
+A line is plain text that begins with a word; on a terminal the word gets a sign and a colour. In a pipe, or with the
+variable NO_COLOR, it stays as it is. Standard library only; whoever prints for people is above.
+"""
+
+import os
+import re
+from typing import Final, TextIO
+
+__all__ = ["signed", "takes_colours"]
+
+_COLOURS: Final = {"ready": "32", "warning": "33", "not published": "33", "problem": "31", "error": "31"}
+_SIGNS: Final = {"32": "✓", "33": "▲", "31": "✗"}
+_BEGINNING: Final = re.compile(rf"^(\s*)({'|'.join(_COLOURS)})(?=[:\s])")
+
+
+def takes_colours(stream: TextIO) -> bool:
+    """Whether a person looks at what is written there, and wants it coloured."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def signed(line: str, stream: TextIO) -> str:
+    """The line as it is printed there."""
+    return _BEGINNING.sub(_painted, line) if takes_colours(stream) and _takes_signs(stream) else line
+
+
+def _painted(beginning: re.Match[str]) -> str:
+    margin, word = beginning.groups()
+    colour = _COLOURS[word]
+    return f"{margin}\x1b[{colour}m{_SIGNS[colour]} {word}\x1b[0m"
+
+
+def _takes_signs(stream: TextIO) -> bool:
+    try:
+        "".join(_SIGNS.values()).encode(stream.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
