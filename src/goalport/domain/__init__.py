@@ -21,9 +21,18 @@ from goalport.domain.members import read_action, read_goal
 from goalport.domain.operators import operators_of, plan_goal
 from goalport.domain.reader import read_agent
 from goalport.domain.retry import RetryPolicy, transient
-from goalport.domain.signature import Injected, Input, Outputs, Parameter, ProvidedInput, Resolved, Resolver
+from goalport.domain.signature import (
+    Injected,
+    Input,
+    Outputs,
+    Parameter,
+    ProvidedInput,
+    Resolved,
+    Resolver,
+    inputs_among,
+)
 from goalport.domain.states import State, is_state, state
-from goalport.domain.values import FRAMEWORK_FIELDS, Named, Provided, SomeOf, UserInput, parts_of
+from goalport.domain.values import FRAMEWORK_FIELDS, Aggregation, Named, Provided, SomeOf, UserInput, parts_of
 from goalport.domain.waiting import WaitFor, awaited
 
 __all__ = [
@@ -31,6 +40,7 @@ __all__ = [
     "Action",
     "ActionMark",
     "Agent",
+    "Aggregation",
     "Condition",
     "Cost",
     "Export",
@@ -61,6 +71,7 @@ __all__ = [
     "condition",
     "conditions_of",
     "cost",
+    "inputs_among",
     "is_marked",
     "is_state",
     "names_known",

@@ -13,7 +13,7 @@ from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.annotations import Origin
 from goalport.domain.export import Export
 from goalport.domain.marks import ActionMark, GroupRequirement, PlannerType
-from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput
+from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.errors import DeclarationError
 
 __all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
@@ -52,8 +52,8 @@ class Action:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The parameters that come from the blackboard."""
-        return tuple(each for each in self.parameters if isinstance(each, Input))
+        """What comes from the blackboard."""
+        return inputs_among(self.parameters)
 
     @property
     def output_binding(self) -> str:

@@ -6,14 +6,14 @@ they live on higher floors.
 
 import inspect
 import types
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, Protocol, TypeGuard, get_args, get_origin
 
 from goalport.blackboard import DEFAULT_BINDING, matcher
 from goalport.domain.annotations import Origin, hints_of, joined, members_of, type_name, unwrapped
-from goalport.domain.values import Named, Provided, SomeOf, part_names
+from goalport.domain.values import Aggregation, Named, Provided, SomeOf, part_names
 from goalport.domain.waiting import WaitFor, promised
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "ProvidedInput",
     "Resolved",
     "Resolver",
+    "inputs_among",
     "read_outputs",
     "read_parameters",
 ]
@@ -40,6 +41,13 @@ class Input:
     binding: str = DEFAULT_BINDING
     required: bool = True
     default: object = None
+    parts: "tuple[Input, ...]" = ()
+    """Of what it is put together, by its fields; the default of one that may be left out is `Parameter.empty`."""
+
+    @property
+    def leaves(self) -> "tuple[Input, ...]":
+        """What is looked for on the blackboard: the parts, or it itself."""
+        return tuple(replace(each, required=each.required and self.required) for each in self.parts) or (self,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,11 @@ class Outputs:
     may_decline: bool = False
     may_wait: bool = False
     """Whether the method may return a question instead, whose answer is the output."""
+
+
+def inputs_among(parameters: Iterable[Parameter]) -> tuple[Input, ...]:
+    """What parameters take from the blackboard."""
+    return tuple(leaf for each in parameters if isinstance(each, Input) for leaf in each.leaves)
 
 
 def read_parameters(
@@ -188,7 +201,25 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
     named = [marker.name if isinstance(marker, Named) else None for marker in markers if _is_name(marker)]
+    if not named and _is_aggregation(members[0]):
+        return Input(name, members[0], parts=tuple(_parts(origin, name, members[0])))
     return Input(name, members[0], named[0] or name if named else DEFAULT_BINDING)
+
+
+def _is_aggregation(kind: object) -> TypeGuard[type[Aggregation]]:
+    return isinstance(kind, type) and issubclass(kind, Aggregation)
+
+
+def _parts(origin: Origin, name: str, kind: type[Aggregation]) -> Iterator[Input]:
+    _refuse_without_parts(origin, kind)
+    hints, signature = hints_of(origin, kind), inspect.signature(kind).parameters
+    for part in part_names(kind):
+        declared, markers = unwrapped(hints[part])
+        members = [member for member in members_of(declared) if member is not types.NoneType]
+        found = _read_input(origin, f"{name}.{part}", members, markers)
+        default = None if signature[part].default is inspect.Parameter.empty else inspect.Parameter.empty
+        optional = default is not None or len(members) < len(members_of(declared))
+        yield Input(part, found.type, found.binding, required=not optional, default=default)
 
 
 def _is_name(marker: object) -> TypeGuard[Named | type[Named]]:

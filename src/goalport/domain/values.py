@@ -10,7 +10,7 @@ from typing import Any, Final, Self, cast, dataclass_transform
 
 from goalport.blackboard import field_kinds
 
-__all__ = ["FRAMEWORK_FIELDS", "Named", "Provided", "SomeOf", "UserInput", "part_names", "parts_of"]
+__all__ = ["FRAMEWORK_FIELDS", "Aggregation", "Named", "Provided", "SomeOf", "UserInput", "part_names", "parts_of"]
 
 FRAMEWORK_FIELDS: Final = frozenset({"timestamp"})
 """Fields of `UserInput` that goalport fills; clients neither see nor send them."""
@@ -70,9 +70,24 @@ class SomeOf:
 
 
 def _complete(cls: type) -> None:
-    """Make a plain subclass of `SomeOf` a frozen dataclass."""
-    if SomeOf in cls.__mro__[1:] and "__dataclass_fields__" not in vars(cls) and not hasattr(cls, "model_fields"):
+    """Make a plain subclass of `SomeOf` a frozen dataclass; `Aggregation` has no fields, and may have models below."""
+    if (
+        SomeOf in cls.__mro__[1:]
+        and cls is not Aggregation
+        and "__dataclass_fields__" not in vars(cls)
+        and not hasattr(cls, "model_fields")
+    ):
         dataclass(frozen=True)(cls)
+
+
+@dataclass_transform(frozen_default=True)
+class Aggregation(SomeOf):
+    """The base of what is put together of several objects: `class Household(Aggregation): person: Person; home: Home`.
+
+    A parameter of such a type is made of the newest object of each field's type, each time when it is filled. A field
+    that has a default, or may be None, need not be there. As a result, or given to a process, it is a `SomeOf`: its
+    parts go on the blackboard too. (User guide, section 3.2.4.)
+    """
 
 
 def part_names(kind: type[SomeOf]) -> tuple[str, ...]:

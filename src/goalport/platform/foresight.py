@@ -5,11 +5,11 @@ counts as open where it could be asked at the start; where an object that it loo
 as false, as it will when the plan is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from goalport.blackboard import DEFAULT_BINDING, fits, related
-from goalport.domain import Goal, Input, PlannerType
+from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
+from goalport.domain import Aggregation, Goal, PlannerType, inputs_among
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
 from goalport.platform.figures import Service, figures_of
 from goalport.process import PLANNING_SECONDS, Scope
@@ -29,6 +29,7 @@ def foresee(
 
     Costs are those that a process would begin with, by the methods that compute them; `service` is what they are lent.
     """
+    given = tuple(_with_parts(given))
     facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
     facts |= {each for each in scope.groups if groups is None or groups.unmet(each) is None}
     start = WorldState(facts, frozenset(each for each in scope.questions if _can_be_asked(scope, each, given)))
@@ -60,9 +61,18 @@ def inputs_of(scope: Scope) -> tuple[object, ...]:
     """
     goals = scope.goals.values()
     declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
+    declared = dict.fromkeys(_with_parts(declared))
     if goals and all(goal.export.starting_input_types for goal in goals):
         return tuple(declared)
     return tuple(declared | dict.fromkeys(scope.unmade))
+
+
+def _with_parts(kinds: Iterable[object]) -> Iterator[object]:
+    """Types, and those of what comes with an object that is put together of others."""
+    for kind in kinds:
+        yield kind
+        if isinstance(kind, type) and issubclass(kind, Aggregation):
+            yield from field_kinds(kind).values()
 
 
 def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> bool:
@@ -70,7 +80,7 @@ def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> boo
     if scope.agent.planner is PlannerType.UTILITY:
         return True
     parameters = scope.conditions[question.condition].parameters
-    needed = [each for each in parameters if isinstance(each, Input) and each.required]
+    needed = [each for each in inputs_among(parameters) if each.required]
     return all(any(related(kind, each.type) for kind in given) for each in needed)
 
 

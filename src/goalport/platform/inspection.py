@@ -14,9 +14,9 @@ from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import (
     Action,
     Agent,
-    Input,
     PlannerType,
     class_place,
+    inputs_among,
     is_state,
     names_known,
     needs_of,
@@ -116,7 +116,7 @@ def _is_known_early(scope: Scope, condition: str) -> bool:
     asked = scope.conditions.get(condition)
     if asked is None or scope.agent.planner is PlannerType.UTILITY or scope.agent.component:
         return asked is not None
-    needed = [each for each in asked.parameters if isinstance(each, Input) and each.required]
+    needed = [each for each in inputs_among(asked.parameters) if each.required]
     return all(each.binding != DEFAULT_BINDING or _may_be_given(scope, each.type) for each in needed)
 
 

@@ -6,7 +6,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from goalport.ai import Ai
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
-from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, type_name
+from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, inputs_among, type_name
 from goalport.errors import DeploymentError
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext
@@ -39,7 +39,7 @@ class ArgumentResolver(Resolver, Protocol):
 
 def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str]:
     """The types of required inputs that are not on the blackboard."""
-    wanted = (each for each in parameters if isinstance(each, Input) and each.required)
+    wanted = (each for each in inputs_among(parameters) if each.required)
     return [type_name(each.type) for each in wanted if _find(each, blackboard) is None]
 
 
@@ -63,9 +63,22 @@ def _argument(parameter: Parameter, owner: object, context: ActionContext) -> ob
 
 
 def _find(each: Input, blackboard: Blackboard) -> object | None:
+    if each.parts:
+        return _put_together(each, blackboard)
     if each.binding == DEFAULT_BINDING:
         return blackboard.last(each.type)
     return blackboard.get(each.binding, cast("type[object]", each.type))
+
+
+def _put_together(each: Input, blackboard: Blackboard) -> object | None:
+    found: dict[str, object] = {}
+    for part in each.parts:
+        value = _find(part, blackboard)
+        if value is None and part.required:
+            return None
+        if value is not None or part.default is None:
+            found[part.name] = value
+    return cast("type[object]", each.type)(**found)
 
 
 def _service(kind: type, context: ActionContext) -> object:

@@ -13,10 +13,10 @@ from goalport.domain import (
     Agent,
     Condition,
     Goal,
-    Input,
     Parameter,
     PlannerType,
     conditions_of,
+    inputs_among,
     is_state,
     operators_of,
     plan_goal,
@@ -167,7 +167,7 @@ def _keeping(operator: Operator, kept: frozenset[Fact]) -> Operator:
 
 def inputs_of(parameters: Iterable[Parameter]) -> Iterator[Available]:
     """What parameters take from the blackboard, whether or not it has to be there."""
-    return (Available(each.type, each.binding) for each in parameters if isinstance(each, Input))
+    return (Available(each.type, each.binding) for each in inputs_among(parameters))
 
 
 def judged(binding: str, value: object, takes: Iterable[Available], unmade: Collection[object]) -> object:
