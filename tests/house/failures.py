@@ -13,7 +13,10 @@ EDGES = {
         "actions and listeners of users raise anything, and the process must end or go on",
     ),
     "src/goalport/ai/": (1, "a user's guard may raise anything, and the text must not pass then"),
-    "src/goalport/tools/": (1, "a user's tool may raise anything, and the model must read what went wrong"),
+    "src/goalport/tools/": (
+        2,
+        "a user's tool may raise anything, in a thread too, and the model must read what went wrong",
+    ),
     "src/goalport/llm/": (
         1,
         "a provider's library raises anything when a server answers strangely, and a typed error must come of it",

@@ -101,6 +101,7 @@ class Processes:
         self._scope_of = scope_of
         self._engine = engine
         self._retry = retry
+        self._told_of_blocking: set[str] = set()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         keep(self, secrets_in_environment(os.environ))
         self.tells_errors = True
@@ -127,6 +128,7 @@ class Processes:
             self._step,
             self._retry,
             self.tells_errors,
+            self._told_of_blocking,
         )
         goals = _chosen(scope, inputs.goals)
         process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)

@@ -89,6 +89,8 @@ class Surroundings:
     """How often a failure of actions is tried again that do not say."""
     tells_errors: bool = True
     """Whether what an unexpected exception says is told, and not only where the log has it."""
+    told_of_blocking: set[str] = field(default_factory=set[str])
+    """The actions that were told of for holding the event loop."""
 
 
 @dataclass(slots=True)

@@ -3,17 +3,18 @@
 A context belongs to one attempt of one action. Once the attempt has been abandoned it refuses to touch the process.
 """
 
-from asyncio import CancelledError, current_task
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from asyncio import CancelledError, Task, current_task
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import iscoroutinefunction
+from logging import getLogger
 from typing import Any, Self, TypeVar, cast, overload
 
-from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class, to_thread
+from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
-from goalport.ai import Ai, Around, Interaction, around, within
+from goalport.ai import Ai, Around, Interaction, Interruption, around, within
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.domain import Agent, WaitFor, type_name
@@ -21,16 +22,18 @@ from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
+from goalport.process.blocking import Timed
 from goalport.process.call_site import ActionCalls
 from goalport.process.journal import Journal, Names, Parked, at_place, print_of_question
 from goalport.process.operation import ActionOperation
 from goalport.process.outcome import Completed, Waiting
 from goalport.process.posing import SchemaSubmission, pose
 from goalport.process.questions import Question
-from goalport.tools import Tool, calling_from
+from goalport.tools import Tool, calling_from, in_thread
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
 
+_log = getLogger(__name__)
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 - an item
 R = TypeVar("R")
@@ -131,23 +134,45 @@ class OperationContext:
         When the wait is cancelled, an async function is cancelled with it; one in a thread is abandoned, and may notice
         by `cancelled`.
         """
+        task = current_task()
         try:
             return await self._called(partial(function, **arguments), is_async=iscoroutinefunction(function))
+        except (Exception, Interruption):
+            raise
         except CancelledError:
             self._abandoned = True
-            task = current_task()
             if task is not None and task.cancelling():
                 raise
             raise NonRetryable("Something that it waited for was cancelled. Catch that where it is awaited.") from None
-        except SystemExit as exit_:
-            raise NonRetryable(f"It tried to exit the program ({exit_}). Raise an error instead.") from None
+        except BaseException as escape:
+            if _belongs_to_the_loop(escape) or not _runs_in(task):
+                raise
+            raise NonRetryable(_escaped(escape)) from None
 
     async def _called(self, function: Callable[[], object], *, is_async: bool) -> object:
         if is_async:
-            return await cast("Awaitable[object]", function())
-        limiter = self.process.surroundings.limiter
-        result = await to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
+            return await Timed(cast("Coroutine[Any, Any, object]", function()), self._tell_of_blocking)
+        result = await in_thread(function, self.process.surroundings.limiter, self._tell_of_queue)
         return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
+
+    def _tell_of_blocking(self, seconds: float) -> None:
+        told = self.process.surroundings.told_of_blocking
+        if self.action not in told:
+            told.add(self.action)
+            _log.warning(
+                "%s held the event loop for %.1f s, in which nothing else could run. Write it as `def`, so that it runs"
+                " in a thread, or await what takes long.",
+                self.action or "A function",
+                seconds,
+            )
+
+    def _tell_of_queue(self) -> None:
+        words = (
+            f"{self.action or 'A function'} waits for a thread: all {self.process.surroundings.limiter.total_tokens:g}"
+            " run `def` functions, perhaps some that nobody waits for any more. max_threads sets how many may."
+        )
+        _log.info("Process %s: %s", self.process.id, words)
+        self.process.emit(ProgressUpdated(words, process_id=self.process.id))
 
     def _refuse_when_abandoned(self) -> None:
         if self.cancelled:
@@ -306,6 +331,28 @@ async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
 def _refuse_ephemeral(process: AgentProcess, wanted: str) -> None:
     if process.options.ephemeral:
         raise NonRetryable(f"An ephemeral process cannot {wanted}: nobody would find it. Run it without ephemeral.")
+
+
+def _belongs_to_the_loop(escape: BaseException) -> bool:
+    """Whether this is how waiting for a person or a cancellation comes out of a task group."""
+    kinds = (Interruption, CancelledError)
+    return isinstance(escape, BaseExceptionGroup) and bool(cast("BaseExceptionGroup[Any]", escape).subgroup(kinds))
+
+
+def _runs_in(task: Task[Any] | None) -> bool:
+    """Whether the calling code still runs in a task; not when its coroutine is closed, which nothing may stop."""
+    try:
+        return current_task() is task
+    except RuntimeError:
+        return False
+
+
+def _escaped(escape: BaseException) -> str:
+    if isinstance(escape, SystemExit):
+        return f"It tried to exit the program ({escape}). Raise an error instead."
+    return (
+        f"It raised {type(escape).__name__}, which is no Exception and is for ending programs. Raise an error instead."
+    )
 
 
 def _refuse_depth(process: AgentProcess) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import getLogger
+from traceback import clear_frames
 from typing import cast
 
 import anyio
@@ -158,7 +159,9 @@ def leave_out(process: AgentProcess, action: Action, words: str, error: BaseExce
     """Note that an action has failed for good."""
     _take_back_promises(process, action)
     process.progress.left_out[action.name] = f"{action.name} failed: {words}"
-    kept = error if process.surroundings.tells_errors else None  # its traceback holds whatever the action held
+    kept = error if process.surroundings.tells_errors else None
+    if kept is not None:
+        clear_frames(kept.__traceback__)  # it tells lines, and must not keep what the action held
     process.failure = Failure(words, action.name, kept)
 
 
@@ -343,7 +346,7 @@ def _declined(action: Action, result: object) -> bool:
 
 def _take(process: AgentProcess, action: Action, result: object) -> None:
     if isinstance(result, WaitFor) and process.options.ephemeral:
-        leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.")
+        leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
     elif isinstance(result, WaitFor):
         ask(process, action, cast("WaitFor[object]", result))
     else:

@@ -38,6 +38,7 @@ from goalport.tools.results import ToolResult
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock
+from goalport.tools.threads import in_thread
 
 __all__ = [
     "Approval",
@@ -62,6 +63,7 @@ __all__ = [
     "composed",
     "current_call_site",
     "identity",
+    "in_thread",
     "listed",
     "lower",
     "mark_of",

@@ -125,7 +125,7 @@ class Tool:
             return ToolResult.of_error(hide(str(error)))
         except Signal:
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             if signal := signal_in(error):
                 raise signal from error
             _log.warning("Tool %s failed", self.name, exc_info=error)

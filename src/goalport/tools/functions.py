@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from goalport.tools.arguments import Arguments
 from goalport.tools.outputs import Output
 from goalport.tools.results import ToolResult
+from goalport.tools.threads import in_thread
 
 __all__ = ["FunctionHandler", "MappingHandler"]
 
@@ -57,8 +58,12 @@ class MappingHandler:
 
 async def _called(function: Callable[..., Any], *positional: object, **named: object) -> object:
     call = partial(function, *positional, **named)
-    value = call() if _is_async(function) else await to_thread.run_sync(call, abandon_on_cancel=True)
+    value = call() if _is_async(function) else await in_thread(call, _limiter())
     return await value if inspect.isawaitable(value) else cast("object", value)
+
+
+def _limiter() -> CapacityLimiter:
+    return to_thread.current_default_thread_limiter()
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

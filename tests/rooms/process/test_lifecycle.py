@@ -9,7 +9,18 @@ import pytest
 from goalport.domain import UserInput, WaitFor, achieves_goal, action, agent
 from goalport.errors import GoalportError
 from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed, Killed, ProcessStatus, Terminated, Waiting, drive, run_subagent
+from goalport.process import (
+    AgentProcess,
+    Completed,
+    Failed,
+    Killed,
+    ProcessOptions,
+    ProcessStatus,
+    Terminated,
+    Waiting,
+    drive,
+    run_subagent,
+)
 
 
 @dataclass(frozen=True)
@@ -145,3 +156,9 @@ async def test_terminating_counts_also_where_the_running_action_ends_with_a_ques
 
     process = await AgentPlatform([Asks]).run("Asks", UserInput("x"))
     assert process.outcome == Terminated("Enough.")
+
+
+async def test_an_ephemeral_process_that_would_ask_fails_since_nobody_would_find_it() -> None:
+    process = await AgentPlatform([Office()]).run("Office", UserInput("x"), options=ProcessOptions(ephemeral=True))
+    assert isinstance(process.outcome, Failed)
+    assert "an ephemeral process cannot ask people" in process.outcome.reason
