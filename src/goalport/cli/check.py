@@ -15,6 +15,8 @@ from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
 from goalport.cli.terminal import Format
 from goalport.platform import mistakes_in
+from goalport.serve.goal_tool import GoalTool
+from goalport.serve.lint import without_hints
 from goalport.serve.models import models_in_words
 from goalport.serve.publication import publish
 from goalport.serve.tool_groups import switched_off
@@ -38,6 +40,8 @@ class Findings:
     """What is to be said of the models that the actions ask."""
     groups: tuple[str, ...]
     """What is to be said of tool groups that are there and not in use."""
+    hints: tuple[str, ...]
+    """What is to be said of goals that do not say what they do."""
 
 
 def check(
@@ -71,6 +75,7 @@ def _findings(place: Place) -> Findings:
         tools=tuple(published.tools),
         models=tuple(models_in_words(place.platform)),
         groups=tuple(switched_off(place.platform.upstream)),
+        hints=tuple(without_hints(each for each in published.tools.values() if isinstance(each, GoalTool))),
     )
 
 
@@ -83,7 +88,7 @@ def _print_lines(found: Findings) -> None:
         print(signed(f"problem: {problem}", sys.stdout))
     for warning in found.warnings:
         print(signed(f"warning: {warning}", sys.stdout))
-    for line in (*found.models, *found.groups):
+    for line in (*found.models, *found.groups, *found.hints):
         print(line)
     wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"
     there = [_counted(found.agents, "agent"), _counted(found.goals, "goal"), _counted(len(found.tools), "tool")]

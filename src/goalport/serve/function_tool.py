@@ -11,7 +11,7 @@ from mcp_types import Tool, ToolAnnotations
 from goalport import tools
 from goalport.errors import Signal
 from goalport.serve.edge import logged
-from goalport.serve.output import Wire, done, failed, text_block
+from goalport.serve.output import Wire, done, failed, refuse_bytes, text_block
 from goalport.serve.schemas import portable
 
 __all__ = ["FunctionTool", "annotations_of"]
@@ -28,6 +28,8 @@ class FunctionTool:
     def of(cls, exported: tools.Tool) -> "FunctionTool":
         """The tool in its form for the wire."""
         output = exported.output_schema
+        if output is not None:
+            refuse_bytes(dict(output))
         tool = Tool(
             name=exported.name,
             title=exported.title or None,

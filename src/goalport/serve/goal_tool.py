@@ -30,14 +30,19 @@ class GoalTool:
     terms: Terms
 
     @classmethod
-    def of(cls, agent: Agent, goals: Sequence[Goal], starts: Sequence[object], terms: Terms) -> "GoalTool":
-        """The tool for goals that share a name, from these start types."""
+    def of(
+        cls, agent: Agent, goals: Sequence[Goal], starts: Sequence[object], terms: Terms, apart: str = ""
+    ) -> "GoalTool":
+        """The tool for goals that share a name, from these start types; `apart` is said first of it.
+
+        Some hosts show the model no more than the beginning of a description.
+        """
         first, arguments, output = goals[0], Arguments.of(starts), terms.output
         instead = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(
             name=terms.name,
             title=first.export.title or None,
-            description=first.export.description or first.description,
+            description=apart + (first.export.description or first.description),
             input_schema=arguments.schema,
             output_schema=or_instead(output.schema, *instead),
             annotations=annotations_of(first.export),

@@ -26,6 +26,8 @@ class Offer:
     starts: tuple[object, ...]
     prompt: str
     """The name of the prompt that goes with it."""
+    apart: str
+    """What tells it from the other tools of its goals, to be said first; empty where there is none."""
 
     @property
     def owner(self) -> str:
@@ -105,7 +107,9 @@ def _offers(agent: Agent, ways: Sequence[_Way]) -> Iterator[Offer]:
         goals = tuple(way.goal for way in same)
         declared = any(goal.export.starting_input_types for goal in goals)
         own = name if number == 0 else f"{name}_from_{snake(kind) or 'nothing'}"
-        yield Offer(own, agent, goals, same[0].starts, f"{kind}_{name}" if declared else own)
+        apart = f"From {' and '.join(map(label, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
+        prompt = f"{kind}_{name}" if declared else own
+        yield Offer(own, agent, goals, same[0].starts, prompt, apart)
 
 
 def _starts(platform: AgentPlatform, goal: Goal) -> list[tuple[object, ...]]:

@@ -22,7 +22,7 @@ from goalport.tools.arguments import UNREADABLE
 from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
 from goalport.tools.schemas import PlainSchema
 
-__all__ = ["BLOCKS", "Output", "Wire", "blocks_of", "done", "failed", "text_block"]
+__all__ = ["BLOCKS", "Output", "Wire", "blocks_of", "done", "failed", "refuse_bytes", "text_block"]
 
 BLOCKS: Final[tuple[type, ...]] = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
@@ -53,6 +53,7 @@ class Output:
             _refuse_streams(kind)
             adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
             schema = portable(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
+            refuse_bytes(schema)
         except UNREADABLE as error:
             raise DeclarationError(
                 f"The output {label(kind)}",
@@ -162,6 +163,15 @@ def _refuse_streams(kind: object) -> None:
     origin: object = get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, Iterator | AsyncIterable):
         raise TypeError("it gives its values one by one; return a list")
+
+
+def refuse_bytes(schema: Schema) -> None:
+    """Raises `TypeError` for bytes that would be written as if they were text: most are none, and fail at the call."""
+    if any(node.get("format") == "binary" for node in nodes(schema)):
+        raise TypeError(
+            "it holds bytes, which JSON does not have: give them as ImageContent, AudioContent or EmbeddedResource, in"
+            " base64 with their media type, or give the model ConfigDict(ser_json_bytes='base64')"
+        )
 
 
 def _is_unbounded(schema: Mapping[str, Any]) -> bool:

@@ -1,7 +1,6 @@
 """Goals as prompts: what a person picks from a menu, fills in, and gives to the model as one message.
 
-The arguments of a prompt are texts; they are read as the tool would read them, so a prompt that is accepted can be
-called. Nothing runs here.
+The arguments of a prompt are texts; what can be read of them as the tool would is shown so. Nothing runs here.
 """
 
 import json
@@ -13,8 +12,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 from pydantic_core import from_json
 
-from goalport.errors import BadInput
 from goalport.serve.goal_tool import GoalTool
+from goalport.serve.strangers import strangers_in
+from goalport.tools import listed
 
 __all__ = ["GoalPrompt"]
 
@@ -39,12 +39,14 @@ class GoalPrompt:
         return cls(prompt, goal)
 
     def message(self, given: Mapping[str, str]) -> GetPromptResult:
-        """The message with these values. Raises -32602 when the tool would not take them."""
+        """The message with these values, those that cannot be read as they came: the tool checks them anyway.
+
+        Some hosts ask for the text once, with `$1` and `$2` in the place of values. Raises -32602 for values that there
+        are no arguments for, and for arguments without a value.
+        """
+        if problems := list(self._problems(given)):
+            raise MCPError(INVALID_PARAMS, listed(problems))
         arguments = {name: self._parsed(name, text) for name, text in given.items() if text or self._is_required(name)}
-        try:
-            self.goal.arguments.read(arguments)
-        except BadInput as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from None
         text = "\n".join(self._lines(arguments))
         message = PromptMessage(role="user", content=TextContent(type="text", text=text))
         return GetPromptResult(description=self.prompt.description, messages=[message])
@@ -52,6 +54,13 @@ class GoalPrompt:
     def options(self, argument: str) -> list[str]:
         """The values that an argument can have, where they are few enough to list."""
         return list(_options(self._field(argument)))
+
+    def _problems(self, given: Mapping[str, str]) -> Iterator[str]:
+        schema = self.goal.arguments.schema
+        yield from strangers_in(schema, dict.fromkeys(given))
+        for name in schema.get("required", ()):
+            if name not in given:
+                yield f"{name}: required, but missing"
 
     def _lines(self, arguments: Mapping[str, object]) -> Iterator[str]:
         yield f"Reach the goal {self.goal.tool.name}: {self.prompt.description}"

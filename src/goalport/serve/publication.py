@@ -210,7 +210,7 @@ def _goal_tool(platform: AgentPlatform, offer: Offer) -> GoalTool:
     may_wait = any(_may_ask(platform, action) for action in actions)
     asks_models = any(map(asks_a_model, offer.agent.actions))
     terms = Terms.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
-    return GoalTool.of(offer.agent, offer.goals, offer.starts, terms)
+    return GoalTool.of(offer.agent, offer.goals, offer.starts, terms, offer.apart)
 
 
 def _may_ask(platform: AgentPlatform, action: Action) -> bool:

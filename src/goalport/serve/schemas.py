@@ -1,11 +1,13 @@
 """JSON Schemas that every client can read: references inlined, an object at the root, no decoration.
 
-Pure functions over dicts. They change how a schema is written, never what it accepts. `arguments` and `output` are
-above; `lint` says what could not be made portable.
+Pure functions over dicts. They change how a schema is written, never what it accepts, but for the places in tuples.
+`arguments` and `output` are above; `lint` says what could not be made portable.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
+
+from goalport.tools.schemas import with_items
 
 __all__ = ["DEFINITIONS", "Schema", "is_object", "nodes", "portable", "without_fields"]
 
@@ -89,7 +91,8 @@ def _inlined(schema: Schema, definitions: Mapping[str, Schema], recursive: set[s
     def inner(value: Any) -> Any:
         return _inlined(cast("Schema", value), definitions, recursive) if isinstance(value, dict) else value
 
-    return {key: _mapped(key, value, inner) for key, value in schema.items() if key not in _DECORATION}
+    written = {key: _mapped(key, value, inner) for key, value in schema.items() if key not in _DECORATION}
+    return with_items(written) if written.get("type") == "array" else written
 
 
 def _mapped(key: str, value: Any, change: Callable[[Any], Any]) -> Any:

@@ -33,6 +33,21 @@ def a_name_that_is_longer_than_some_clients_can_take_it() -> str:
 """
 
 
+HINTLESS = """
+from goalport import Export, UserInput, achieves_goal, agent
+
+@agent(description="Speaks")
+class Speaker:
+    @achieves_goal(description="Whisper", export=Export(remote=True, name="whisper"))
+    def whisper(self, user_input: UserInput) -> str:
+        return user_input.content
+
+    @achieves_goal(description="Shout", export=Export(remote=True, name="shout", read_only=True))
+    def shout(self, user_input: UserInput) -> str:
+        return user_input.content
+"""
+
+
 def test_lists_are_lines_with_tabs_in_a_pipe_and_records_as_json(goalport: Command, workspace: Path) -> None:
     lines = goalport("agents", "--workspace", str(workspace)).out.splitlines()
     records = json.loads(goalport("agents", "--workspace", str(workspace), "--format", "json").out)
@@ -150,6 +165,17 @@ def test_what_only_some_clients_cannot_take_may_be_allowed(goalport: Command, wo
 
     assert goalport("check", "--workspace", str(workspace)).code == 1
     assert goalport("check", "--workspace", str(workspace), "--allow-warnings").code == 0
+
+
+def test_check_names_the_goals_that_do_not_say_what_they_do(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "hintless.py").write_text(HINTLESS)
+
+    ran = goalport("check", "--workspace", str(workspace))
+
+    (line,) = (each for each in ran.out.splitlines() if "no hints" in each)
+    assert "whisper" in line
+    assert "shout" not in line
+    assert ran.code == 0
 
 
 def test_check_answers_programs_in_json(goalport: Command, workspace: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_first_start_type_is_the_schema_of_the_bare_name(tmp_path: Path) -> 
 def test_title_description_and_hints_are_passed_on(tmp_path: Path) -> None:
     tool = tool_of(published(tmp_path, PoemWriter()), "poem_writer_write_poem")
     assert tool.title == "Write a poem"
-    assert tool.description == "A poem for somebody"
+    assert tool.description == "From Person: A poem for somebody"
     assert tool.annotations is not None
     hints = (tool.annotations.read_only_hint, tool.annotations.open_world_hint, tool.annotations.destructive_hint)
     assert hints == (True, False, None)
@@ -160,6 +160,14 @@ def test_goals_of_one_agent_with_one_name_and_output_are_one_tool(tmp_path: Path
     names = [name for name in publication.tools if name not in {"helloBanner", "read_result"}]
     assert names == ["verse", "verse_from_mood"]
     assert getattr(publication.tools["verse"], "goals", ()) == ("TwoWays.of_person", "TwoWays.of_mood")
+
+
+def test_two_tools_of_one_goal_say_first_what_tells_them_apart(tmp_path: Path) -> None:
+    publication = published(tmp_path, TwoWays(), Singer())
+    told = [tool_of(publication, name).description for name in ("verse", "verse_from_mood", "sing")]
+    assert told == ["From Person: A verse", "From Mood: A verse", "A song"]
+    prompts = [each.prompt.description for each in publication.prompts.values()]
+    assert {"From Person: A verse", "From Mood: A verse"} <= set(prompts)
 
 
 @agent(description="Claims a name that is taken")

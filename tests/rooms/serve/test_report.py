@@ -102,7 +102,13 @@ def test_two_resources_with_one_address_are_a_problem(tmp_path: Path) -> None:
 
 def test_how_to_connect_is_told_for_each_kind_of_client(tmp_path: Path) -> None:
     told = "\n".join(lines(tmp_path, "http://127.0.0.1:8080"))
-    for words in ("http://127.0.0.1:8080/mcp", "http://127.0.0.1:8080/sse", "mcp-remote", "Open WebUI", "goalport connect"):
+    for words in (
+        "http://127.0.0.1:8080/mcp",
+        "http://127.0.0.1:8080/sse",
+        "mcp-remote",
+        "Open WebUI",
+        "goalport connect",
+    ):
         assert words in told
     assert "stdin" in "\n".join(lines(tmp_path))
 

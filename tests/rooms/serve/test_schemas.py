@@ -1,12 +1,13 @@
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import jsonschema
-from pydantic import BaseModel, Field, RootModel
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from goalport import Export, UserInput, achieves_goal, action, agent
 from goalport.serve.publication import Publication
-from tests.rooms.serve.served import published, tool_of
+from tests.rooms.serve.served import published, served, text_of, tool_of
 
 
 class Address(BaseModel):
@@ -46,15 +47,17 @@ class Letter(BaseModel):
     pages: int = Field(default=1, serialization_alias="pageCount")
 
 
-def published_from(root: Path, start: type, output: type = Letter) -> Publication:
+def writer_from(start: type, output: type = Letter) -> object:
     async def write(self: object, given: object) -> object:
         return given
 
     write.__annotations__ = {"given": start, "return": output}
     goal = achieves_goal(description="A letter", export=Export(remote=True, name="write", starting_input_types=[start]))
-    return published(
-        root, agent(name="Writer", description="Writes")(type("Writer", (), {"write": goal(action(write))}))()
-    )
+    return agent(name="Writer", description="Writes")(type("Writer", (), {"write": goal(action(write))}))()
+
+
+def published_from(root: Path, start: type, output: type = Letter) -> Publication:
+    return published(root, writer_from(start, output))
 
 
 def input_of(root: Path, start: type) -> dict[str, Any]:
@@ -188,3 +191,83 @@ def test_more_tools_than_hosts_show_are_warned_about(tmp_path: Path) -> None:
     )
     publication = published(tmp_path, files={"tools/many.py": f"from goalport import tool\n{functions}"})
     assert any("46 tools" in each and "Cursor" in each for each in publication.warnings)
+
+
+class Corner(NamedTuple):
+    x: int
+    label: str
+
+
+class Shape(BaseModel):
+    size: tuple[int, int]
+    place: tuple[float, str]
+    corner: Corner
+    many: tuple[int, ...]
+    anything: list[Any]
+
+
+def arrays_in(schema: object) -> list[dict[str, Any]]:
+    if isinstance(schema, list):
+        return [each for inner in cast("list[object]", schema) for each in arrays_in(inner)]
+    if not isinstance(schema, dict):
+        return []
+    node = cast("dict[str, Any]", schema)
+    within = [each for inner in node.values() for each in arrays_in(inner)]
+    return [node, *within] if node.get("type") == "array" else within
+
+
+def test_each_array_has_items_and_a_tuple_its_bounds(tmp_path: Path) -> None:
+    given = input_of(tmp_path, Shape)
+    for schema in (given, output_of(tmp_path, Shape)):
+        arrays = arrays_in(schema)
+        assert len(arrays) == 5
+        assert all("items" in each and "prefixItems" not in each for each in arrays)
+    assert given["properties"]["size"] == {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+    assert given["properties"]["place"]["items"] == {"anyOf": [{"type": "number"}, {"type": "string"}]}
+
+
+async def test_what_stands_in_a_place_of_a_tuple_is_still_checked(tmp_path: Path) -> None:
+    right: dict[str, Any] = {"size": [1, 2], "place": [0.5, "a"], "corner": [1, "b"], "many": [1], "anything": []}
+    async with served(tmp_path, writer_from(Shape, Shape)) as server, server.client() as client:
+        assert not (await client.call_tool("write", right)).is_error
+        wrong = await client.call_tool("write", right | {"place": ["a", 0.5]})
+    assert wrong.is_error
+    assert "place[0]" in text_of(wrong) or "place.0" in text_of(wrong)
+
+
+UNLISTED = """
+from mcp_types import Tool
+from goalport.serve import raw_tool
+
+async def handle(context, params):
+    return {}
+
+pair = raw_tool(
+    Tool(name="pair", description="A", input_schema={"type": "object", "properties": {"of": {"type": "array"}}}), handle
+)
+"""
+
+
+def test_an_array_without_items_of_a_raw_tool_is_warned_about(tmp_path: Path) -> None:
+    warnings = published(tmp_path, files={"tools/raw.py": UNLISTED}).warnings
+    assert any("pair: an array in its input schema has no items; VS Code" in each for each in warnings)
+
+
+class Picture(BaseModel):
+    data: bytes
+
+
+class Encoded(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    data: bytes
+
+
+@pytest.mark.parametrize("output", [bytes, Picture, list[bytes]])
+def test_bytes_that_would_be_written_as_text_are_refused_with_what_to_give_instead(tmp_path: Path, output: Any) -> None:
+    found = published_from(tmp_path, Address, output)
+    assert "write" not in found.tools
+    assert any("EmbeddedResource, in base64 with their media type" in each for each in found.problems)
+
+
+def test_bytes_that_their_model_writes_in_base64_are_published(tmp_path: Path) -> None:
+    assert output_of(tmp_path, Encoded) is not None
