@@ -66,7 +66,7 @@ class Greeting:
         os.close(self._output)
 
     def _greet(self, line: bytes) -> None:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             message: object = json.loads(line)
             if isinstance(message, dict):
                 self._answer(cast("dict[str, Any]", message))

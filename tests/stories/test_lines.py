@@ -35,8 +35,9 @@ async def spoken_to(root: Path, **settings: str) -> AsyncGenerator[Process]:
     """A server over stdio that is spoken to by hand."""
     command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(root, FILES))]
     env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()}}
-    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as (process, _):
+    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as (process, heard):
         yield process
+        assert "Traceback" not in heard.text
 
 
 async def say(process: Process, *lines: bytes) -> None:
@@ -63,6 +64,13 @@ async def test_nonsense_on_stdin_is_answered_with_what_is_wrong(tmp_path: Path) 
         found = await answers(process, len(NO_MESSAGES) + 1)
     told = [(each["id"], each["error"]["code"]) for each in found]
     assert told == [(identity, code) for _, identity, code in NO_MESSAGES]
+
+
+async def test_a_first_line_that_is_too_deep_is_answered_as_any_other(tmp_path: Path) -> None:
+    async with spoken_to(tmp_path) as process:
+        await say(process, b"[" * 100_000, CALL)
+        (found,) = await answers(process, 2)
+    assert found["error"]["code"] == PARSE_ERROR
 
 
 async def test_a_line_that_is_too_long_is_refused_and_the_next_ones_are_read(tmp_path: Path) -> None:
