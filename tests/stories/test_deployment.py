@@ -11,7 +11,7 @@ import pytest
 
 from goalport.ai import LlmOperations
 from goalport.llm import ModelsSettings
-from goalport.settings import Settings, load_settings
+from goalport.settings import RetrySettings, Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +39,7 @@ def test_the_settings_file_shows_each_setting_with_the_value_that_it_has(tmp_pat
     assert set(Settings.model_fields) - set(found) == {"workspace", "state_keys", "state_ttl_seconds"}
     assert set(ModelsSettings.model_fields) == set(found["models"])
     assert set(LlmOperations.model_fields) == set(found["llm_operations"])
+    assert set(RetrySettings.model_fields) == set(found["retry"])
 
 
 def test_the_image_runs_as_nobody_special_and_is_watched() -> None:
