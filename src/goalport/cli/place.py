@@ -29,6 +29,8 @@ class Place:
     @property
     def no_agents(self) -> str:
         folder = self.workspace.root / "agents"
+        if self.problems:
+            return f"No agent in {folder} could be loaded: mend what is told above."
         return (
             f"There are no agents in {folder}. Write one there, or make a workspace with an example: goalport new DIR"
         )

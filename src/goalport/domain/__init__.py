@@ -16,6 +16,7 @@ from goalport.domain.marks import (
     condition,
     cost,
     is_marked,
+    lacks_mark,
 )
 from goalport.domain.members import read_action, read_goal
 from goalport.domain.operators import operators_of, plan_goal
@@ -74,6 +75,7 @@ __all__ = [
     "inputs_among",
     "is_marked",
     "is_state",
+    "lacks_mark",
     "names_known",
     "needs_of",
     "operators_of",

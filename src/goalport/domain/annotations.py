@@ -8,6 +8,7 @@ import sys
 import types
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NewType, Union, cast, get_args, get_origin, get_type_hints
@@ -85,12 +86,20 @@ def hints_of(origin: Origin, kind: type | None = None) -> dict[str, object]:
         raise origin.error(
             expected="every annotation to name something that can be looked up in its module or enclosing classes",
             came=f"{error.name!r} {f'in {kind.__qualname__} ' if kind else ''}is not there",
-            fix="Define or import it at module level, not inside a function and not under TYPE_CHECKING.",
+            fix=_nearest(str(error.name), origin)
+            + "Define or import it at module level, not inside a function and not under TYPE_CHECKING.",
         ) from error
     except (AttributeError, SyntaxError, TypeError) as error:
         raise origin.error(
             expected="an annotation that Python can read", came=str(error), fix="Correct the annotation."
         ) from error
+
+
+def _nearest(name: str, origin: Origin) -> str:
+    """An offer of the names that are there and alike."""
+    known = {*getattr(origin.written, "__globals__", {}), *_names_around(origin)}
+    near = get_close_matches(name, [each for each in known if not each.startswith("_")], n=2)
+    return f"Did you mean {' or '.join(near)}? " if near else ""
 
 
 def _names_around(origin: Origin) -> dict[str, object]:

@@ -28,6 +28,7 @@ __all__ = [
     "condition",
     "cost",
     "is_marked",
+    "lacks_mark",
     "mark_of",
     "marks_of",
 ]
@@ -171,20 +172,34 @@ class CostMark:
         text("name", self.name)
 
 
+@overload
+def agent(cls: C, /) -> C: ...
+@overload
 def agent(
     *,
-    description: str,
+    description: str = "",
     name: str = "",
     provider: str = "",
     version: str = "0.1.0",
     opaque: bool = False,
     planner: PlannerType = PlannerType.GOAP,
-) -> Callable[[C], C]:
+) -> Callable[[C], C]: ...
+def agent(
+    cls: C | None = None,
+    /,
+    *,
+    description: str = "",
+    name: str = "",
+    provider: str = "",
+    version: str = "0.1.0",
+    opaque: bool = False,
+    planner: PlannerType = PlannerType.GOAP,
+) -> C | Callable[[C], C]:
     """Mark a class as an agent: actions and at least one goal, planned together.
 
-    `description` says what the agent is for, to people and to models that choose among agents; `name` defaults to the
-    class's name. An `opaque` agent keeps its actions to itself. `planner` chooses the next action; a utility agent
-    needs no goal. The class is read when an instance is deployed.
+    `description` says what the agent is for, to people and to models that choose among agents, and defaults to the
+    class's docstring; `name` defaults to the class's name. An `opaque` agent keeps its actions to itself. `planner`
+    chooses the next action; a utility agent needs no goal. The class is read when an instance is deployed.
     """
     mark = AgentMark(
         name=name,
@@ -195,7 +210,7 @@ def agent(
         component=False,
         planner=planner,
     )
-    return partial(_put, mark)
+    return partial(_put, mark) if cls is None else _put(mark, cls)
 
 
 @overload
@@ -304,6 +319,13 @@ def mark_of(marked: object, kind: type[M]) -> M | None:
 def is_marked(cls: type) -> bool:
     """Whether a class itself, not a base of it, is marked as an agent or a component."""
     return mark_of(cls, AgentMark) is not None
+
+
+def lacks_mark(cls: type) -> bool:
+    """Whether a class has actions, but neither it nor a class above or below is an agent or a component."""
+    members = [each for base in cls.__mro__ for each in vars(base).values()]
+    acts = any({ActionMark, GoalMark} & marks_of(each).keys() for each in members)
+    return acts and not cls.__subclasses__() and not any(map(is_marked, cls.__mro__))
 
 
 def _put(mark: object, marked: Any) -> Any:

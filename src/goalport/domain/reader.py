@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from goalport.domain.agents import Action, Agent
 from goalport.domain.annotations import class_place
-from goalport.domain.marks import AgentMark, PlannerType, mark_of
+from goalport.domain.marks import AgentMark, PlannerType, mark_of, marks_of
 from goalport.domain.members import Members, read_members
 from goalport.domain.signature import Resolver
 from goalport.domain.states import reachable_states
@@ -40,10 +40,11 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
         )
     own = read_members(cls, instance, services, resolvers=resolvers)
     members = _with_states(own, instance, services, resolvers)
-    _refuse_aimless(mark, members, cls)
+    description = mark.description or inspect.cleandoc(vars(cls).get("__doc__") or "")
+    _refuse_aimless(mark, description, members, cls)
     return Agent(
         mark.name or cls.__name__,
-        mark.description,
+        description,
         mark.provider,
         mark.version,
         opaque=mark.opaque,
@@ -70,23 +71,34 @@ def _results(actions: Iterable[Action]) -> list[object]:
     return [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
 
 
-def _refuse_aimless(mark: AgentMark, members: Members, cls: type) -> None:
+def _refuse_aimless(mark: AgentMark, description: str, members: Members, cls: type) -> None:
     if mark.component:
         return
-    if not mark.description.strip():
+    if not description.strip():
         raise DeclarationError(
             class_place(cls),
             expected="a description of the agent",
             came="it is empty",
-            fix="Say what it is for: people and models read it.",
+            fix='Say what it is for, to people and models: in a docstring, or by @agent(description="…").',
         )
     if not members.goals and mark.planner is PlannerType.GOAP:
         raise DeclarationError(
             class_place(cls),
             expected="at least one goal",
-            came="no method achieves one",
+            came=f"no method achieves one{_unmarked(cls)}",
             fix='Put @achieves_goal(description="…") on the last step, use @component, or planner=PlannerType.UTILITY.',
         )
+
+
+def _unmarked(cls: type) -> str:
+    """The methods of the class that look like actions which nobody marked."""
+    names = [
+        name
+        for name, each in vars(cls).items()
+        if inspect.isfunction(each) and not name.startswith("_") and "return" in each.__annotations__
+        if not marks_of(each)
+    ]
+    return f", and {' and '.join(names)} {'has' if len(names) == 1 else 'have'} no mark at all" if names else ""
 
 
 def _construct(cls: type) -> object:

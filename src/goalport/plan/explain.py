@@ -49,6 +49,8 @@ class Explanation:
     """For each goal why it has no plan, those first that lack least; empty where there is a plan."""
     notes: tuple[str, ...] = ()
     """What else should be known of it, a sentence each."""
+    unforeseen: bool = False
+    """Whether other ways may open that cannot be seen before something has run."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
     """What was explained."""
 
@@ -122,6 +124,8 @@ class Explanation:
             yield f"  {note}"
 
     def _no_other_way(self) -> str:
+        if self.unforeseen:
+            return "No other way is known before something has run."
         if all(each.proven for each in self._others if isinstance(each, NoPlan)):
             return "There is no other way: each action is needed."
         return "No other way was found in time."

@@ -35,9 +35,23 @@ def foresee(
     start = WorldState(facts, frozenset(each for each in scope.questions if _can_be_asked(scope, each, given)))
     goals, figures = (scope.plan_goals[goal.name],), figures_of(scope, given, service)
     problem = Problem(scope.system, start, goals, costs=figures.costs, values=figures.values, deadline=PLANNING_SECONDS)
-    concerned = prune(problem) if figures.notes else ()
-    notes = tuple(note for action, note in figures.notes.items() if action in concerned)
-    return replace(explain(problem), notes=notes)
+    later = scope.questions - start.unknown
+    concerned = prune(replace(problem, start=_with_open(start, later))) if figures.notes or later else ()
+    notes = [note for action, note in figures.notes.items() if action in concerned]
+    waiting = [each for each in later if any(_speaks_of(scope, action, each) for action in concerned)]
+    notes += [
+        f"The {each} counts as false here: it looks at what is made on the way, and is asked once that is there."
+        for each in waiting
+    ]
+    return replace(explain(problem), notes=tuple(notes), unforeseen=bool(waiting))
+
+
+def _with_open(start: WorldState, questions: frozenset[Holds]) -> WorldState:
+    return WorldState(start.true, start.unknown | questions, start.undecidable)
+
+
+def _speaks_of(scope: Scope, action: str, question: Holds) -> bool:
+    return any(each.requires.get(question) for each in scope.system.operators if each.action == action)
 
 
 def starting_types(

@@ -37,14 +37,16 @@ __all__ = ["mistakes_in"]
 def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[DeclarationError, ...]:
     """What cannot work, or cannot work as it was meant, each once."""
     scopes = [agents.scope(each.name) for each in agents]
-    found = [mistake for scope in scopes for mistake in _unreachable(scope, groups)]
+    unreached = {scope.agent.name: tuple(_unreachable(scope, groups)) for scope in scopes}
+    found = [mistake for mistakes in unreached.values() for mistake in mistakes]
     found += [mistake for scope in scopes for mistake in broken_loops(scope, _beginnings(scope, groups))]
     for scope in scopes:
-        found += _in_scope([scope], _own(agents, scope.agent))
+        found += _in_scope([scope], _own(agents, scope.agent), blocked=bool(unreached[scope.agent.name]))
     lenders = [agents.scope(each.name) for each in agents.components]
     users = [scope for scope in scopes if not scope.agent.opaque]
     for scope in lenders:
-        found += _in_scope([*users, scope], _own(agents, scope.agent))
+        blocked = any(unreached.get(each.agent.name) for each in users)
+        found += _in_scope([*users, scope], _own(agents, scope.agent), blocked=blocked)
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
@@ -73,10 +75,13 @@ def _beginnings(scope: Scope, groups: ToolGroupResolver) -> Iterator[WorldState]
             yield found.problem.start
 
 
-def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action]) -> Iterator[DeclarationError]:
-    """The mistakes in an agent's own actions that are mistakes wherever they are used."""
+def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action], *, blocked: bool) -> Iterator[DeclarationError]:
+    """The mistakes in an agent's own actions that are mistakes wherever they are used.
+
+    `blocked`: whether there is no way to some goal.
+    """
     for action in actions:
-        yield from _unposted(action, scopes)
+        yield from _unposted(action, scopes, blocked=blocked)
         yield from _untriggered(action, scopes)
     lacks = [unusable(_everything_possible(each)) for each in scopes]
     for action in actions:
@@ -85,7 +90,7 @@ def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action]) -> Iterator[De
     yield from _unstorable(actions)
 
 
-def _unposted(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationError]:
+def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iterator[DeclarationError]:
     for name, value in _conditions(action, scopes[-1]).items():
         if not any(_is_posted(each, name) or name in each.conditions for each in scopes):
             yield action.origin.error(
@@ -93,7 +98,8 @@ def _unposted(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationEr
                 came="no @condition is called that, and no action posts it",
                 fix=f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].',
             )
-        elif value and not any(_is_posted(each, name) or _is_known_early(each, name) for each in scopes):
+        # Where there is another way, this one opens once the condition can be asked.
+        elif blocked and value and not any(_is_posted(each, name) or _is_known_early(each, name) for each in scopes):
             yield action.origin.error(
                 expected=f"an action that may make the condition {name!r} of pre=[…] true",
                 came="it looks at what is made on the way, so at first it is false, and no action posts it",

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from inspect import isabstract, isfunction
 from typing import TypeVar, cast
 
-from goalport.domain import Agent, is_marked
+from goalport.domain import Agent, is_marked, is_state, lacks_mark
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.workspace.loading import LoadedModule, attempt
 from goalport.workspace.problems import LoadProblem
 
-__all__ = ["Exports", "agents_in", "collect_exports", "values_in"]
+__all__ = ["Exports", "agents_in", "collect_exports", "unmarked_in", "values_in"]
 
 T = TypeVar("T")
 
@@ -60,6 +60,17 @@ def collect_exports(modules: Sequence[LoadedModule]) -> Exports:
             _add(collected, module, attempt(module.place, value.tools))
             _add_duplicates(collected, module, attempt(module.place, value.duplicates))
     return collected
+
+
+def unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
+    """A problem for each class with actions that nobody marked as an agent."""
+    for module in modules:
+        for value in module.namespace.values():
+            if isinstance(value, type) and module.defines(value) and not is_state(value) and lacks_mark(value):
+                yield module.place.problem(
+                    f"{value.__name__} has methods that are marked as actions, but is no agent itself. Put"
+                    ' @agent(description="…") above it; or @component, or @state for a state.'
+                )
 
 
 def _is_agent(value: object) -> bool:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from goalport.errors import WorkspaceError
 from goalport.tools import Tool
-from goalport.workspace.contents import agents_in, collect_exports, values_in
+from goalport.workspace.contents import agents_in, collect_exports, unmarked_in, values_in
 from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, find_modules, load_module
 from goalport.workspace.problems import LoadProblem
@@ -56,7 +56,7 @@ def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
     results = [each if isinstance(each, LoadProblem) else load_module(each) for each in find_modules(root)]
     modules = tuple(each for each in results if isinstance(each, LoadedModule))
     exports = collect_exports(modules)
-    problems = [*(each for each in results if isinstance(each, LoadProblem)), *exports.problems]
+    problems = [*(each for each in results if isinstance(each, LoadProblem)), *exports.problems, *unmarked_in(modules)]
     tools = tuple(exports.tools[name] for name in sorted(exports.tools))
     return Workspace(root, modules, tuple(problems), tools, tuple(_hints(root, modules, problems)))
 

@@ -1,0 +1,120 @@
+"""What is said to somebody who forgot a mark, or wrote it another way."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from goalport import AgentPlatform, UserInput, achieves_goal, action, agent, condition
+from goalport.domain import read_agent
+from goalport.errors import DeclarationError
+from goalport.platform import mistakes_in
+from goalport.workspace import load_workspace
+
+
+@dataclass(frozen=True)
+class Story:
+    text: str
+
+
+@dataclass(frozen=True)
+class Book:
+    text: str
+
+
+@agent
+class Documented:
+    """Writes books."""
+
+    @achieves_goal(description="g")
+    async def write(self, said: UserInput) -> Book:
+        return Book(said.content)
+
+
+def test_an_agent_needs_no_parentheses_where_its_docstring_says_what_it_is_for() -> None:
+    assert read_agent(Documented).description == "Writes books."
+
+
+@agent
+class Silent:
+    @achieves_goal(description="g")
+    async def write(self, said: UserInput) -> Book:
+        return Book(said.content)
+
+
+@agent(description="d")
+class Forgetful:
+    @action
+    async def think(self, said: UserInput) -> Story:
+        return Story("")
+
+    def write(self, story: Story) -> Book:
+        return Book(story.text)
+
+
+@agent(description="d")
+class Misspelt:
+    @achieves_goal(description="g")
+    async def write(self, story: "Storry") -> Book:  # type: ignore[name-defined] # noqa: F821
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        (Silent, "in a docstring, or by @agent"),
+        (Forgetful, "no method achieves one, and write has no mark at all"),
+        (Misspelt, "Did you mean Story?"),
+    ],
+)
+def test_the_message_says_what_was_forgotten(declared: object, words: str) -> None:
+    with pytest.raises(DeclarationError) as said:
+        read_agent(declared)
+    assert words in str(said.value)
+
+
+def test_a_class_with_actions_that_is_no_agent_is_told(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "forgotten.py").write_text(
+        "from goalport import State, UserInput, achieves_goal, agent\n\n"
+        "class Base:\n    @achieves_goal(description='g')\n    def a(self, said: UserInput) -> str: return ''\n\n"
+        "@agent(description='d')\nclass Used(Base): ...\n\n"
+        "class Stage(State):\n    @achieves_goal(description='g')\n    def b(self) -> str: return ''\n\n"
+        "class Lost:\n    @achieves_goal(description='g')\n    def c(self, said: UserInput) -> str: return ''\n"
+    )
+    (problem,) = load_workspace(tmp_path).problems
+    assert "Lost has methods that are marked as actions, but is no agent itself." in str(problem)
+
+
+@agent(description="d")
+class Polishing:
+    @condition
+    async def is_long(self, story: Story) -> bool:
+        return len(story.text) > 3
+
+    @action
+    async def think(self, said: UserInput) -> Story:
+        return Story(said.content)
+
+    @action(cost=0.9)
+    async def publish(self, story: Story) -> Book:
+        return Book(story.text)
+
+    @action(pre=["is_long"], cost=0.1)
+    async def shorten(self, story: Story) -> Book:
+        return Book(story.text[:3])
+
+    @achieves_goal(description="g")
+    async def sell(self, book: Book) -> str:
+        return book.text
+
+
+async def test_a_condition_on_what_is_made_on_the_way_is_no_mistake_where_there_is_another_way() -> None:
+    platform = AgentPlatform([Polishing])
+    assert mistakes_in(platform.agents, platform.groups) == ()
+    text = platform.explain("sell", [UserInput]).text()
+    assert "no other way" not in text
+    assert "No other way is known before something has run." in text
+    assert "The condition is_long counts as false here: it looks at what is made on the way" in text
+    process = await platform.run("Polishing", UserInput("long"))
+    assert [each.action for each in process.history][1] == "Polishing.shorten"
