@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import opened
-from goalport.cli.planning_formats import picture, record
+from goalport.cli.planning_formats import drawing, picture, record
 from goalport.domain import Agent, Goal, PlannerType
 from goalport.errors import BadInput, UnknownName
 from goalport.plan import Available, Explanation
@@ -76,7 +76,8 @@ def _way(platform: AgentPlatform, found: Chosen, goal: Goal, types: Sequence[obj
 def _text(ways: Sequence[Way]) -> str:
     lines: list[str] = []
     for way in ways:
-        lines += [f"{way.title}:", way.explanation.text()]
+        title = f"{way.goal.short_name} of {way.agent.name}, from {' and '.join(way.given) or 'nothing'}"
+        lines += [drawing(title, way.agent.name, way.explanation)]
         lines += [_UTILITY] if way.agent.planner is PlannerType.UTILITY else []
     return "\n".join(lines)
 

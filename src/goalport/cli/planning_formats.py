@@ -1,12 +1,13 @@
-"""An explained plan as JSON for programs, and as a Mermaid flowchart for pages and pull requests.
+"""An explained plan as lines for people, as JSON for programs, and as a Mermaid flowchart for pages.
 
 Below `goalport plan`; the explanations are below it.
 """
 
 from collections.abc import Iterator, Sequence
 
-from goalport.plan import Explanation, Failure, HasRun, Plan, StepReason, in_words
+from goalport.plan import Available, Explanation, Fact, Failure, HasRun, LastResult, Plan, StepReason, in_words
 
+_OBJECTS = Available | LastResult
 _GOAL = "goal"
 
 
@@ -26,6 +27,42 @@ def record(explanation: Explanation) -> dict[str, object]:
         "failures": [_failure(each) for each in explanation.failures],
         "notes": list(explanation.notes),
     }
+
+
+def drawing(title: str, agent: str, explanation: Explanation) -> str:
+    """A plan for a terminal: a line for each step, what it takes and what it gives; or what is missing.
+
+    Names are those of the agent's methods: whose they are is said in the title.
+    """
+    plan, told = explanation.plan, explanation.text().splitlines()
+    if plan is None or not explanation.steps:
+        return "\n".join([f"{title}:", *told]).replace(f"{agent}.", "")
+    steps = [(each.operator.name.removeprefix(f"{agent}."), _taken(each), _given(each)) for each in explanation.steps]
+    names, takes = (max(len(each[column]) for each in steps) for column in (0, 1))
+    number = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+    doubt = "" if plan.proven else ", perhaps not the cheapest"
+    lines = [f"{title}: {number}, cost {plan.cost:g}, net value {plan.net_value:g}{doubt}"]
+    for count, (name, taken, given) in enumerate(steps, start=1):
+        lines.append(f"  {count}. {name:<{names}}  {taken:>{takes}} → {given}")
+    rest = told[1 + len(steps) :]
+    return "\n".join([*lines, *(line.replace(f"{agent}.", "") for line in rest)])
+
+
+def _taken(step: StepReason) -> str:
+    needs = [_named(fact) for fact, value in step.operator.requires.items() if value and isinstance(fact, _OBJECTS)]
+    return ", ".join(needs) or "nothing"
+
+
+def _given(step: StepReason) -> str:
+    gifts = [_named(each.fact) for each in step.supplies if each.value and isinstance(each.fact, _OBJECTS)]
+    others = [each.what for each in step.supplies if not isinstance(each.fact, HasRun | Available | LastResult)]
+    goal = ["the goal"] if any(each.step is None for each in step.supplies) else []
+    return ", ".join(dict.fromkeys([*gifts, *others, *goal])) or "that it has run"
+
+
+def _named(fact: Fact) -> str:
+    """An object without its article."""
+    return str(fact).partition(" ")[2]
 
 
 def picture(ways: Sequence[tuple[str, Sequence[str], Explanation]]) -> str:

@@ -104,18 +104,18 @@ def test_a_plan_is_explained_from_each_start(goalport: Command, workspace: Path)
     ran = goalport("plan", "greet", "--workspace", str(workspace))
 
     assert ran.code == 0
-    first, second = ran.out.split("Hello.greet from ")[1:]
-    assert first.startswith("UserInput:\n")
-    assert "Hello.recognise" in first
-    assert second.startswith("Guest:\n")
-    assert "Hello.recognise" not in second
+    first, second = ran.out.split("greet of Hello, from ")[1:]
+    assert first.startswith("UserInput: 2 steps")
+    assert "recognise" in first
+    assert second.startswith("Guest: 1 step")
+    assert "recognise" not in second
 
 
 def test_a_plan_can_be_asked_for_from_other_types(goalport: Command, workspace: Path) -> None:
     ran = goalport("plan", "Hello.greet", "--given", "Guest", "--workspace", str(workspace))
 
     assert ran.code == 0
-    assert ran.out.startswith("Hello.greet from Guest:\n")
+    assert ran.out.startswith("greet of Hello, from Guest: 1 step")
 
 
 def test_where_there_is_no_plan_it_is_said_what_is_missing(goalport: Command, workspace: Path) -> None:

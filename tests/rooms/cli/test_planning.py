@@ -51,8 +51,22 @@ def test_the_next_best_plan_is_told_with_what_it_costs_more(goalport: Command, w
     ran = goalport("plan", "Host.celebrate", "--workspace", str(workspace))
 
     assert ran.code == 0
-    assert "  Next best, without Host.bake: " in ran.out
+    assert "  Next best, without bake: " in ran.out
     assert "(cost 0.7, 0.4 more)." in ran.out
+
+
+def test_a_plan_is_a_line_for_each_step_with_what_it_takes_and_gives(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "party.py").write_text(PARTY)
+
+    ran = goalport("plan", "Host.celebrate", "--workspace", str(workspace))
+
+    assert ran.out.splitlines()[:4] == [
+        "celebrate of Host, from UserInput: 3 steps, cost 0.3, net value -0.3",
+        "  1. invite       UserInput → Guest",
+        "  2. bake         UserInput → Cake",
+        "  3. celebrate  Guest, Cake → Party, the goal",
+    ]
+    assert ran.out.count("Host") == 1
 
 
 def test_of_a_utility_agent_it_is_said_that_it_may_go_another_way(goalport: Command, workspace: Path) -> None:

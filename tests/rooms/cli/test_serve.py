@@ -1,5 +1,7 @@
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Generator
@@ -124,3 +126,30 @@ def test_a_folder_that_is_no_workspace_is_not_served_but_one_is_offered(
     assert ran.code == 1
     assert f"There is no workspace in {tmp_path}" in ran.err
     assert "goalport new my-agents" in ran.err
+
+
+def test_what_a_server_suggests_can_be_typed_as_it_is_printed(workspace: Path, tmp_path: Path) -> None:
+    arguments = ["serve", "--workspace", str(workspace), "--port", "0"]
+    said: list[str] = []
+    with subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+        assert server.stderr is not None
+        while not (said and said[-1].startswith("goalport ready on ")) and (line := server.stderr.readline()):
+            said.append(line)
+        server.terminate()
+        server.communicate(timeout=PATIENCE)
+
+    address = said[-1].removeprefix("goalport ready on ").strip()
+    assert said[0].startswith("Goalport ")
+    assert f" on {address}: " in said[0]
+    command = next(line.partition("tell them: ")[2] for line in said if "tell them: " in line)
+    environment = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
+    printed = subprocess.run(
+        shlex.split(command),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert json.loads(printed.stdout) == {"mcpServers": {"my-agents": {"type": "http", "url": address}}}
