@@ -3,6 +3,7 @@
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -140,7 +141,8 @@ class Author:
                 assert not result.is_error
                 uri = getattr(result.content[-1], "uri", "").removesuffix("/1")
                 text = ""
-                for number in range(1, (result.structured_content or {})["pages"] + 1):
+                handle: dict[str, Any] = result.structured_content or {}
+                for number in range(1, handle["pages"] + 1):
                     text += getattr((await client.read_resource(f"{uri}/{number}")).contents[0], "text", "")
                 assert json.loads(text) == {"content": "x" * 1_500_000, "pages": 7}
 
