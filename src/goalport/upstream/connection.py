@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["Bell", "Connection", "ConnectionLost", "NotCalled", "Pace", "Sample", "Target"]
 
 MODERN: Final = "2026-07-28"
+_LISTEN_AGAIN: Final = 1.0
+_LISTEN_AT_LEAST: Final = 60.0
+"""Seconds between two streams of news: of those that last, and of those that never do."""
+_LISTENED: Final = 10.0
+"""Seconds that a stream of news lasts when all is well."""
 _NOTE: Final = 200
 _PROGRESS: Final = 500
 """Characters of a word about progress."""
@@ -257,7 +262,9 @@ class Connection:
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
 
+        pause = _LISTEN_AGAIN
         while True:
+            began = anyio.current_time()
             try:
                 async with client.listen(tools_list_changed=True) as changes:
                     # Nobody told of what changed between the listing and now.
@@ -270,7 +277,10 @@ class Connection:
                 # It does not do that, or it is gone; asking for the list tells which.
                 self._change()
                 return
-            await anyio.sleep(1)
+            # Each new stream costs a list: of one that never lasts, less and less often.
+            lasted = anyio.current_time() - began > _LISTENED
+            pause = _LISTEN_AGAIN if lasted else min(2 * pause, _LISTEN_AT_LEAST)
+            await anyio.sleep(pause)
 
     async def _answer_sampling(
         self, context: "ClientRequestContext", params: "CreateMessageRequestParams"

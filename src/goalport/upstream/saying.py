@@ -1,6 +1,7 @@
 """What a stdio server writes to its stderr: it goes to the log, not faster and not longer than anybody reads."""
 
 import logging
+import re
 from collections.abc import Callable
 from time import monotonic
 from typing import Final
@@ -16,6 +17,12 @@ _BURST: Final = 50
 """Lines that are logged in one period; of the others, how many there were."""
 _PERIOD: Final = 10.0
 """Seconds."""
+_COMPLAINT: Final = "Failed to validate request"
+"""So servers made with older SDKs begin to say, in some forty lines, that they do not know the newest way to begin."""
+_RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
+"""What a line of a log has in it that begins a record."""
+_COMPLAINING: Final = 1.0
+"""Seconds in which such lines come."""
 
 
 class Saying:
@@ -27,6 +34,7 @@ class Saying:
         self._since = 0.0
         self._logged = 0
         self._dropped = 0
+        self._complained = -_COMPLAINING
         self.last = ""
 
     def shortened(self, text: str) -> str:
@@ -55,6 +63,9 @@ class Saying:
         text = self.shortened(line.decode(errors="replace"))
         if not text:
             return
+        if self._is_complaint(text):
+            self._log.debug("%s", text)
+            return
         self.last = text
         if monotonic() - self._since > _PERIOD:
             if self._dropped:
@@ -65,3 +76,11 @@ class Saying:
             self._log.info("%s", text)
         else:
             self._dropped += 1
+
+    def _is_complaint(self, text: str) -> bool:
+        """Whether a line belongs to what an older server says of being asked in the newest way first."""
+        if _COMPLAINT in text:
+            self._complained = monotonic()
+        elif _RECORD.search(text):
+            self._complained = -_COMPLAINING
+        return monotonic() - self._complained < _COMPLAINING

@@ -35,6 +35,8 @@ _LOGGERS = (
     "mcp.shared.jsonrpc_dispatcher",
 )
 """Loggers of libraries that write addresses, headers or messages."""
+_TRANSPORTS = frozenset({"mcp.client.sse", "mcp.client.streamable_http"})
+"""Of these, those that write a traceback when a server goes; `server` says in a line that it has gone, and why."""
 
 
 class Secrecy(logging.Filter):
@@ -54,6 +56,11 @@ class Secrecy(logging.Filter):
         return hide(text)
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.name in _TRANSPORTS and record.exc_info:
+            return logging.getLogger(record.name).isEnabledFor(logging.DEBUG) and self._hidden(record)
+        return self._hidden(record)
+
+    def _hidden(self, record: logging.LogRecord) -> bool:
         if monotonic() - self._since > _PERIOD:
             self._since, self._logged = monotonic(), Counter()
         wording = (record.name, record.lineno)

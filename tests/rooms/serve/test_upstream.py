@@ -64,11 +64,11 @@ async def until(holds: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def wired(
-    root: Path, groups: object, servers: Mapping[str, object] | None = None, **settings: Any
+    root: Path, groups: object, servers: Mapping[str, object] | None = None, own: str = OWN, **settings: Any
 ) -> AsyncGenerator[Served]:
     """A server in memory with tools of its own and those of upstream servers, of one if none is given."""
     config = {"mcpServers": servers or {"plain": server_entry()}, "toolGroups": groups}
-    files = {"tools/own.py": OWN, "mcp_config.json": json.dumps(config), "agents/__init__.py": ""}
+    files = {"tools/own.py": own, "mcp_config.json": json.dumps(config), "agents/__init__.py": ""}
     with nothing_left_behind():
         serving = serving_of(root, files=files, upstream_wait_seconds=20, **settings)
         try:
@@ -190,7 +190,19 @@ async def test_a_pinned_tool_that_is_another_now_is_not_called_though_it_is_publ
 async def called(publication: Publication, name: str) -> Wire:
     tool = publication.tools[name]
     assert isinstance(tool, FunctionTool)
-    return await tool.call({})
+    return await tool.call({}, tells_errors=False)
+
+
+async def test_a_tool_of_a_group_whose_name_does_not_fit_is_told_and_the_others_are_published(tmp_path: Path) -> None:
+    odd = "Tool.of(shout, name='so odd'), Tool.of(shout, name='x' * 65)"
+    own = f"{OWN}\nfrom goalport import Tool\nodd = ToolGroup.of('odd', {odd}, exports=True)\n"
+    async with wired(tmp_path, {}, own=own) as server:
+        publication = server.serving.publication
+        assert set(publication.tools) == {"echo", "shout", "helloBanner"}
+        assert [each.partition(" is not published: ")[0] for each in publication.problems] == [
+            "The tool so odd of the tool group odd",
+            f"The tool {'x' * 65} of the tool group odd",
+        ]
 
 
 async def test_a_tool_whose_calls_a_person_has_to_agree_to_is_not_published(tmp_path: Path) -> None:

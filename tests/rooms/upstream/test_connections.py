@@ -115,6 +115,29 @@ async def test_rubbish_on_stdout_between_messages_is_passed_over() -> None:
         assert (await hub.call("echo", text="hello")).text == "hello"
 
 
+async def test_rubbish_counts_from_the_last_message() -> None:
+    async with hub_of(plain("--rubbish", "600")) as hub:
+        for number in range(3):
+            assert (await hub.call("echo", text=str(number))).text == str(number)
+        assert hub.server().report().connections == 1
+
+
+async def test_a_quiet_connection_is_asked_for_signs_of_life_at_its_pace_and_for_nothing_else() -> None:
+    async with hub_of(plain("--odd-tools"), pace=replace(QUICK, ping_every=0.3)) as hub:
+        await quiet(1.6)
+        asked = await asked_of(hub)
+    assert 2 <= asked.count("ping") <= 5
+    assert asked.count("tools/list") == 1
+
+
+async def test_a_connection_that_is_in_use_is_asked_for_no_signs_of_life() -> None:
+    async with hub_of(plain("--odd-tools"), pace=replace(QUICK, ping_every=60)) as hub:
+        for _ in range(20):
+            await hub.call("echo", text="hello")
+        await quiet(0.5)
+        assert not {"ping", "tools/list"} & set((await asked_of(hub))[5:])
+
+
 async def test_nothing_but_rubbish_on_stdout_is_said() -> None:
     async with hub_of(plain("--rubbish", "5000")) as hub:
         assert state(hub) is DOWN

@@ -9,6 +9,7 @@ from mcp_types import CreateMessageResult, TextContent
 
 from goalport.errors import ModelNotReady
 from goalport.upstream.config import ServerConfig
+from goalport.upstream.report import ServerState
 from goalport.upstream.secrecy import Secrecy, place_of
 from goalport.upstream.wording import reason_of
 from tests.rooms.upstream.hubs import WatchedHub, hub_of, plain
@@ -59,6 +60,25 @@ async def test_what_a_server_says_is_logged_as_far_as_anybody_reads(caplog: pyte
     assert 1 <= len(lines) <= 60
     assert lines[0].startswith("key is *** xxx")
     assert max(map(len, lines)) <= 501
+
+
+COMPLAINT = """Starting up
+WARNING  Failed to validate request: 31 validation errors for ClientRequest
+PingRequest.method
+  Input should be 'ping' [type=literal_error, input_value='server/discover', input_type=str]
+    For further information visit https://errors.pydantic.dev/2.14/v/literal_error
+INFO  The library is open"""
+
+
+async def test_what_older_servers_say_of_the_newest_way_to_begin_is_for_those_who_look_closely(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with hub_of(plain("--say", COMPLAINT)) as hub:
+        assert hub.server().state is ServerState.UP
+        await hub.call("echo")
+    said = [each.getMessage() for each in caplog.records if each.name == "goalport.upstream.plain"]
+    assert said == ["Starting up", "INFO  The library is open"]
 
 
 async def test_secrets_are_not_in_reports_and_errors() -> None:

@@ -111,8 +111,9 @@ async def test_an_error_with_the_code_of_a_lost_connection_is_the_tools_own(
 
 @pytest.mark.parametrize(("transport", "options"), WAYS)
 async def test_a_server_that_is_killed_and_started_again_is_found_again(
-    transport: str, options: tuple[str, ...]
+    transport: str, options: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     async with started([*WEB, *options]) as (process, heard):
         port = (await heard.until(READY)).strip().rpartition(":")[2]
         async with hub_of(remote(f"http://127.0.0.1:{port}", transport)) as hub:
@@ -133,6 +134,8 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(
                 await again.until(READY)
                 await hub.until(lambda: hub.server("web").state is ServerState.UP)
                 assert (await hub.call("pid", "web")).text != first
+    # That a server has gone is said in a line of ours, and not in tracebacks of libraries.
+    assert not [each for each in caplog.records if each.exc_info]
 
 
 async def test_a_server_that_was_started_anew_between_calls_is_not_missed_by_anybody() -> None:

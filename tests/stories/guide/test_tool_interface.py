@@ -47,7 +47,7 @@ async def test_a_tool_without_parameters() -> None:
     made = Tool.of(greet)
     assert (made.name, made.description) == ("greet", "Greets the user")
     assert made.input_schema["properties"] == {}
-    assert await made.call({}) == ToolResult.of_text("Hello!")
+    assert (await made.call({})).text == "Hello!"
 
 
 async def test_a_tool_with_listed_parameters() -> None:
