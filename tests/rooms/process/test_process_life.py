@@ -246,7 +246,7 @@ class AtHalfWay:
     ("policy", "reason", "actions"),
     [
         (MaxActions(3), "3 actions have run", 3),
-        (MaxCost(1.0), "1.00 USD are spent, of 1.00 allowed.", 2),
+        (MaxCost(1.0), "1.00 USD are spent, of 1.00 USD allowed.", 2),
         (MaxTokens(250), "300 tokens are used, of 250 allowed.", 3),
         (FirstOf(MaxActions(4), MaxCost(1.0), OnStuck()), "1.00 USD", 2),
         (AtHalfWay(), "Half of the way is enough.", 3),
