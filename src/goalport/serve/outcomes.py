@@ -82,7 +82,7 @@ def _answering(handle: Handle, question: Asked) -> str:
     if question.kind == "confirmation":
         return f"Ask the person; for a yes, {call} For a no, with confirmed false."
     schema = json.dumps(question.schema, ensure_ascii=False)
-    return f"Ask the person; then {call} Put the answer in the place of this formData; its JSON Schema: {schema}"
+    return f"Ask the person; then {call} formData is their answer, valid against this JSON Schema: {schema}"
 
 
 def _sentence(text: str) -> str:
