@@ -323,7 +323,8 @@ def is_marked(cls: type) -> bool:
 
 def lacks_mark(cls: type) -> bool:
     """Whether a class has actions, but neither it nor a class above or below is an agent or a component."""
-    members = [each for base in cls.__mro__ for each in vars(base).values()]
+    # Only what can be called: other members, such as pydantic's, may refuse to be looked into.
+    members = [each for base in cls.__mro__ for each in vars(base).values() if callable(each)]
     acts = any({ActionMark, GoalMark} & marks_of(each).keys() for each in members)
     return acts and not cls.__subclasses__() and not any(map(is_marked, cls.__mro__))
 
