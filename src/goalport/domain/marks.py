@@ -306,7 +306,8 @@ def achieves_goal(
 
 def marks_of(marked: object) -> Mapping[type, object]:
     """The marks that stand on one object itself, by their kind."""
-    own = vars(marked) if hasattr(marked, "__dict__") else {}
+    # Some objects raise anything when they are asked for an attribute that they lack.
+    own = vars(marked) if type(marked).__dictoffset__ else {}
     return own.get(_ATTRIBUTE, {})
 
 
