@@ -76,7 +76,8 @@ def test_the_message_says_what_was_forgotten(declared: object, words: str) -> No
 def test_a_class_with_actions_that_is_no_agent_is_told(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "forgotten.py").write_text(
-        "from goalport import State, UserInput, achieves_goal, agent\n\n"
+        "from pydantic import BaseModel\nfrom goalport import State, UserInput, achieves_goal, agent\n\n"
+        "class Plain(BaseModel):\n    text: str\n\n"
         "class Base:\n    @achieves_goal(description='g')\n    def a(self, said: UserInput) -> str: return ''\n\n"
         "@agent(description='d')\nclass Used(Base): ...\n\n"
         "class Stage(State):\n    @achieves_goal(description='g')\n    def b(self) -> str: return ''\n\n"
