@@ -91,5 +91,4 @@ def what_is_refused() -> None:
     Export(remot=True)  # pyright: ignore[reportCallIssue]
     Export(on_disconnect="keep")  # pyright: ignore[reportArgumentType]
     action(cost="cheap")  # pyright: ignore[reportArgumentType]
-    agent()  # pyright: ignore[reportCallIssue]
     achieves_goal(value=1)  # pyright: ignore[reportCallIssue]

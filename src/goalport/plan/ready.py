@@ -108,7 +108,7 @@ def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
     waiting, spent = list(graph.counts), list(costs)
     held = {*numbers(state), graph.nothing}
     queue = [(0, -1, literal) for literal in held]
-    offers = dict.fromkeys(held, (0, -1))
+    offers: dict[int, tuple[int, int]] = dict.fromkeys(held, (0, -1))
     done: set[int] = set()
     while queue:
         cost, giver, literal = heappop(queue)
