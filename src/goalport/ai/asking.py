@@ -12,8 +12,8 @@ from time import monotonic
 
 from opentelemetry.trace import Span
 
-from goalport.ai.engine import Operation, Request
-from goalport.errors import ModelError, ModelRefused, ModelUnavailable
+from goalport.ai.engine import Operation, Record, Request
+from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable
 from goalport.events import ModelCalled, ModelReplied, ModelRetried, ProgressUpdated
 from goalport.llm import (
     AssistantMessage,
@@ -38,6 +38,8 @@ from goalport.secrecy import hide
 __all__ = ["Asking", "reply_text"]
 
 _log = logging.getLogger(__name__)
+_FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)
+"""The failures after which another model may answer."""
 
 
 @dataclass(slots=True)
@@ -59,27 +61,43 @@ class Asking:
     options: LlmOptions | None = None
     """How the model is asked; None: as the request says."""
     turn: int = field(default=0, init=False)
-    """How many requests were made."""
+    """How many replies were wanted."""
+    _first: str = field(init=False)
+    """The name of the model that was meant; another one may answer in its place."""
+
+    def __post_init__(self) -> None:
+        self._first = self.model.card.name
 
     async def reply(self, messages: Sequence[Message]) -> ModelReply:
         """Ask, and wait for the whole answer. Raises `ModelError`, and the `Signal` of a spent budget."""
-        while True:
+        record = self._record(messages)
+        while (reply := record.reply) is None:
             try:
-                return await self._reply(messages)
-            except (ModelUnavailable, ModelRefused) as failure:
+                reply = await self._reply(messages)
+            except _FALLS_BACK as failure:
                 self._fall_back(failure)
+            else:
+                record.keep(reply)
+                break
+        return reply
 
     async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """The same piece by piece; the last item is the whole reply. What was given cannot come from another model."""
-        begun = False
+        record, begun = self._record(messages), False
+        if record.reply is not None:
+            for piece in _pieces(record.reply):
+                yield piece
+            return
         while True:
             try:
                 async with aclosing(self._stream(messages)) as pieces:
                     async for piece in pieces:
                         begun = True
+                        if isinstance(piece, ModelReply):
+                            record.keep(piece)
                         yield piece
                 return
-            except (ModelUnavailable, ModelRefused) as failure:
+            except _FALLS_BACK as failure:
                 if begun:
                     raise
                 self._fall_back(failure)
@@ -94,36 +112,29 @@ class Asking:
         _log.warning("%s", message)
         self.operation.emit(ProgressUpdated(message, process_id=self.operation.place[0]))
 
+    def _record(self, messages: Sequence[Message]) -> Record:
+        """The place for the reply, whichever model gives it: an action that begins again asks none that failed."""
+        self.turn += 1
+        return self.operation.record(self._first, self._call(messages))
+
     async def _reply(self, messages: Sequence[Message]) -> ModelReply:
         call = self._call(messages)
-        record = self.operation.record(self.model.card.name, call)
-        self.turn += 1
-        if record.reply is not None:
-            return record.reply
         await self._prepare(messages)
-        told = _Told()
+        told = _Told(self.model.card.name)
         with self._telling(call, told), self._span(streamed=False) as span:
             reply = await self.model.reply(call)
             self._received(reply, told, call, span)
-        record.keep(reply)
         return reply
 
     async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        told = _Told()
+        told = _Told(self.model.card.name)
         call = replace(self._call(messages), on_left=told.take)
-        record = self.operation.record(self.model.card.name, call)
-        self.turn += 1
-        if record.reply is not None:
-            for piece in _pieces(record.reply):
-                yield piece
-            return
         await self._prepare(messages)
         with self._telling(call, told), self._span(streamed=True) as span:
             async with aclosing(self.model.stream(call)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, ModelReply):
                         self._received(piece, told, call, span)
-                        record.keep(piece)
                     yield piece
 
     async def _prepare(self, messages: Sequence[Message]) -> None:
@@ -169,12 +180,11 @@ class Asking:
     @contextmanager
     def _telling(self, call: ModelCall, told: "_Told") -> Generator[None]:
         process_id, action = self.operation.place
-        model = self.model.card.name
         self.operation.emit(
             ModelCalled(
                 process_id=process_id,
                 interaction=self.interaction,
-                model=model,
+                model=told.model,
                 prompt=_prompt(call.messages),
                 turn=self.turn,
                 action=action,
@@ -186,12 +196,12 @@ class Asking:
         finally:
             usage = told.reply.usage if told.reply else told.left
             if told.reply is None and told.left.tokens:
-                self.operation.spend(model, told.left, monotonic() - told.started)
+                self.operation.spend(told.model, told.left, monotonic() - told.started)
             self.operation.emit(
                 ModelReplied(
                     process_id=process_id,
                     interaction=self.interaction,
-                    model=model,
+                    model=told.model,
                     reply=reply_text(told.reply) if told.reply else "",
                     tool_calls=tuple(each.name for each in told.reply.message.calls) if told.reply else (),
                     input_tokens=usage.input_tokens,
@@ -207,9 +217,9 @@ class Asking:
     def _received(self, reply: ModelReply, told: "_Told", call: ModelCall, span: Span) -> None:
         told.reply = reply
         if reply.finish == "length":
-            _log.warning("The answer of %s for %s was cut off by max_tokens", self.model.card.name, self.interaction)
+            _log.warning("The answer of %s for %s was cut off by max_tokens", told.model, self.interaction)
         usage = reply.usage
-        self.operation.spend(self.model.card.name, usage, monotonic() - told.started)
+        self.operation.spend(told.model, usage, monotonic() - told.started)
         note_reply(
             span,
             (usage.input_tokens, usage.output_tokens, usage.cost),
@@ -224,6 +234,8 @@ class Asking:
 class _Told:
     """What is known of a request while it runs."""
 
+    model: str
+    """Which one is asked; the next request may fall back to another while this one is still read."""
     reply: ModelReply | None = None
     left: TokenUsage = field(default_factory=TokenUsage)
     """What it used without a whole reply."""

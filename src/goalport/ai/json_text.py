@@ -13,6 +13,10 @@ _THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE_BEGIN = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
 _FENCE_END: Final = "```"
 _THOUGHT_END: Final = "</think"
+_OPENING = re.compile(r"[{\[]")
+_BEGINNING = re.compile(r"""\{\s*["']|\[\s*["'\[{]""")
+"""How JSON begins, and braces and brackets among words do not."""
+_BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\\n]|\\.)*+"?')
 _decoder = JSONDecoder()
 _MOST_SEARCHED: Final = 1_000_000
 """Characters that are read in vain before no more JSON is looked for: a text may be nothing but half objects."""
@@ -44,20 +48,42 @@ def _without_thoughts(text: str) -> str:
 
 
 def _embedded(text: str) -> list[str]:
-    """The first object in the text; the first list, where there is no object."""
-    for opening in "{[":
-        start, searched = text.find(opening), 0
-        while start >= 0 and searched < _MOST_SEARCHED:
-            try:
-                _, end = _decoder.raw_decode(text, start)
-            except JSONDecodeError as error:
-                searched += error.pos - start + error.pos // 100 + 1  # the error counts all lines before it
-            except (RecursionError, ValueError):  # the latter for a number of thousands of digits
-                searched += _SEARCHED_TOO_DEEP
-            else:
+    """The first object in the text; the first list, where there is no object.
+
+    An object that cannot be read is passed over with all that is in it: a part of an answer is no answer.
+    """
+    place, searched, lists = 0, 0, list[str]()
+    while (opening := _OPENING.search(text, place)) and searched < _MOST_SEARCHED:
+        start = opening.start()
+        place = start + 1
+        try:
+            _, end = _decoder.raw_decode(text, start)
+        except (RecursionError, ValueError) as error:
+            searched += _cost(error, start)
+            if _BEGINNING.match(text, start):
+                place = _end_of(text, start)
+        else:
+            if opening[0] == "{":
                 return [text[start:end]]
-            start = text.find(opening, start + 1)
-    return []
+            searched += end - start
+            lists.append(text[start:end])
+    return lists[:1]
+
+
+def _cost(error: Exception, start: int) -> int:
+    if isinstance(error, JSONDecodeError):
+        return error.pos - start + error.pos // 100 + 1  # the error counts all lines before it
+    return _SEARCHED_TOO_DEEP  # or a number of thousands of digits
+
+
+def _end_of(text: str, start: int) -> int:
+    """Where the brackets are closed that are opened there; the end of the text when they are not: it was cut off."""
+    depth = 0
+    for found in _BRACKET_OR_TEXT.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+        if not depth:
+            return found.end()
+    return len(text)
 
 
 def _readable(text: str) -> bool:

@@ -9,7 +9,7 @@ Above: `LlmEngine`; below: the tool loop. User guide, section 3.22.
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import anyio
@@ -135,12 +135,14 @@ class _Reading:
                 return await self._repaired(text, _violations(outcome))
 
     async def _repaired(self, text: str, violations: Sequence[str]) -> Given:
-        asking = replace(self.loop.asking, output=self.shape.spec, tools=())
-        asking.turn = self.loop.asking.turn
+        asking = self.loop.asking
+        tools, asking.tools, asking.output = asking.tools, (), self.shape.spec
         lines = "\n".join(f"- {each}" for each in violations)
         said = [*self.loop.messages, AssistantMessage(text), UserMessage(_REPAIR.format(lines))]
-        ended = await ToolLoop(asking, self.loop.calls, said).run()
-        self.loop.asking.turn = asking.turn
+        try:
+            ended = await ToolLoop(asking, self.loop.calls, said).run()
+        finally:
+            asking.tools, asking.output = tools, None
         match self.shape.read(ended.text):
             case Bound(value):
                 return ended.text, value

@@ -18,9 +18,9 @@ from goalport.llm.providers import Dialect
 __all__ = ["ErrorAnswer", "check_answers"]
 
 # Quotes inside of texts are escaped in JSON, so that no text of a model looks like one of these.
-_OPENAI = re.compile(rb'"finish_reason"\s*:\s*"|(?:^|\n)data:\s*\[DONE\]')
+_OPENAI = re.compile(rb'"finish_reason"\s*:\s*"\w|[\r\n]data:\s*\[DONE\]')
 _RESPONSES = re.compile(rb'"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
-_CLAUDE = re.compile(rb'(?:^|\n)event:\s*message_stop|"type"\s*:\s*"message_stop"')
+_CLAUDE = re.compile(rb'[\r\n]event:\s*message_stop|"type"\s*:\s*"message_stop"')
 _ENDS: Mapping[Dialect, re.Pattern[bytes]] = {
     "openai": _OPENAI,
     "openai-responses": _RESPONSES,
@@ -41,8 +41,8 @@ _PASSING = frozenset({"408", "425", "429", "overloaded_error", "rate_limit_error
 class ErrorAnswer(Exception):
     """The answer is an error, with a status that says otherwise."""
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
-        self.body = body
+    def __init__(self, error: object) -> None:
+        self.body = {"error": error}
         super().__init__("an error with the status of an answer")
 
     @property
@@ -59,13 +59,20 @@ def check_answers(client: httpx2.AsyncClient, dialect: Dialect) -> None:
     end = _ENDS.get(dialect)
 
     async def check(response: httpx2.Response) -> None:
-        kind = response.headers.get("content-type", "")
-        if end and kind.startswith("text/event-stream"):
+        kind = response.headers.get("content-type", "").lower()
+        if end and _is_stream(kind, response.request):
             response.aiter_bytes = partial(_until, end, response.aiter_bytes, response.request)
         elif response.is_success and "json" in kind:
             _refuse_error(await response.aread())
 
     client.event_hooks["response"].append(check)
+
+
+def _is_stream(kind: str, request: httpx2.Request) -> bool:
+    """Whether a stream comes; a server may forget to say so, and then what was wanted counts."""
+    if "json" in kind or "html" in kind:
+        return False
+    return kind.startswith("text/event-stream") or b'"stream":true' in request.content
 
 
 async def _until(
@@ -74,7 +81,7 @@ async def _until(
     request: httpx2.Request,
     chunk_size: int | None = None,
 ) -> AsyncGenerator[bytes]:
-    last, ended = b"", False
+    last, ended = b"\n", False
     async with aclosing(read(chunk_size)) as pieces:
         async for piece in pieces:
             ended = ended or end.search(last + piece) is not None
@@ -91,5 +98,10 @@ def _refuse_error(body: bytes) -> None:
         found: Any = from_json(body)
     except ValueError:
         return
-    if isinstance(found, dict) and cast("dict[str, Any]", found).get("error") and not found.keys() & _ANSWERS:
-        raise ErrorAnswer(cast("dict[str, Any]", found))
+    match found:
+        case {"error": error} if error and not any(map(found.get, _ANSWERS)):
+            raise ErrorAnswer(error)
+        case {"choices": [{"error": error}, *_]} if error:
+            raise ErrorAnswer(error)
+        case _:
+            pass

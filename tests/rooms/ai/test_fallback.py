@@ -1,6 +1,7 @@
 """Another model where one fails at run time, and answers that were cut off."""
 
 import logging
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -43,7 +44,9 @@ def ai_of(operation: Watched, *models: ScriptedModel) -> Ai:
     return Ai(LlmEngine(catalogue, lambda: ToolGroupResolver([]), LlmOperations(), operation))
 
 
-@pytest.mark.parametrize("error", [ModelUnavailable("Too busy."), ModelRefused("Wrong key.")])
+@pytest.mark.parametrize(
+    "error", [ModelUnavailable("Too busy."), ModelRefused("Wrong key."), ModelNotReady("No credentials.")]
+)
 async def test_when_a_model_fails_the_next_is_asked_and_it_is_told(error: ModelError) -> None:
     operation, other = Watched(), second("Hello", "Hello again")
     ai = ai_of(operation, first(error), other).with_llm("first", temperature=0.5).with_fallback("second")
@@ -53,6 +56,26 @@ async def test_when_a_model_fails_the_next_is_asked_and_it_is_told(error: ModelE
     (told,) = operation.told(ProgressUpdated)
     assert told.message == f"{error} The model second is asked instead."
     assert [piece async for piece in ai.streaming().text("Hi")] == ["Hello ", "again"]
+
+
+async def test_a_model_that_failed_is_not_asked_again_after_an_object_was_corrected() -> None:
+    def fails(_: ModelCall) -> str:
+        raise ModelUnavailable("Too busy.")
+
+    def look_up() -> str:
+        """Look up."""
+        return "Found"
+
+    said = AssistantMessage('{"a": 1}\n{"b": "two"}\n', (ToolCall("1", "look_up", "{}"),))
+    reply = ModelReply(message=said, usage=USED)
+    broken = ScriptedModel([reply, fails], card=ModelCard(name="first", provider="test"))
+    operation, other = Watched(), second('{"b": 2}', '{"c": 3}')
+    ai = ai_of(operation, broken, other).with_llm("first").with_fallback("second").with_tools(look_up)
+    numbers = ai.streaming().objects("Numbers", dict[str, int])
+    assert [each async for each in numbers] == [{"a": 1}, {"b": 2}, {"c": 3}]
+    assert len(broken.calls) == 2
+    assert [name for name, _ in operation.spent] == ["second", "first", "second"]
+    assert [bool(each.tools) for each in (*broken.calls, *other.calls)] == [True, False, False, True]
 
 
 async def test_fallbacks_are_asked_in_order_and_the_last_failure_is_told() -> None:
@@ -93,6 +116,19 @@ async def test_arguments_that_were_cut_off_are_told_at_once(written: str) -> Non
     ai, model = scripted(*[cut(ToolCall("1", "look_up", written))] * 3)
     with pytest.raises(InvalidModelOutput, match=r"call of look_up, but: it was cut off .*max_tokens"):
         await ai.with_tools(look_up).generate_text("Look")
+    assert len(model.calls) == 1
+
+
+@dataclass
+class Node:
+    name: str
+    children: list["Node"] = field(default_factory=list["Node"])
+
+
+async def test_an_object_inside_of_one_that_was_cut_off_is_not_taken_for_it() -> None:
+    ai, model = scripted(cut(content='{"name": "root", "children": [{"name": "a"}, {"na'))
+    with pytest.raises(InvalidModelOutput, match=r"give a Node, but: it was cut off .*max_tokens"):
+        await ai.create_object("A tree", Node)
     assert len(model.calls) == 1
 
 

@@ -104,11 +104,41 @@ def test_an_object_is_found_among_words(value: dict[str, object], before: str, a
     assert json.loads(found) == value
 
 
-@pytest.mark.parametrize("piece", ['{"a":', "[", "<think>", "<think>[", '{"a": "b", '])
+@pytest.mark.parametrize("piece", ['{"a":', "[", '{"', '["', '{"\\"', "<think>", "<think>[", '{"a": "b", '])
 def test_a_text_of_nothing_but_beginnings_is_read_in_time_by_its_length(piece: str) -> None:
     started = time.monotonic()
     assert json_of(piece * 30_000) is None
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "root", "children": [{"name": "a"}, {"name": "b"',
+        'Here: [{"name": "a"}, {"name": "b"}, {"na',
+        '{"found": ["a", "b"], "result": ["a"',
+        '{"name": "two\nlines", "children": [{"name": "a"}]}',
+        '{"name": \'root\', "children": [{"name": "a } b"}]}',
+        '{"a":' * 5_000 + "1" + "}" * 5_000,
+    ],
+    ids=["object", "list", "lists", "line", "quotes", "deep"],
+)
+def test_a_part_of_an_object_that_cannot_be_read_is_no_answer(text: str) -> None:
+    assert json_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('The set {a, b} is {"a": 1}', '{"a": 1}'),
+        ('As {"a": number}, so: {"a": 1}', '{"a": 1}'),
+        ('As [1] says {"a": 1} and {"a', '{"a": 1}'),
+        ('{{"a": 1}}', '{"a": 1}'),
+        ("It is [1, 2] or [3]", "[1, 2]"),
+    ],
+)
+def test_braces_among_words_hide_no_object(text: str, found: str) -> None:
+    assert json_of(text) == found
 
 
 def test_a_thought_that_never_ends_does_not_hide_the_object_behind_one_that_does() -> None:

@@ -2,14 +2,31 @@
 
 import gzip
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from goalport.errors import ModelUnavailable
 from tests.rooms.llm.asking import LOOK_UP, call, pieces_of
 from tests.rooms.llm.servers import Answer, body, serving, sse, stream
+
+
+def sent(text: str, size: int, kind: str = "text/event-stream") -> Answer:
+    """A text in pieces of that size."""
+
+    async def answer(_: dict[str, Any]) -> Response:
+        async def pieces() -> AsyncIterator[str]:
+            for start in range(0, len(text), size):
+                yield text[start : start + size]
+                await anyio.lowlevel.checkpoint()
+
+        return StreamingResponse(pieces(), media_type=kind)
+
+    return answer
+
 
 CLAUDE = "anthropic:claude-haiku-4-0"
 Event = dict[str, Any]
@@ -64,6 +81,25 @@ async def test_what_speaks_as_openai_does_says_why_it_ended_or_that_it_has(name:
     async with serving(sse(first)) as server:
         with pytest.raises(ModelUnavailable, match=r"before it said that it was at its end.*had begun to answer"):
             await pieces_of(server.model(name), call("Tell me a story"))
+
+
+async def test_what_only_looks_like_the_end_is_none() -> None:
+    about: Event = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    piece: Event = {"index": 0, "delta": {"content": "data: [DONE] is how it ends. " * 50}, "finish_reason": ""}
+    text = f"data: {json.dumps(about | {'choices': [piece]})}\n\n"
+    for size in (100, len(text)):
+        async with serving(sent(text, size)) as server:
+            with pytest.raises(ModelUnavailable, match="before it said that it was at its end"):
+                await pieces_of(server.model(), call("How does a stream end?"))
+
+
+@pytest.mark.parametrize("kind", ["Text/Event-Stream", "text/plain", "application/octet-stream"])
+async def test_a_stream_under_another_type_is_held_to_its_end_likewise(kind: str) -> None:
+    text = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in claude_events(USED))
+    async with serving(sent(text.partition("event: message_stop")[0], 50, kind), sent(text, 50, kind)) as server:
+        _, _, reply = await pieces_of(server.model(CLAUDE), call("Look", tools=(LOOK_UP,)))
+    assert [each.name for each in reply.message.calls] == ["look_up"]
+    assert len(server.bodies) == 2
 
 
 async def test_a_response_ends_by_saying_so() -> None:
@@ -124,6 +160,17 @@ async def test_an_error_with_the_status_of_an_answer_is_one(name: str, error: di
         with pytest.raises(ModelUnavailable, match=told):
             await pieces_of(server.model(name), call("Hello"))
     assert len(server.bodies) == 2 * asked
+
+
+async def test_an_error_in_place_of_the_first_choice_is_one() -> None:
+    about: Event = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
+    message = {"role": "assistant", "content": ""}
+    failed: Event = {"index": 0, "finish_reason": "error", "message": message, **OVERLOADED}
+    for answer, asked in ((about | {"choices": [failed]}, 3), (LASTING | {"choices": []}, 1)):
+        async with serving(body(json.dumps(answer))) as server:
+            with pytest.raises(ModelUnavailable, match=r"answered with an error: (Too many people|No such tenant)"):
+                await server.model().reply(call("Hello"))
+        assert len(server.bodies) == asked
 
 
 @pytest.mark.parametrize("name", ["gpt-4.1-mini", RESPONSES, CLAUDE])

@@ -9,9 +9,10 @@ import pytest
 
 from goalport import AgentPlatform, UserInput, achieves_goal, action, agent
 from goalport.ai import Ai
-from goalport.llm import Image
+from goalport.errors import ModelUnavailable
+from goalport.llm import Image, ModelCall, ModelCard, Models
 from goalport.process import ActionContext, AgentProcess, Completed, Killed, Outcome
-from goalport.testing import ScriptedModels, contains
+from goalport.testing import ScriptedModel, ScriptedModels, contains
 from goalport.tools import Tool, ToolGroup
 from goalport.upstream.hooks import current_hooks
 
@@ -54,6 +55,34 @@ async def test_a_model_is_asked_again_when_it_or_an_image_is_another(asking: Ask
         assert await settled(process) == Completed(Text("a bee!"))
     assert len(attempts) == 2
     assert len(models.calls) == requests
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_model_that_failed_is_not_asked_again_where_another_answered(streamed: bool) -> None:  # noqa: FBT001
+    @agent(description="d")
+    class Looks:
+        @achieves_goal(description="g")
+        async def look(self, user_input: UserInput, ai: Ai, context: ActionContext) -> Text:
+            ai, said = ai.with_llm("first").with_fallback("second"), ""
+            for question in ("What is it?", "And its name?"):
+                if streamed:
+                    said += "".join([piece async for piece in ai.streaming().text(question)])
+                else:
+                    said += await ai.generate_text(question)
+            return Text(said + await context.ask("Sure?", str))
+
+    def fails(_: ModelCall) -> str:
+        raise ModelUnavailable("Too busy.")
+
+    first = ScriptedModel([fails] * 9, card=ModelCard(name="first", provider="test"))
+    second = ScriptedModel(["a bee ", "Maya"], card=ModelCard(name="second", provider="test"))
+    async with AgentPlatform([Looks], models=Models(models=[first, second], environment={})) as platform:
+        process = platform.start("Looks", UserInput("tale"))
+        await settled(process)
+        asked = len(first.calls)
+        platform.answer(process.id, response="!")
+        assert await settled(process) == Completed(Text("a bee Maya!"))
+    assert (len(first.calls), len(second.calls)) == (asked, 2)
 
 
 class Sky:
