@@ -76,11 +76,10 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
 def _offered(interaction: Interaction, groups: ToolGroupResolver) -> Iterator[tuple[str, Tool]]:
     """Each tool, and in words where it is from."""
     for role in interaction.tool_groups:
-        group = groups.find(role)
-        if group is None:
+        if groups.find(role) is None:
             _log.warning("%s Its tools are not offered.", groups.unmet(ToolGroupRequirement(role)))
-        for tool in group.tools if group else ():
-            yield f"the tool group {role!r}", tool
+    for role, tool in groups.tools_of(interaction.tool_groups):
+        yield f"the tool group {role!r}", tool
     for reference in interaction.references:
         prefix = reference_prefix(reference.name)
         for tool in reference.tools():

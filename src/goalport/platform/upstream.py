@@ -113,11 +113,8 @@ class Upstream:
         return self._live.groups() if self._live else ()
 
     def absent(self) -> Mapping[str, tuple[Tool, ...]]:
-        """The tools of published groups, by role, that cannot be called now; who calls one is told why."""
-        if self._live is None:
-            return {}
-        exported = {role for role, config in self.groups_config.items() if config.exports}
-        return {role: tools for role, tools in self._live.absent().items() if role in exported}
+        """The tools of groups, by role, that cannot be called now; who calls one is told why."""
+        return self._live.absent() if self._live else {}
 
     def why_missing(self, role: str) -> str:
         """What keeps a group, or a part of it, from being used; empty: nothing, or it is not known here."""

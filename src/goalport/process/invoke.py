@@ -275,14 +275,12 @@ def _parking(context: ActionContext) -> Generator[None]:
 
 
 def _tools(process: AgentProcess, action: Action) -> list[Tool]:
-    found: list[Tool] = []
+    groups = process.surroundings.groups
     for role in action.roles:
-        group = process.surroundings.groups.find(role)
-        if group is None:
-            why = process.surroundings.groups.unmet(ToolGroupRequirement(role))
+        if groups.find(role) is None:
+            why = groups.unmet(ToolGroupRequirement(role))
             _log.warning("%s runs without the tool group %r. %s", action.name, role, why)
-        else:
-            found.extend(group.tools)
+    found = [tool for _, tool in groups.tools_of(action.roles)]
     seconds = process.options.tool_delay
     return [_slowed(each, seconds) for each in found] if seconds > 0 else found
 

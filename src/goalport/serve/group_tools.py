@@ -62,10 +62,8 @@ class _Claim:
 def exported_groups(platform: AgentPlatform) -> Mapping[str, GroupTools]:
     """The tools of the groups that are published, by role, as they are now."""
     found = {each.role: GroupTools(each.tools) for each in platform.groups.groups if each.exports}
-    of_upstream = {each.role: each for each in platform.upstream.groups()}
-    for role, absent in platform.upstream.absent().items():
-        # A group that another one displaces has no names to keep.
-        if platform.groups.find(role) is of_upstream.get(role):
+    for role, config in platform.upstream.groups_config.items():
+        if config.exports and (absent := platform.groups.absent(role)):
             found[role] = GroupTools(found[role].present if role in found else (), absent)
     return dict(sorted(found.items()))
 

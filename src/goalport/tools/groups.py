@@ -4,7 +4,8 @@ A group is data. What its permissions allow is declared for people to read; noth
 and go, as those of other servers do, are asked of a source each time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -15,6 +16,8 @@ from goalport.tools.definition import Approval, Tool
 from goalport.tools.objects import duplicate_names, tools_of
 
 __all__ = ["CoreToolGroups", "Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
+
+_log = logging.getLogger(__name__)
 
 
 class CoreToolGroups:
@@ -124,6 +127,10 @@ class ToolGroupSource(Protocol):
         """Those that can be used now, in order."""
         ...
 
+    def absent(self) -> Mapping[str, tuple[Tool, ...]]:
+        """The tools, by role, that belong to its groups and cannot be called now."""
+        ...
+
     def why_missing(self, role: str) -> str:
         """What is wrong with a role that this source would play, in sentences without secrets; empty: nothing is.
 
@@ -165,6 +172,34 @@ class ToolGroupResolver:
 
     def _playing(self) -> Mapping[str, ToolGroup]:
         return {each.role: each for each in reversed(self._all())}
+
+    def absent(self, role: str) -> tuple[Tool, ...]:
+        """The tools of the group that plays a role, or would, which cannot be called now."""
+        group = self.find(role)
+        return next(
+            (
+                tools
+                for source in self._sources
+                if (tools := source.absent().get(role)) and (group is None or group in source.groups())
+            ),
+            (),
+        )
+
+    def tools_of(self, roles: Iterable[str]) -> Iterator[tuple[str, Tool]]:
+        """Each tool that can be called now of the groups that play these roles, with its role.
+
+        A name that an earlier role has stays with it while its tool is absent: no tool of a later one takes its place.
+        """
+        kept: dict[str, str] = {}
+        for role in roles:
+            group = self.find(role)
+            for tool in group.tools if group else ():
+                if tool.name not in kept:
+                    yield role, tool
+                else:
+                    text = "The tool %r of the group %r is left out: its name is that of a tool of %r, which is absent."
+                    _log.info(text, tool.name, role, kept[tool.name])
+            kept |= {each.name: role for each in self.absent(role) if each.name not in kept}
 
     def why_missing(self, role: str) -> str:
         """What sources say is wrong with a role, in sentences; empty: they know of nothing."""

@@ -37,8 +37,6 @@ class Origin(Protocol):
     @property
     def state(self) -> ServerState: ...
     @property
-    def last_error(self) -> str: ...
-    @property
     def retry_at(self) -> float: ...
 
 
@@ -142,7 +140,7 @@ class LiveGroups:
                 if problem
                 else f"There is no server {name!r} in mcp_config.json."
             )
-        return absence_of(name, server.state, server.last_error, server.retry_at)
+        return absence_of(name, server.state, server.retry_at)
 
     def _configs(self) -> dict[str, GroupConfig]:
         config = self.origins.config

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from goalport.errors import SettingsError
-from goalport.tools import ToolGroup
+from goalport.tools import Tool, ToolGroup
 from goalport.upstream.config import McpConfig, Problem, ServerConfig
 from goalport.upstream.connection import Pace, Sample
 from goalport.upstream.groups import LiveGroups
@@ -72,6 +72,10 @@ class UpstreamHub:
     def groups(self) -> tuple[ToolGroup, ...]:
         """The groups that have tools to call now."""
         return self.live.groups()
+
+    def absent(self) -> Mapping[str, tuple[Tool, ...]]:
+        """The tools of groups, by role, that cannot be called now."""
+        return self.live.absent()
 
     def why_missing(self, role: str) -> str:
         """Why a group, or a part of it, cannot be used; empty: nothing keeps it, or it is not known here."""

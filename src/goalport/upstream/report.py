@@ -20,25 +20,25 @@ class ServerState(StrEnum):
     STOPPED = "stopped"
 
 
-def absence_of(name: str, state: ServerState, last_error: str, retry_at: float) -> str:
+def absence_of(name: str, state: ServerState, retry_at: float) -> str:
     """Why the tools of a server cannot be called now, in a sentence; empty: they can.
 
-    `retry_at` is in seconds of the monotonic clock.
+    Not what went wrong: that is for those who run us, as it may hold what the server wrote. `retry_at` is in seconds of
+    the monotonic clock.
     """
-    why = f" ({last_error.rstrip('.')})" if last_error else ""
     match state:
         case ServerState.UP:
             return ""
         case ServerState.DISABLED:
             return f"The server {name!r} is disabled in mcp_config.json: take its `disabled` away."
         case ServerState.CONNECTING:
-            return f"The server {name!r} is being connected{why}."
+            return f"The server {name!r} is being connected."
         case ServerState.DOWN:
             seconds = retry_at - monotonic()
             soon = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
-            return f"The server {name!r} is down{why}; it is tried again {soon}."
+            return f"The server {name!r} is down; it is tried again {soon}."
         case ServerState.STOPPED:
-            return f"The server {name!r} is stopped{why}."
+            return f"The server {name!r} is stopped."
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,8 +126,7 @@ class UpstreamServer:
                 await self._moved.wait()
         if (connection := _usable(self._connection)) is not None:
             return connection
-        # Without the reason, which is for those who run us: what a server wrote may hold a secret.
-        why = absence_of(self.name, self.state, "", self.retry_at)
+        why = absence_of(self.name, self.state, self.retry_at)
         raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
     async def _attempt(self) -> float:

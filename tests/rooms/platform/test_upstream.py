@@ -91,7 +91,9 @@ async def test_a_model_is_offered_the_tools_under_their_final_names(tmp_path: Pa
     assert [each.name for each in model.calls[0].tools] == ["my_echo"]
 
 
-async def test_an_action_whose_server_is_down_is_stuck_with_the_reason(tmp_path: Path) -> None:
+async def test_an_action_whose_server_is_down_is_stuck_and_the_log_has_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     absent = plain(command="goalport-no-such")
     async with AgentPlatform([Echo], upstream=quick(config(absent), tmp_path)) as platform:
         with pytest.raises(ProcessStuck) as caught:
@@ -99,7 +101,8 @@ async def test_an_action_whose_server_is_down_is_stuck_with_the_reason(tmp_path:
         explained = platform.explain("echo", [UserInput]).text()
     for words in (str(caught.value), explained):
         assert "t needs the tool group voices with my_echo, but it cannot be used now: The server 'plain' is" in words
-        assert "there is no command 'goalport-no-such'" in words
+        assert "is down; it is tried again" in words
+    assert "Upstream server 'plain' is down: there is no command 'goalport-no-such'" in caplog.text
 
 
 async def test_an_action_that_only_names_the_group_runs_without_its_tools_and_that_is_said(
@@ -165,7 +168,7 @@ async def test_the_state_of_a_group_is_that_of_its_servers(tmp_path: Path) -> No
     async with AgentPlatform(upstream=quick(config(plain(), absent, group=group), tmp_path)) as platform:
         (report,) = platform.upstream.reports()
         assert (report.role, report.status, report.servers) == ("voices", "degraded", ("plain", "absent"))
-        assert "there is no command" in report.why
+        assert report.why.startswith("The server 'absent' is down; it is tried again")
     assert [each.status for each in platform.upstream.reports()] == ["down"]
 
 

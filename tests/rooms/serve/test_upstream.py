@@ -152,6 +152,61 @@ async def test_a_name_stays_with_whoever_had_it_first(tmp_path: Path) -> None:
         assert any(clash in each for each in server.serving.publication.warnings)
 
 
+ASKS_WHO = """
+import json
+from pydantic import BaseModel
+from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+from goalport.tools import ToolGroupRequirement
+
+class Told(BaseModel):
+    content: str
+
+@agent(description="Tells who answers")
+class Teller:
+    @achieves_goal(description="Tell", export=Export(remote=True, name="tell", starting_input_types=[UserInput]))
+    @action(tool_groups=["a", "b"])
+    async def tell(self, said: UserInput, context: ActionContext) -> Told:
+        found = next((each for each in context.tools if each.name == "environment"), None)
+        return Told(content=json.loads((await found.call({})).text)["WHO"] if found else "nobody")
+
+@agent(description="Cannot do without")
+class Needing:
+    @achieves_goal(description="Need", export=Export(remote=True, name="need", starting_input_types=[UserInput]))
+    @action(tool_group_requirements=[ToolGroupRequirement("a")])
+    async def need(self, said: UserInput) -> Told:
+        return Told(content="done")
+"""
+
+
+async def test_an_action_is_given_no_tool_of_another_group_in_place_of_one_that_is_down(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "teller.py").write_text(ASKS_WHO)
+    servers = {name: mortal(tmp_path, name) for name in ("one", "two")}
+    groups = {"a": {**WHO, "servers": ["one"]}, "b": {"servers": ["two"]}}
+    async with wired(tmp_path, groups, servers) as server, server.client() as client:
+        assert text_of(await client.call_tool("tell", {"content": "who?"})) == "one"
+        (tmp_path / "one").touch()
+        await client.call_tool("die", {})
+        await until(lambda: server.platform.groups.find("a") is None)
+        assert text_of(await client.call_tool("tell", {"content": "who?"})) == "nobody"
+
+
+async def test_what_a_server_wrote_that_is_down_reaches_no_client(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "teller.py").write_text(ASKS_WHO)
+    script = "echo signed in with swordfish >&2; exit 3"
+    servers = {"one": {"command": "/bin/sh", "args": ["-c", script]}, "two": server_entry()}
+    groups = {"a": {**WHO, "servers": ["one"]}, "b": {"servers": ["two"]}}
+    async with wired(tmp_path, groups, servers) as server, server.client() as client:
+        stuck = await client.call_tool("need", {"content": "now"})
+        assert stuck.is_error
+        assert "The server 'one' is down; it is tried again" in text_of(stuck)
+        assert "swordfish" not in str(stuck)
+        told = "\n".join(report_of(server.serving.publication, server.platform, server.serving.settings, None))
+        assert "upstream server one: down: " in told
+        assert "swordfish" in told
+
+
 async def test_errors_speak_of_a_tool_by_the_name_that_it_is_published_under(tmp_path: Path) -> None:
     groups = {"theirs": {"include": ["refuse", "lie"], "naming": {"prefix": "their_"}, "exports": True}}
     servers = {"plain": server_entry("--odd-tools")}

@@ -206,6 +206,9 @@ class Source:
     def groups(self) -> tuple[ToolGroup, ...]:
         return self.found
 
+    def absent(self) -> dict[str, tuple[Tool, ...]]:
+        return {}
+
     def why_missing(self, role: str) -> str:
         return self.why
 

@@ -29,7 +29,6 @@ class Listed:
 
     tools: tuple[UpstreamTool, ...] = ()
     state: ServerState = ServerState.UP
-    last_error: str = ""
     retry_at: float = 0.0
 
 

@@ -138,10 +138,14 @@ async def test_a_connection_that_is_in_use_is_asked_for_no_signs_of_life() -> No
         assert not {"ping", "tools/list"} & set((await asked_of(hub))[5:])
 
 
-async def test_nothing_but_rubbish_on_stdout_is_said() -> None:
+async def test_nothing_but_rubbish_on_stdout_is_said_and_the_log_shows_what(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with hub_of(plain("--rubbish", "5000")) as hub:
         assert state(hub) is DOWN
-        assert "no message to its stdout, such as 'rubbish" in hub.server().last_error
+        assert "it writes what is no message to its stdout" in hub.server().last_error
+        assert "rubbish 1" not in hub.server().last_error
+    assert "no message: 'rubbish 1'" in caplog.text
 
 
 async def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
