@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import product
+from types import NoneType
 from typing import (
     Annotated,
     Any,
@@ -62,6 +63,8 @@ def is_alias(kind: object) -> TypeGuard[Alias]:
 
 def plain(kind: object) -> object:
     """A type expression without `Annotated`, aliases and NewTypes around it, which objects know nothing of."""
+    if kind is None:
+        return NoneType
     while True:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]

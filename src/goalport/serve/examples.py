@@ -4,7 +4,8 @@ Pure. It takes what the schema offers (a default, an example, the first of an en
 patterns are the one thing that it does not follow. `forms` is above it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from math import ceil, floor
 from typing import Any, Final, cast
 
@@ -77,8 +78,11 @@ def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Schema], depth:
 def _items(schema: Mapping[str, Any], definitions: Mapping[str, Schema], depth: int) -> list[Any]:
     usual = 0 if "$ref" in (schema.get("items") or {}) else min(1, schema.get("maxItems", 1))
     number = max(schema.get("minItems", 0), usual)
-    inner = [*schema.get("prefixItems", ())][:number]
-    return [_value(each, definitions, depth) for each in (*inner, *[schema.get("items") or {}] * (number - len(inner)))]
+    inner: Schema = schema.get("items") or {}
+    # The items of a tuple, which has a fixed length, are published as the union of its types, in their order.
+    is_fixed = number == schema.get("maxItems")
+    kinds: Sequence[Schema] = schema.get("prefixItems") or (is_fixed and inner.get("anyOf")) or [inner]
+    return [_value(each, definitions, depth) for each in islice(cycle(kinds), number)]
 
 
 def _number(schema: Mapping[str, Any], *, whole: bool) -> float:

@@ -80,7 +80,7 @@ class Output:
         told = _told(value)
         text = written if told is None else hide_known(told)
         wire = done([text_block(text)], {"result": structured} if self._wrapped else structured)
-        return wire, _ESCAPED * (len(written) + 2 * len(text)) + _ENVELOPE
+        return wire, _ESCAPED * (_bytes_of(written) + 2 * _bytes_of(text)) + _ENVELOPE
 
     def _refuse_odd_numbers(self, value: object) -> None:
         plain = self._adapter.dump_python(value, mode="json", by_alias=True) if self._adapter else value
@@ -99,6 +99,10 @@ class Output:
         if self._adapter is None:
             return "application/json", to_json(blocks_of(value)).decode()
         return "application/json", hide_known(self._adapter.dump_json(value, by_alias=True, indent=2).decode())
+
+
+def _bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def done(content: list[Wire], structured: Any = None) -> Wire:

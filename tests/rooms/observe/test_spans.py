@@ -163,14 +163,13 @@ def test_embeddings_have_a_span_of_their_own(spans: Spans) -> None:
     assert spans.attributes("embeddings text-embedding-3-small")["gen_ai.operation.name"] == "embeddings"
 
 
-def test_without_an_sdk_a_span_costs_next_to_nothing_and_an_application_loads_none() -> None:
+def test_without_an_sdk_no_span_is_made_and_an_application_loads_none() -> None:
     program = """
-import sys, timeit
+import sys
 from goalport.observe.spans import model_span, note_reply, process_span
-def work():
-    with process_span("A", process_id="p"), model_span("m", provider="openai", interaction="i") as span:
-        note_reply(span, (1, 1, 0.1))
-assert min(timeit.repeat(work, number=1000, repeat=5)) < 0.05, "more than 50 microseconds for two spans"
+with process_span("A", process_id="p") as outer, model_span("m", provider="openai", interaction="i") as span:
+    note_reply(span, (1, 1, 0.1))
+assert outer is span, "each span is an object of its own"
 assert not any(name.startswith("opentelemetry.sdk") for name in sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
