@@ -269,8 +269,8 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
             [
                 "mcp_config.json:1:17: a tool group without a role is left out.",
                 (
-                    "mcp_config.json:1:27: unknown key 'z' is ignored. There are: mcpServers, servers, toolGroups, inputs,"
-                    " $schema."
+                    "mcp_config.json:1:27: unknown key 'z' is ignored. There are: mcpServers, servers,"
+                    " toolGroups, inputs, $schema."
                 ),
             ],
         ),
