@@ -1,7 +1,8 @@
-"""Examples of objects in prompts, as JSON: those that somebody gives, and made-up ones of nothing but a schema."""
+"""Examples of objects, as JSON: those that somebody gives, and made-up ones of nothing but a schema."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any, Final, Self, cast
 
 from pydantic import TypeAdapter
@@ -50,23 +51,27 @@ class Example:
         return f"Example: {self.description}\n{self.json}"
 
 
-def made_up(schema: Mapping[str, Any]) -> object:
+def made_up(schema: Mapping[str, Any], *, brief: bool = False) -> object:
     """A small value of a JSON Schema: it shows the shape and nothing else.
 
     It has every field but those that lead back into a type that contains itself, and is valid but for what a shape
-    cannot tell, such as a pattern.
+    cannot tell, such as a pattern. A `brief` one has of an object only the required fields, or all where none is
+    required, and takes defaults where there are some.
     """
-    return _Making(schema).value(schema, frozenset())
+    return _Making(schema, brief=brief).value(schema, frozenset())
 
 
 class _Making:
     """One making: the definitions of the schema are looked up by their references."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], *, brief: bool) -> None:
         self._definitions: Mapping[str, Mapping[str, Any]] = root.get("$defs", {})
+        self._brief = brief
 
     def value(self, schema: Mapping[str, Any], inside: frozenset[str], name: str = "") -> object:
         match schema:
+            case {"default": given} if self._brief and given not in (None, {}):
+                return given
             case {"$ref": str(reference)}:
                 target = reference.rpartition("/")[2]
                 if target in inside:
@@ -101,6 +106,8 @@ class _Making:
     def _object(self, schema: Mapping[str, Any], inside: frozenset[str]) -> dict[str, object]:
         required = schema.get("required", ())
         fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+        if self._brief and required:
+            fields = {name: each for name, each in fields.items() if name in required}
         made = {
             name: self.value(each, inside, name)
             for name, each in fields.items()
@@ -117,6 +124,8 @@ class _Making:
         if first:
             return [self.value(each, inside, name) for each in first]
         many = schema.get("minItems", 0)
+        if many and many == schema.get("maxItems"):  # a tuple, published as the union of its types in their order
+            return [self.value(each, inside, name) for each in islice(cycle(items.get("anyOf") or [items]), many)]
         if self._again(items, inside) and not many:
             return []
         return [self.value(items, inside, name)] * max(1, many) if schema.get("maxItems", 1) else []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from goalport.process import Question
+from goalport.prompts import made_up
 from goalport.serve.arguments import Arguments
-from goalport.serve.examples import example_of
 from goalport.serve.schemas import Schema
 
 __all__ = ["Form", "Kind"]
@@ -39,7 +39,7 @@ class Form:
     @property
     def example(self) -> Any:
         """An answer of the form, for whoever has to see one; a yes for a confirmation."""
-        return example_of(self.schema)
+        return made_up(self.schema, brief=True)
 
     def read(self, data: Mapping[str, Any]) -> object:
         """The object that the fields come to. Raises `BadInput` with a line per field."""

@@ -14,8 +14,8 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, Field
 
 from goalport import Export, WaitFor, achieves_goal, action, agent
+from goalport.prompts import made_up
 from goalport.serve.arguments import Arguments
-from goalport.serve.examples import example_of
 from tests.rooms.serve.askers import Cashier, Gate, Order, Pizzeria, Receipt, Slow, call, handle_of
 from tests.rooms.serve.served import ERAS, served, text_of
 
@@ -89,7 +89,7 @@ async def test_each_next_call_names_its_question_where_there_are_several(tmp_pat
             assert ("questionId" in following["arguments"]) is (len(handle["questions"]) > 1)
             result = await call(client, following["tool"], **following["arguments"])
         assert sorted(seen) == ["_confirm", "submitFormAndResumeProcess"]
-        assert text_of(result) == "..., yes"
+        assert text_of(result) == "answer, yes"
 
 
 @pytest.mark.parametrize("form", ['{"name": "ham", "portions": 2}', {"name": "ham", "portions": 2}])
@@ -150,13 +150,13 @@ class Optional(BaseModel):
 @pytest.mark.parametrize("kind", [Filled, Optional, str, list[int], dict[str, int], Tree, Colour])
 def test_the_example_of_an_answer_is_one_that_is_taken(kind: type) -> None:
     arguments = Arguments.of_fields(kind, "answer")
-    example: Any = example_of(arguments.schema)
+    example: Any = made_up(arguments.schema, brief=True)
     jsonschema.validate(example, arguments.schema)
     assert example
     assert arguments.read(json.loads(json.dumps(example)))
 
 
 def test_an_example_takes_what_the_form_offers() -> None:
-    example: Any = example_of(Arguments.of_fields(Filled, "answer").schema)
+    example: Any = made_up(Arguments.of_fields(Filled, "answer").schema, brief=True)
     assert example["given"] == "as in this example"
-    assert example_of(Arguments.of_fields(Optional, "answer").schema) == {"comment": "none", "stars": 3}
+    assert made_up(Arguments.of_fields(Optional, "answer").schema, brief=True) == {"comment": "none", "stars": 3}
