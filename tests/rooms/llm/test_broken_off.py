@@ -146,8 +146,8 @@ async def test_an_answer_that_does_not_say_what_it_used_is_one_of_openai_and_non
             await pieces_of(server.model(CLAUDE), call("Hello"))
 
 
-OVERLOADED = {"error": {"message": "Too many people", "code": 503}}
-LASTING = {"error": {"message": "No such tenant"}}
+OVERLOADED: Event = {"error": {"message": "Too many people", "code": 503}}
+LASTING: Event = {"error": {"message": "No such tenant"}}
 
 
 @pytest.mark.parametrize("name", ["gpt-4.1-mini", RESPONSES, CLAUDE])
@@ -166,7 +166,8 @@ async def test_an_error_in_place_of_the_first_choice_is_one() -> None:
     about: Event = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
     message = {"role": "assistant", "content": ""}
     failed: Event = {"index": 0, "finish_reason": "error", "message": message, **OVERLOADED}
-    for answer, asked in ((about | {"choices": [failed]}, 3), (LASTING | {"choices": []}, 1)):
+    answers: list[tuple[Event, int]] = [(about | {"choices": [failed]}, 3), (LASTING | {"choices": []}, 1)]
+    for answer, asked in answers:
         async with serving(body(json.dumps(answer))) as server:
             with pytest.raises(ModelUnavailable, match=r"answered with an error: (Too many people|No such tenant)"):
                 await server.model().reply(call("Hello"))
