@@ -11,8 +11,9 @@ import re
 import traceback
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 __all__ = ["hide", "hide_known", "keep", "secrets_in_environment", "traceback_of"]
 
@@ -21,14 +22,17 @@ _SHORTEST: Final = 5
 _SHORTEST_OF_ENVIRONMENT: Final = 8
 """Of a variable nobody told us more than its name; a short value may be a word that means nothing secret."""
 _NAMED: Final = re.compile(
-    r"(?i)(?:^|_)(?:\w*API_?KEY|KEYS?|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTHORIZATION)$"
+    r"(?i)(?:^|_)(?:\w*API_?KEY|KEYS?|SECRET_KEY\w*|TOKENS?|SECRETS?|\w*PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?"
+    r"|AUTHORIZATION|PAT)$|_PASS$|_PWD$|^SSHPASS$"
 )
 _KEY: Final = r"(?:password|passwd|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|private[-_ ]?key)"
 _LOOKS_SECRET: Final = (
+    (re.compile(rf"(?i)({_KEY}[\"']?\s*[:=]\s*)([\"'])(?:(?!\2)[^\n]){{{_SHORTEST},}}\2"), r"\1\2***\2"),
     (re.compile(rf"(?i)({_KEY}[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&]{{{_SHORTEST},}}"), r"\1***"),
     (re.compile(r"(?i)\b(Bearer|Basic)(\s+)[\w.~+/=-]{8,}"), r"\1\2***"),
-    (re.compile(r"://[^\s/@:\"']*:[^\s/@\"']+@"), "://***@"),
+    (re.compile(r"://[^\s/@:\"']*:[^\s/\"']+@"), "://***@"),
     (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abprs])[-_][\w-]{12,}|\b(?:AKIA|AIza)\w{12,}"), "***"),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), "***"),
 )
 """Secrets that nobody told us of, as programs print them: after a name, in an address, or with the known beginnings."""
 _kept: dict[int, frozenset[str]] = {}
@@ -77,14 +81,14 @@ def secrets_in_environment(environment: Mapping[str, str]) -> Iterator[str]:
         if _NAMED.search(name) and not os.path.exists(value):  # noqa: PTH110 - a value may be no path at all
             yield value
         elif "://" in value:
-            yield _password_in(value)
+            yield from _password_in(value)
 
 
-def _password_in(address: str) -> str:
-    try:
-        return urlsplit(address).password or ""
-    except ValueError:
-        return ""
+def _password_in(address: str) -> Iterator[str]:
+    """The password in an address, as it stands there and as it is meant."""
+    with suppress(ValueError):
+        if password := urlsplit(address).password:
+            yield from {password, unquote(password)}
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ Data: nothing here waits. The process asks, keeps the question and binds the ans
 """
 
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from goalport.blackboard import matcher
@@ -136,10 +137,11 @@ def _refuse_formless(kind: object) -> None:
 
     try:
         matcher(kind)
+        expected = kind not in (None, NoneType)
     except TypeError:
-        raise TypeError(
-            f"Expected the type of the answer, but got {kind!r}. Write the class, without quotes."
-        ) from None
+        expected = False
+    if not expected:
+        raise TypeError(f"Expected the type of the answer, but got {kind!r}. Write the class, without quotes.")
     try:
         TypeAdapter[Any](cast("type", kind)).json_schema()
     except (PydanticUserError, TypeError, NameError) as error:

@@ -147,7 +147,7 @@ class OperationContext:
         except BaseException as escape:
             if _belongs_to_the_loop(escape) or not _runs_in(task):
                 raise
-            raise NonRetryable(_escaped(escape)) from None
+            raise NonRetryable(_escaped(escape)) from escape
 
     async def _called(self, function: Callable[[], object], *, is_async: bool) -> object:
         if is_async:
@@ -349,7 +349,7 @@ def _runs_in(task: Task[Any] | None) -> bool:
 
 def _escaped(escape: BaseException) -> str:
     if isinstance(escape, SystemExit):
-        return f"It tried to exit the program ({escape}). Raise an error instead."
+        return "It tried to exit the program. Raise an error instead."
     return (
         f"It raised {type(escape).__name__}, which is no Exception and is for ending programs. Raise an error instead."
     )

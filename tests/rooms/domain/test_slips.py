@@ -59,6 +59,8 @@ SETTINGS: list[tuple[Callable[[], object], str]] = [
     (lambda: RetryPolicy(factor=float("nan")), "factor to be a number from 0 up, but got nan"),
     (lambda: mark_anything(property(lambda _: Order(1))), "a property"),
     (lambda: mark_anything(cached_property(lambda _: Order(1))), "a property"),
+    (lambda: WaitFor.form_submission("?", None), "the type of the answer, but got None"),  # type: ignore[arg-type]
+    (lambda: WaitFor.form_submission("?", type(None)), "the type of the answer, but got <class 'NoneType'>"),
     (lambda: WaitFor.form_submission("?", Order, expires_in=-1), "expires_in"),
     (lambda: WaitFor.form_submission("?", Order, expires_in=float("inf")), "None, for never"),
     (lambda: WaitFor.confirmation(Order(1), "?", expires_in=1e18), "expires_in"),

@@ -35,7 +35,7 @@ class Sum(BaseModel):
 
 @agent(description="Reads rows")
 class Reader:
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.error = error
 
     @achieves_goal(description="A row", export=Export(remote=True, name="read_row", long=False))
@@ -89,6 +89,17 @@ async def test_of_an_unexpected_exception_a_client_sees_class_action_and_where_t
     traced = next(each for each in caplog.records if each.exc_info and found[1] in each.getMessage())
     assert "row 17 of table guests" in caplog.text
     assert "Reader.read" in traced.getMessage()
+
+
+async def test_what_a_step_says_that_tries_to_exit_stays_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with served(tmp_path, Reader(SystemExit("row 17 of table guests"))) as server, server.client() as client:
+        text = text_of(await call(client, "read_row", content="x"))
+    assert "Reader.read failed: NonRetryable: It tried to exit the program." in text
+    assert "guests" not in text
+    assert "SystemExit: row 17 of table guests" in caplog.text
 
 
 @pytest.mark.parametrize("error", [NonRetryable("no rows are left"), Retryable("no rows are left")])
@@ -190,6 +201,33 @@ async def test_a_key_of_the_settings_is_hidden_too(tmp_path: Path, caplog: pytes
         text = text_of(await call(client, "read_row", content="x"))
     assert "it said: *** is wrong" in text
     assert "house-key-of-the-settings" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["PGPASSWORD", "MYSQL_PWD", "SMTP_PASS", "GITHUB_PAT", "SECRET_KEY_BASE", "DATABASE_URL"]
+)
+async def test_secrets_of_the_environment_are_known_by_their_usual_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "postgres://svc:s%40cret-4711@db" if name == "DATABASE_URL" else "s@cret-4711")
+    async with served(tmp_path, Reader(NonRetryable("it has s@cret-4711 in it"))) as server, server.client() as client:
+        assert "it has *** in it" in text_of(await call(client, "read_row", content="x"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "postgres://svc:gues@ts@db",
+        "password='the many guests'",
+        '{"password": "many,guests"}',
+        "eyJhbGciOiJIUzI1NiJ9.guests.guests",
+    ],
+)
+async def test_what_looks_like_a_secret_is_hidden_to_its_end(tmp_path: Path, said: str) -> None:
+    async with served(tmp_path, Reader(NonRetryable(f"with {said}, no rows"))) as server, server.client() as client:
+        text = text_of(await call(client, "read_row", content="x"))
+    assert "***" in text
+    assert "ts" not in text.partition("with ")[2].partition(", no rows")[0]
 
 
 async def test_words_and_short_values_of_the_environment_are_no_secrets(
