@@ -1,7 +1,17 @@
 """The blackboard: what a process knows so far, as objects with the types that they were declared as. Floor 1."""
 
 from goalport.blackboard.board import DEFAULT_BINDING, Blackboard, Typed
-from goalport.blackboard.kinds import NOMINAL, alternatives, field_kinds, fits, is_alias, is_generic, plain, related
+from goalport.blackboard.kinds import (
+    NOMINAL,
+    alternatives,
+    field_kinds,
+    fits,
+    is_alias,
+    is_generic,
+    plain,
+    related,
+    taken_apart,
+)
 from goalport.blackboard.membership import is_of, matcher
 
 __all__ = [
@@ -18,4 +28,5 @@ __all__ = [
     "matcher",
     "plain",
     "related",
+    "taken_apart",
 ]

@@ -106,7 +106,7 @@ class Blackboard:
 
         As None, the judge decides.
         """
-        if not isinstance(kind, type) and len(options := alternatives(kind)) > 1:
+        if kind is not None and not isinstance(kind, type) and len(options := alternatives(kind)) > 1:
             kind = next((each for each in options if matcher(each)(value)), None)
         if kind is None and self._judge is not None:
             kind = self._judge(name, value)
@@ -182,15 +182,13 @@ class Blackboard:
         if self.last_entry is not None and self.last_entry.value is value:
             self.last_entry = None
 
-    def spawn(self, on_bound: Teller | None = None, judge: Judge | None = None) -> "Blackboard":
-        """A copy that goes its own way; what is hidden here is hidden there. For the judge see `judge_by`."""
+    def spawn(self, on_bound: Teller | None = None) -> "Blackboard":
+        """A copy that goes its own way; what is hidden here is hidden there."""
         copy = Blackboard(on_bound)
         copy._entries, copy._hidden = list(self._entries), set(self._hidden)
         copy._names, copy.conditions = dict(self._names), dict(self.conditions)
         copy._protected = self._protected
         copy.last_entry = self.last_entry
-        if judge is not None:
-            copy.judge_by(judge)
         return copy
 
     def judge_by(self, judge: Judge) -> None:
@@ -219,7 +217,7 @@ class Blackboard:
     @property
     def protects(self) -> bool:
         """Whether `clear` would leave something here."""
-        return any(name in self._protected for name in self._names)
+        return bool(self._protected) and any(name in self._protected for name in self._names)
 
     def clear(self) -> None:
         """Forget all objects, names and conditions but what is bound under protected names."""

@@ -4,6 +4,7 @@ Knows no objects: which are of a type, says `membership`.
 """
 
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import product
@@ -102,7 +103,7 @@ def is_generic(kind: object) -> bool:
 def arguments_of(kind: object, base: type) -> Arguments | None:
     """What a type fills the parameters of a class with that it is or derives from; None: it does not say."""
     found = _arguments_of(kind, base)
-    return None if found is None or any(each is Any or open_in(each) for each in found) else found
+    return None if found is None or any(map(open_in, found)) else found
 
 
 def _arguments_of(kind: object, base: type) -> Arguments | None:
@@ -120,11 +121,11 @@ def _arguments_of(kind: object, base: type) -> Arguments | None:
 
 
 def _as_collection(origin: type, arguments: Arguments, base: type) -> Arguments | None:
-    """The same for the classes of `collections.abc`, which built-in collections do not name as their bases."""
-    if not arguments or base.__module__ != "collections.abc" or not issubclass(origin, base):
+    """The same for `dict` and the classes of `collections.abc`, which built-in collections do not name as bases."""
+    if not arguments or not (base is dict or base.__module__ == "collections.abc") or not issubclass(origin, base):
         return None
     if issubclass(base, Mapping):
-        return arguments
+        return (*arguments, int) if origin is Counter else arguments
     if origin is tuple:
         elements = [each for each in arguments if each is not Ellipsis]
         return (Union[tuple(elements)],)  # noqa: UP007 - built at run time

@@ -82,7 +82,7 @@ def _generic_test(origin: type, arguments: Arguments, *, lenient: bool) -> _Test
         said = [found for each in sources if each is not None and (found := arguments_of(each, origin)) is not None]
         if any(all_fit(each, arguments) for each in said):
             return True
-        unknown = lenient and not said
+        unknown = lenient and all(Any in each for each in said)
         if unknown and not collection:
             return True
         held = _held(value, origin, arguments)

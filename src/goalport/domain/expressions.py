@@ -1,8 +1,8 @@
 """Preconditions as expressions: `expr: order.total > 100 and 'gift' in tags`, in Jinja's sandbox, never `eval`.
 
 An expression is a condition like any other: a name, and a function that answers from the blackboard. A name in it
-stands for the object of that binding, else for the newest object whose class is so called (`PurchaseOrder`:
-`purchase_order` or `purchaseOrder`). While such an object is missing the answer is no; an expression that fails has no
+stands for the object of that binding, else for the newest object whose class is so called (`PurchaseOrder`, also spelt
+`purchaseOrder` or `purchase_order`). While such an object is missing the answer is no; an expression that fails has no
 answer. Above: formulas, where names of conditions stand in expressions too. (User guide, section 3.18.1.)
 """
 
@@ -128,9 +128,11 @@ def _named(name: str, blackboard: Blackboard) -> object | None:
 
 @lru_cache(maxsize=4096)
 def spellings(cls: type) -> frozenset[str]:
-    """The names by which an expression may call an object of a class: the class's and its bases', in both spellings."""
+    """The names by which an expression may call an object of a class: the class's and its bases', in each spelling."""
     names = [each.__name__ for each in cls.__mro__ if each.__module__ != "builtins"]
-    return frozenset(spelt for name in names for spelt in (name[0].lower() + name[1:], _HUMP.sub("_", name).lower()))
+    return frozenset(
+        spelt for name in names for spelt in (name, name[0].lower() + name[1:], _HUMP.sub("_", name).lower())
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -54,7 +54,7 @@ _Formula = _Leaf | _Not | _All | _Any
 def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What an action needs and promises, as formulas that can be read. Raises `DeclarationError`."""
     pre, post = canonical(origin, settings.pre), canonical(origin, settings.post)
-    for what, read in (("pre", lambda: _alternatives(pre, _NONE)), ("post", lambda: promises_of(post))):
+    for what, read in (("pre", lambda: _possible(pre)), ("post", lambda: promises_of(post))):
         try:
             read()
         except ValueError as error:
@@ -106,6 +106,11 @@ def _unreadable(origin: Origin, what: str, error: ValueError) -> Exception:
         came=str(error),
         fix="Write names of conditions, put together by and, or, not (or !) and parentheses; in post no alternatives.",
     )
+
+
+def _possible(texts: Iterable[str]) -> None:
+    if not _alternatives(texts, _NONE):
+        raise ValueError("they can never hold together, since some part of them asks for the opposite of another")
 
 
 def _alternatives(texts: Iterable[str], known: frozenset[str]) -> tuple[Term, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, Protocol, TypeGuard, get_args, get_origin
 
-from goalport.blackboard import DEFAULT_BINDING, matcher
+from goalport.blackboard import DEFAULT_BINDING, field_kinds, matcher, taken_apart
 from goalport.domain.annotations import Origin, hints_of, joined, members_of, type_name, unwrapped
 from goalport.domain.values import Aggregation, Named, Provided, SomeOf, part_names
 from goalport.domain.waiting import WaitFor, promised
@@ -182,7 +182,9 @@ def _read_parameter(
         return ProvidedInput(name, _single_class(origin, name, members), required=not optional, default=default)
     if len(members) == 1 and isinstance(members[0], type) and members[0] in services:
         return Injected(name, members[0])
-    return replace(_read_input(origin, name, members, markers), required=not optional, default=default)
+    found = _read_input(origin, name, members, markers)
+    parts = _parts(origin, name, found.type) if found.binding == DEFAULT_BINDING else ()
+    return replace(found, required=not optional, default=default, parts=tuple(parts))
 
 
 def _read_input(origin: Origin, name: str, members: list[object], markers: tuple[object, ...]) -> Input:
@@ -201,19 +203,18 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
     named = [marker.name if isinstance(marker, Named) else None for marker in markers if _is_name(marker)]
-    if not named and _is_aggregation(members[0]):
-        return Input(name, members[0], parts=tuple(_parts(origin, name, members[0])))
     return Input(name, members[0], named[0] or name if named else DEFAULT_BINDING)
 
 
-def _is_aggregation(kind: object) -> TypeGuard[type[Aggregation]]:
-    return isinstance(kind, type) and issubclass(kind, Aggregation)
-
-
-def _parts(origin: Origin, name: str, kind: type[Aggregation]) -> Iterator[Input]:
-    _refuse_without_parts(origin, kind)
-    hints, signature = hints_of(origin, kind), inspect.signature(kind).parameters
-    for part in part_names(kind):
+def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
+    """What an aggregation is put together of; a part is looked for as a whole, whatever it is."""
+    whole, arguments = taken_apart(kind)
+    if not (isinstance(whole, type) and issubclass(whole, Aggregation)):
+        return
+    _refuse_without_parts(origin, whole)
+    hints = {**hints_of(origin, whole), **(field_kinds(kind) if arguments else {})}
+    signature = inspect.signature(whole).parameters
+    for part in part_names(whole):
         declared, markers = unwrapped(hints[part])
         members = [member for member in members_of(declared) if member is not types.NoneType]
         found = _read_input(origin, f"{name}.{part}", members, markers)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from goalport.blackboard import related
-from goalport.domain import Action, Cost, Input, ProvidedInput, type_name
+from goalport.domain import Action, Cost, Input, ProvidedInput
+from goalport.plan import Available
 from goalport.process import Scope
 from goalport.process.tick import usable_figure
 
@@ -73,8 +74,9 @@ def _figure(cost: Cost, given: Sequence[object], service: Service, least: float)
 def _argument(parameter: object, owner: object, given: Sequence[object], service: Service) -> object:
     match parameter:
         case Input():
-            if any(related(kind, parameter.type) for kind in given):
-                raise _OnlyInARun(f"looks at a {type_name(parameter.type)}")
+            needed = [each.type for each in parameter.parts if each.required] or [parameter.type]
+            if all(any(related(kind, each) for kind in given) for each in needed):
+                raise _OnlyInARun(f"looks at {Available(parameter.type)}")
             return parameter.default
         case ProvidedInput():
             found = owner if isinstance(owner, parameter.type) else service(parameter.type)

@@ -93,34 +93,34 @@ class Surroundings:
     """The actions that were told of for holding the event loop."""
 
 
-@dataclass(slots=True)
 class Progress:
     """What a process has done and is about to do; `tick` writes it."""
 
-    has_run: set[str] = field(default_factory=set[str])
-    left_out: dict[str, str] = field(default_factory=dict[str, str])
-    """Actions that failed for good, and how."""
-    declined: dict[str, str] = field(default_factory=dict[str, str])
-    """Why models did not make what actions asked for, in their words; the last of each action counts."""
-    waits: dict[str, str] = field(default_factory=dict[str, str])
-    """What actions wait for that no person can answer: a provider that will be asked again; in words."""
-    skipped: set[str] = field(default_factory=set[str])
-    """Actions that asked for another plan: the next one does without them."""
-    impasses: list[tuple[int, object]] = field(default_factory=list[tuple[int, object]])
-    """How things stood each time when it was stuck, and how many actions had run."""
-    paced: int = -1
-    """How many actions had run when it last asked whether to pause."""
-    begun: int = 0
-    """How many actions have begun."""
-    sequence: dict[str, int] = field(default_factory=dict[str, int])
-    """Which of them each action is that has begun and is not over."""
-    results: dict[str, object] = field(default_factory=dict[str, object])
-    """What each action returned last."""
-    history: list[ActionInvocation] = field(default_factory=list[ActionInvocation])
-    parked: "dict[str, AgentProcess]" = field(default_factory=dict[str, "AgentProcess"])
-    """Actions that wait for a process of their own, which waits for a person."""
-    journals: "dict[str, Journal[AgentProcess]]" = field(default_factory=dict[str, "Journal[AgentProcess]"])
-    """What actions that have begun and are not over have done, so that nothing is done twice."""
+    def __init__(self) -> None:
+        self.has_run: set[str] = set()
+        self.left_out: dict[str, str] = {}
+        """Actions that failed for good, and how."""
+        self.declined: dict[str, str] = {}
+        """Why models did not make what actions asked for, in their words; the last of each action counts."""
+        self.waits: dict[str, str] = {}
+        """What actions wait for that no person can answer: a provider that will be asked again; in words."""
+        self.skipped: set[str] = set()
+        """Actions that asked for another plan: the next one does without them."""
+        self.impasses: list[tuple[int, object]] = []
+        """How things stood each time when it was stuck, and how many actions had run."""
+        self.paced = -1
+        """How many actions had run when it last asked whether to pause."""
+        self.begun = 0
+        """How many actions have begun."""
+        self.sequence: dict[str, int] = {}
+        """Which of them each action is that has begun and is not over."""
+        self.results: dict[str, object] = {}
+        """What each action returned last."""
+        self.history: list[ActionInvocation] = []
+        self.parked: dict[str, AgentProcess] = {}
+        """Actions that wait for a process of their own, which waits for a person."""
+        self.journals: dict[str, Journal[AgentProcess]] = {}
+        """What actions that have begun and are not over have done, so that nothing is done twice."""
 
 
 class AgentProcess(Lifecycle):
@@ -351,8 +351,10 @@ def _obey(process: AgentProcess) -> None:
 
 
 def _first_blackboard(process: AgentProcess) -> Blackboard:
-    begin = process.options.blackboard or Blackboard()
-    return begin.spawn(process.audience.teller_of_bindings(process.id), process.scope.judge)
+    teller, begin = process.audience.teller_of_bindings(process.id), process.options.blackboard
+    first = Blackboard(teller) if begin is None else begin.spawn(teller)
+    first.judge_by(process.scope.judge)
+    return first
 
 
 def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:

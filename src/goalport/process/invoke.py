@@ -1,7 +1,7 @@
 """Running one action of a process: arguments, attempts and waits, and what its result does to the blackboard."""
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,6 +47,8 @@ __all__ = ["as_declared", "in_words", "invoke", "invoke_all", "leave_out", "take
 _log = getLogger(__name__)
 _HALF = 300
 """Characters of a failure's beginning, and of its end, that are told."""
+_SOME_KINDS = 3
+"""How many of the classes in a collection are told of."""
 
 
 async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
@@ -327,11 +329,17 @@ def as_declared(action: Action, result: object) -> object:
             return wait
         came = f"it waits for a {type_name(comes)}"
     else:
-        came = f"it returned a {type(result).__name__}"
+        came = f"it returned a {_kind_in_words(result)}"
     raise NonRetryable(
         f"{action.origin} declares that it returns {type_name(declared)}, but {came}."
         f" Correct the annotation or the return value."
     )
+
+
+def _kind_in_words(result: object) -> str:
+    held = cast("Collection[object]", result) if isinstance(result, (list, tuple, set, frozenset)) else ()
+    inside = list(dict.fromkeys(type(each).__name__ for each in held))[:_SOME_KINDS]
+    return f"{type(result).__name__}{' of ' if inside else ''}{' and '.join(inside)}"
 
 
 def _is_empty(result: object) -> bool:

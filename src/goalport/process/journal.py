@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
@@ -72,32 +72,32 @@ class Heard:
         self.reply = reply
 
 
-@dataclass(slots=True)
 class Journal(Generic[P]):
     """The records of one action from when it begins until it is over, by the names that `Names` gives."""
 
-    key: str
-    """`process:seq`, in front of each name: the same whenever the action begins again."""
-    begun: bool = False
-    again: bool = False
-    """Whether the action that runs now had begun before."""
-    heard: list[Heard] = field(default_factory=list[Heard])
-    """The requests of models of the first attempt, in order."""
-    replies: dict[str, ModelReply] = field(default_factory=dict[str, ModelReply])
-    """Those of attempts before."""
-    results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
-    """Errors too: a model that was told of one has gone another way since."""
-    questions: dict[str, Question] = field(default_factory=dict[str, Question])
-    """What the action asked people; the answers are on them."""
-    approvals: dict[str, Question] = field(default_factory=dict[str, Question])
-    """Questions whether tools may be called."""
-    calls: dict[str, OpenCall] = field(default_factory=dict[str, OpenCall])
-    """Calls of tools that go on while the action is parked. The one thing in here that no program outlives."""
-    children: dict[str, P] = field(default_factory=dict[str, P])
-    parked: bool = False
-    """Whether the action that runs now has come to where it has to wait."""
-    waits_for: list[P] = field(default_factory=list["P"])
-    """Processes that it has to wait for."""
+    def __init__(self, key: str) -> None:
+        self.key = key
+        """`process:seq`, in front of each name: the same whenever the action begins again."""
+        self.begun = False
+        self.again = False
+        """Whether the action that runs now had begun before."""
+        self.heard: list[Heard] = []
+        """The requests of models of the first attempt, in order."""
+        self.replies: dict[str, ModelReply] = {}
+        """Those of attempts before."""
+        self.results: dict[str, ToolResult] = {}
+        """Errors too: a model that was told of one has gone another way since."""
+        self.questions: dict[str, Question] = {}
+        """What the action asked people; the answers are on them."""
+        self.approvals: dict[str, Question] = {}
+        """Questions whether tools may be called."""
+        self.calls: dict[str, OpenCall] = {}
+        """Calls of tools that go on while the action is parked. The one thing in here that no program outlives."""
+        self.children: dict[str, P] = {}
+        self.parked = False
+        """Whether the action that runs now has come to where it has to wait."""
+        self.waits_for: list[P] = []
+        """Processes that it has to wait for."""
 
     def begin(self) -> None:
         """Note that the action begins, again or not."""

@@ -89,6 +89,15 @@ class Weathered:
     def broken(self) -> float:
         raise OSError("secret")
 
+    @cost
+    def by_tram(self, arrival: Arrival | None) -> float:
+        return 0.1 if arrival else 0.9
+
+    @achieves_goal(description="t")
+    @action(cost_method="by_tram")
+    async def again(self, arrival: Arrival) -> Trip:
+        return Trip("tram")
+
     @action(cost=0.3, cost_method="by_boat")
     async def sail(self, weather: Weather) -> Trip:
         return Trip("boat")
@@ -128,3 +137,4 @@ async def test_what_is_known_at_run_time_only_is_said() -> None:
         assert note in foreseen.notes
         assert note in foreseen.text()
     assert platform.explain("report", [Weather]).notes == ()
+    assert "by_tram looks at an Arrival." in platform.explain("again", [Arrival]).notes[0]

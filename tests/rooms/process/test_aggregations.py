@@ -1,15 +1,17 @@
 """Parameters that are put together of several objects on the blackboard."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 from pydantic import BaseModel
 
-from goalport.domain import Aggregation, Export, achieves_goal, action, agent, condition
+from goalport.domain import Aggregation, Export, achieves_goal, action, agent, condition, cost
 from goalport.errors import DeclarationError
 from goalport.platform import AgentPlatform, mistakes_in
 from goalport.process import Completed, Stuck
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -133,3 +135,72 @@ class TakesVague:
 def test_what_cannot_be_put_together_is_told_when_it_is_read(kind: type, words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
         AgentPlatform([kind])
+
+
+@dataclass(frozen=True)
+class Pair(Aggregation, Generic[T]):
+    one: T
+    home: Home
+
+
+class Line(Aggregation):
+    """Somebody in a line, which begins with somebody else where that has been put together."""
+
+    person: Person
+    before: "Line | None" = None
+
+
+class Street(Aggregation):
+    household: Household
+
+
+async def test_one_that_is_generic_is_put_together_too() -> None:
+    @agent(description="Visits")
+    class Visitor:
+        @achieves_goal(description="Visit")
+        async def visit(self, pair: Pair[Pet]) -> Letter:
+            return Letter(f"{pair.one.name} in {pair.home.city}")
+
+    platform = AgentPlatform([Visitor])
+    assert platform.explain("visit", [Pet, Home]).plan is not None
+    assert (await platform.run("Visitor", Pet("Rex"), Home("Ulm"))).outcome == Completed(Letter("Rex in Ulm"))
+    assert isinstance((await platform.run("Visitor", Person("Ada"), Home("Ulm"))).outcome, Stuck)
+
+
+async def test_a_part_that_is_an_aggregation_itself_has_to_be_there_as_a_whole() -> None:
+    @agent(description="Goes")
+    class Goer:
+        @achieves_goal(description="Go")
+        async def go(self, line: Line) -> Letter:
+            return Letter(f"{line.person.name} after {line.before and line.before.person.name}")
+
+        @achieves_goal(description="Look")
+        async def look(self, street: Street) -> list[Letter]:
+            return [Letter(street.household.person.name)]
+
+    platform = AgentPlatform([Goer])
+    assert (await platform.run("Goer", Person("Ada"))).outcome == Completed(Letter("Ada after None"))
+    process = await platform.run("Goer", Person("Ada"), Line(Person("Bob")))
+    assert process.outcome == Completed(Letter("Bob after Bob"))
+    assert platform.explain("look", [Person, Home]).plan is None
+    assert platform.explain("look", [Household]).plan is not None
+
+
+async def test_a_cost_that_looks_at_one_is_foreseen_only_while_it_cannot_be_put_together() -> None:
+    @agent(description="Moves")
+    class Mover:
+        @cost
+        def far(self, household: Household | None) -> float:
+            return 0.2 if household is None else 0.7
+
+        @achieves_goal(description="Move")
+        @action(cost_method="far", cost=0.5)
+        async def move(self, person: Person) -> Letter:
+            return Letter(person.name)
+
+    platform = AgentPlatform([Mover])
+    alone, with_home = (platform.explain("move", given) for given in ([Person], [Person, Home]))
+    assert alone.plan is not None
+    assert with_home.plan is not None
+    assert (alone.plan.cost, with_home.plan.cost) == (0.2, 0.5)
+    assert "far looks at a Household" in with_home.notes[0]

@@ -72,6 +72,7 @@ async def run(expression: str, *inputs: object, **bindings: object) -> AgentProc
         "purchase_order.items | map(attribute='fragile') | any",
         "purchase_order.items[1] is instance_of('Item') and purchase_order is instance_of('PurchaseOrder')",
         "purchase_order.tags[0].startswith('ru')",
+        "PurchaseOrder.total > 100",
         "voucher is not defined",
         "voucher is not defined or voucher.used",
         "result is not defined",

@@ -263,3 +263,16 @@ async def test_of_several_conditions_the_one_of_least_cost_is_asked_first(
 def test_a_cost_of_a_condition_is_a_number_from_0_up(cost: Any) -> None:
     with pytest.raises(TypeError, match="cost"):
         condition(cost=cost)
+
+
+@pytest.mark.parametrize("pre", [["a and not a"], ["a", "!a"], ["!(a or b)", "a or b"]])
+def test_conditions_that_can_never_hold_together_are_refused(pre: list[str]) -> None:
+    @agent(description="Sends")
+    class Sender:
+        @achieves_goal(description="Send")
+        @action(pre=pre)
+        async def send(self, order: Order) -> Parcel:
+            return Parcel("")
+
+    with pytest.raises(DeclarationError, match="can never hold together"):
+        AgentPlatform([Sender])

@@ -1,6 +1,7 @@
 """What is on the blackboard keeps the type that its action declared, or that it was given under."""
 
-from collections.abc import Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -24,7 +25,7 @@ from goalport import (
 )
 from goalport.blackboard import Blackboard, Typed
 from goalport.process import Completed, Context, Stuck
-from goalport.testing import FakeOperationContext
+from goalport.testing import FakeOperationContext, plan_of
 
 T = TypeVar("T")
 
@@ -411,3 +412,50 @@ def test_types_inside_types_are_kept() -> None:
 async def test_a_context_under_test_takes_an_empty_list_for_what_the_action_takes() -> None:
     context = FakeOperationContext([])
     assert await context.perform(Approvals().approvers) == [Approver("nobody in particular")]
+
+
+EMPTY: list[tuple[Any, Any, object]] = [
+    (dict[str, Any], dict[str, Any], {}),
+    (list[Any], Sequence[Any], []),
+    (Page[Any], Page[Any], Page()),
+    (Counter[str], dict[str, int], Counter[str]()),
+    (Counter[str], Mapping[str, int], Counter[str]()),
+    (defaultdict[str, Raw], dict[str, Raw], defaultdict[str, Raw]()),
+    (OrderedDict[str, Raw], dict[str, Raw], OrderedDict[str, Raw]()),
+]
+
+
+@pytest.mark.parametrize(("gives", "takes", "empty"), EMPTY)
+async def test_what_is_empty_counts_for_all_that_its_declared_type_is(gives: Any, takes: Any, empty: object) -> None:
+    async def make(_self: object, said: UserInput) -> Any:
+        return empty
+
+    async def out(_self: object, made: Any) -> Report:
+        return Report(repr(made))
+
+    make.__annotations__["return"], out.__annotations__["made"] = gives, takes
+    members = {"make": action(make), "out": achieves_goal(description="g")(out)}
+    Counting = agent(description="Counts")(type("Counting", (), members))  # noqa: N806 - it is a class
+    assert plan_of(Counting, given=[UserInput]) == ["make", "out"]
+    process = await AgentPlatform([Counting]).run("Counting", UserInput(""))
+    assert value_of(process) == Report(repr(empty))
+
+
+async def test_what_holds_anything_is_no_collection_of_something_while_it_is_empty() -> None:
+    board = Blackboard()
+    board.add(Typed({}, dict[str, Any]))
+    assert board.last(dict[str, Any]) == {}
+    assert board.last(dict[str, Raw]) is None
+    board.add(Typed({"a": Raw("x")}, dict[str, Any]))
+    assert board.last(dict[str, Raw]) == {"a": Raw("x")}
+
+
+async def test_the_kinds_of_what_a_collection_holds_are_told_where_it_is_not_what_was_declared() -> None:
+    @agent(description="Errs")
+    class Erring:
+        @achieves_goal(description="g")
+        async def out(self, said: UserInput) -> list[Clean]:
+            return [Clean("c"), Raw("r")]  # type: ignore[list-item]
+
+    process = await AgentPlatform([Erring]).run("Erring", UserInput(""))
+    assert "declares that it returns list[Clean], but it returned a list of Clean and Raw." in str(process.outcome)
