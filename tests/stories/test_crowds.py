@@ -103,7 +103,7 @@ async def test_a_workspace_of_which_one_module_is_broken_is_served_without_it(tm
 
 
 async def test_a_workspace_without_agents_is_served_and_says_so(tmp_path: Path) -> None:
-    async with running(tmp_path, {}) as server, server.client("http", "auto") as client:
+    async with running(tmp_path, {"server/settings.toml": ""}) as server, server.client("http", "auto") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["helloBanner"]
     assert "no agents" in server.heard.text
 

@@ -68,6 +68,7 @@ async def test_a_goal_is_listed_called_and_read_about(tmp_path: Path, transport:
         await _mistakes(client)
         await _prompt(client)
         assert "write_poem" in heard.text
+        await heard.until("ValueError: there is nothing to say")
 
 
 async def _lists(client: Client) -> None:
@@ -107,7 +108,8 @@ async def _mistakes(client: Client) -> None:
     assert "topik: unknown. Did you mean 'topic'?" in _text(bad)
     failed = await client.call_tool("write_poem", {"topic": "nothing", "verses": 1})
     assert failed.is_error
-    assert "there is nothing to say" in _text(failed)
+    assert "Poet.write failed: ValueError (the server's log has it" in _text(failed)
+    assert "there is nothing to say" not in _text(failed)
     with pytest.raises(MCPError) as caught:
         await client.call_tool("write_pome", {})
     assert caught.value.code == INVALID_PARAMS

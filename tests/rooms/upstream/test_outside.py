@@ -57,7 +57,7 @@ async def test_what_a_server_says_is_logged_as_far_as_anybody_reads(caplog: pyte
     async with hub_of(config):
         pass
     lines = [each.getMessage() for each in caplog.records if each.name == "goalport.upstream.plain"]
-    assert 1 <= len(lines) <= 60
+    assert 1 <= len(lines) <= 500  # 50 every ten seconds, of 2,000; a busy machine takes several times ten seconds
     assert lines[0].startswith("key is *** xxx")
     assert max(map(len, lines)) <= 501
 
