@@ -174,13 +174,13 @@ class Models:
 
     def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
         if own.provider:
-            return own.provider, name.removeprefix(f"{own.provider}:")
+            return ALIASES.get(own.provider, own.provider), name.removeprefix(f"{own.provider}:")
         provider, model = provider_of(name, self._providers, self._environment)
         return provider or ("openai" if own.base_url else ""), model
 
     def _custom(self, name: str) -> CustomModel:
         for each in self._settings.custom:
-            if name in {each.name, f"{each.provider}:{each.name}"}:
+            if name in {each.name, f"{each.provider}:{each.name}", ":".join(self._provider(each.name, each))}:
                 return each
         return CustomModel(name=name)
 

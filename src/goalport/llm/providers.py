@@ -206,8 +206,9 @@ def endpoint(
     url = (base_url or settings.base_url or environment.get(known.address, "")).strip() or known.base_url
     _require_library(known)
     settings = _with_environment(known, settings, environment)
-    if own:  # a project of Google's stands for the credentials of this machine
-        settings = settings.model_copy(update={"api_key": None, "project": ""})
+    if own:  # a project of Google's stands for the credentials of this machine; a path is part of an address
+        elsewhere = {"api_key": None, "project": "", "completions_path": "", "embeddings_path": ""}
+        settings = settings.model_copy(update=elsewhere)
     key = _secret(api_key if own else api_key or settings.api_key or environment.get(known.key))
     _check_key(known, key)
     if not own:

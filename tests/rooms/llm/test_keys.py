@@ -96,6 +96,31 @@ async def test_texts_are_embedded_at_a_models_own_address_without_anybodys_key()
     assert "secret" not in heard(server)
 
 
+async def test_a_model_at_its_own_address_is_asked_there_under_its_providers_name_too() -> None:
+    async with serving(chat("Hello")) as server:
+        for own in ({}, {"name": "gpt-house"}, {"provider": "mine"}):
+            models = house(server, **own)
+            (card,) = [each for each in models.cards() if "house" in each.name]
+            model = models.choose(LlmOptions(model=f"{card.provider}:{card.name}"))
+            assert (await model.reply(call("Hello"))).message.content == "Hello"
+    assert "secret" not in heard(server)
+
+
+async def test_a_model_at_its_own_address_is_asked_at_the_usual_paths_there() -> None:
+    paths = {"OPENAI_COMPLETIONS_PATH": "/inside/chat", "OPENAI_EMBEDDINGS_PATH": "/inside/vectors"}
+    async with serving(chat("Hello"), embeddings([1.0])) as server:
+        models = house(server, {**KEYS, **paths})
+        await models.choose(LlmOptions(model="house")).reply(call("Hello"))
+        await models.embedding("house").embed(["cat"])
+    assert server.paths == ["/v1/chat/completions", "/v1/embeddings"]
+
+
+def test_a_model_may_name_its_provider_as_the_guide_does() -> None:
+    custom = [{"name": "house", "provider": "googlegenai"}]
+    told = Models(ModelsSettings.model_validate({"custom": custom}), environment={}).unready("house")
+    assert told.startswith(("Models of google need", "google has no key"))
+
+
 async def test_a_key_that_is_refused_is_looked_for_where_it_is_set() -> None:
     async with serving(error(401, "Who are you?")) as server:
         with pytest.raises(ModelRefused, match=r"Check api_key of the model in \[\[models.custom\]\]"):
