@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, Final, cast, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import is_typeddict
 
 from goalport.errors import DeclarationError, ToolError
@@ -24,8 +24,8 @@ from goalport.tools.schemas import PlainSchema
 
 __all__ = ["Output", "read_output"]
 
-_UNDESCRIBED: Final = (None, NoneType, Any, object, bytes)
-"""Return types of which there is nothing to publish, or that are no JSON."""
+_UNDESCRIBED: Final = (None, NoneType, Any, object)
+"""Return types of which there is nothing to publish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,10 @@ class Output:
 
     def result(self, value: object) -> ToolResult:
         """What the function returned, as a result; ToolError when it is not what was declared."""
-        if self.adapter is None or isinstance(value, ToolResult):
-            return ToolResult.of(value)
+        if self.adapter is None:
+            return _undeclared(value)
+        if isinstance(value, ToolResult):
+            return value
         try:
             kept = self.adapter.validate_python(value)
             plain = self.adapter.dump_python(kept, mode="json", by_alias=True, warnings="error")
@@ -80,6 +82,18 @@ def _of_value(declared: Any) -> Output:
         return _of_adapter(TypeAdapter(declared))
     except UNREADABLE:
         return Output()
+
+
+def _undeclared(value: object) -> ToolResult:
+    """A value of no declared type: structured as declared ones are, as far as it is JSON at all."""
+    result = ToolResult.of(value)
+    if value is None or result is value or result.blocks:
+        return result
+    plain: object = to_jsonable_python(value, by_alias=True)
+    if may_hold_odd_numbers(result.text) and odd_numbers_in_words(plain):
+        return result
+    structured = cast("dict[str, object]", plain) if isinstance(plain, dict) else {"result": plain}
+    return replace(result, structured=structured)
 
 
 def _of_adapter(adapter: TypeAdapter[Any]) -> Output:

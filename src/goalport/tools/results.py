@@ -39,7 +39,7 @@ class ToolResult:
     """The object that the text describes, for code that calls the tool; no model sees it."""
     is_error: bool = False
     structured: Mapping[str, object] | None = None
-    """The result as JSON data that is valid against the tool's output schema; None when the tool declares none."""
+    """The result as JSON data, valid against the output schema where the tool declares one; None: it is none."""
     error: BaseException | None = field(default=None, compare=False, repr=False)
     """The exception that the tool did not expect; `text` quotes it to the model that called, without secrets."""
 

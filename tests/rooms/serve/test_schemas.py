@@ -269,5 +269,12 @@ def test_bytes_that_would_be_written_as_text_are_refused_with_what_to_give_inste
     assert any("EmbeddedResource, in base64 with their media type" in each for each in found.problems)
 
 
+def test_functions_that_return_bytes_are_not_published_either(tmp_path: Path) -> None:
+    made = "from goalport import tool\n@tool(export=True)\ndef pixel() -> bytes:\n    'Draw.'\n    return b'\\xff'\n"
+    found = published(tmp_path, files={"tools/pixel.py": made})
+    assert "pixel" not in found.tools
+    assert any("EmbeddedResource, in base64 with their media type" in each for each in found.problems)
+
+
 def test_bytes_that_their_model_writes_in_base64_are_published(tmp_path: Path) -> None:
     assert output_of(tmp_path, Encoded) is not None

@@ -372,6 +372,41 @@ async def test_a_value_without_fields_is_structured_too(
     assert (result.text, result.structured, result.is_error) == (text, {"result": structured}, False)
 
 
+@pytest.mark.parametrize(
+    ("value", "text", "structured"),
+    [
+        (3, "3", {"result": 3}),
+        ("4", "4", {"result": "4"}),
+        ([Point(1)], '[{"x":1,"y":0}]', {"result": [{"x": 1, "y": 0}]}),
+        (Point(1), '{"x":1,"y":0}', {"x": 1, "y": 0}),
+        (Colour.RED, "red", {"result": "red"}),
+        (None, "", None),
+        (float("nan"), "NaN", None),
+    ],
+)
+@pytest.mark.parametrize("declared", [Any, object, None])
+async def test_a_value_of_no_declared_type_is_structured_as_far_as_it_is_json(
+    declared: Any, value: object, text: str, structured: object
+) -> None:
+    def give() -> object:
+        return value
+
+    if declared is None:
+        del give.__annotations__["return"]
+    else:
+        give.__annotations__["return"] = declared
+    result = await call(give)
+    assert (result.text, result.structured, result.is_error) == (text, structured, False)
+
+
+async def test_content_blocks_and_results_of_no_declared_type_stay_what_they_are() -> None:
+    def give(kind: str) -> Any:
+        return PIXEL if kind == "block" else ToolResult.of_text("7")
+
+    assert (await call(give, kind="block")).structured is None
+    assert await call(give, kind="result") == ToolResult.of_text("7")
+
+
 async def test_a_value_that_is_not_of_the_declared_type_is_an_error() -> None:
     def give() -> int:
         return cast("int", "many")

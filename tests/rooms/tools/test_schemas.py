@@ -304,7 +304,7 @@ def test_a_mapping_is_an_object_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "declared", [None, Any, object, bytes, ImageContent, list[ImageContent | str], ToolResult, Awaitable[int]]
+    "declared", [None, Any, object, ImageContent, list[ImageContent | str], ToolResult, Awaitable[int]]
 )
 def test_what_says_nothing_or_is_no_json_has_no_output_schema(declared: Any) -> None:
     def make() -> Any: ...
