@@ -101,6 +101,19 @@ async def test_a_line_over_stdio_that_is_no_message_is_answered_and_the_next_one
     assert answered["result"]["structuredContent"] == {"content": "done"}
 
 
+async def test_an_empty_line_over_stdio_is_passed_over_without_an_answer(tmp_path: Path) -> None:
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with anyio.fail_after(20):
+            call = json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()
+            await process.stdin.send(b"\n\r\n  \n" + call + b"\n")
+            said = await process.stdout.receive()
+            await process.stdin.aclose()
+    assert json.loads(said)["result"]["structuredContent"] == {"content": "done"}
+
+
 @ERAS
 async def test_a_call_that_takes_too_long_is_told_so_and_does_not_hold_the_end(
     tmp_path: Path, transport: str, era: str

@@ -14,7 +14,7 @@ from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Outcome, Waiting
 from goalport.secrecy import hide_known
 from goalport.serve.handle import Handle, LargeResult
-from goalport.serve.outcomes import cut_in_words, handle_in_words, large_in_words, reason_of, unannounced
+from goalport.serve.outcomes import TEXT_CUT, cut_in_words, handle_in_words, large_in_words, reason_of, unannounced
 from goalport.serve.output import Output, Wire, done, failed, text_block
 from goalport.serve.pieces import Pages, beginning_of
 from goalport.serve.places import process_uri
@@ -91,7 +91,7 @@ class Answers:
             return error_wire(f"The result of {tool} cannot be written: {error}.")
         if size <= self.max_bytes:
             return wire
-        return error_wire(
+        return self._with_text_cut(wire, TEXT_CUT) or error_wire(
             f"The result of {tool} takes {size:,} bytes and an answer may have {self.max_bytes:,}. Ask for less."
         )
 
@@ -115,9 +115,15 @@ class Answers:
         if len(json.dumps(wire)) <= self.max_bytes:
             return wire
         large = large_result_of(process, self.max_bytes)
-        structured = wire.get("structuredContent")
-        room = self.max_bytes - len(json.dumps(structured)) - len(below := cut_in_words(large)) - _ENVELOPE
-        if structured is None or room < 0:
-            link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
-            return done([text_block(large_in_words(large, tool)), link], large.structured)
-        return done([text_block(beginning_of(wire["content"][0]["text"], room) + below)], structured)
+        if (cut := self._with_text_cut(wire, cut_in_words(large))) is not None:
+            return cut
+        link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
+        return done([text_block(large_in_words(large, tool)), link], large.structured)
+
+    def _with_text_cut(self, wire: Wire, below: str) -> Wire | None:
+        """The answer whose text says again what is structured, cut so that it fits; None where that is too little."""
+        structured, content = wire.get("structuredContent"), wire["content"]
+        room = self.max_bytes - len(json.dumps(structured)) - len(below) - _ENVELOPE
+        if structured is None or room < 0 or [each["type"] for each in content] != ["text"]:
+            return None
+        return done([text_block(beginning_of(content[0]["text"], room) + below)], structured)

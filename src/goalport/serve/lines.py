@@ -1,4 +1,5 @@
-"""Messages from stdin: one in each line, none longer than the settings allow, and an answer to each line that is none.
+"""Messages from stdin: one in each line, none longer than the settings allow, and an answer to each line that is none;
+empty lines are passed over.
 
 A client that waits for an answer must get one, whatever it wrote; the SDK would pass such lines over in silence, and
 keep a line that never ends. What a message may look like is in `envelope`; `stdio` is above.
@@ -30,6 +31,8 @@ async def read_lines(
     """Pass messages of at most so many bytes on to the reader until there are no more, and answer what is none."""
     async with reader:
         while line := await to_thread.run_sync(_line, source, most):
+            if line.isspace():
+                continue
             message, refused = _read(line, most)
             if refused is None:
                 await reader.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))

@@ -5,13 +5,16 @@
 
 import json
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Final, assert_never
 
 from goalport.process import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.serve.handle import Asked, Handle, LargeResult
 from goalport.serve.texts import counted
 
-__all__ = ["cut_in_words", "handle_in_words", "large_in_words", "reason_of", "unannounced"]
+__all__ = ["TEXT_CUT", "cut_in_words", "handle_in_words", "large_in_words", "reason_of", "unannounced"]
+
+TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
+"""What stands below a text that is only the beginning of a result."""
 
 
 def reason_of(outcome: Outcome, goal: str) -> str | None:
@@ -60,8 +63,8 @@ def large_in_words(large: LargeResult, goal: str) -> str:
 
 
 def cut_in_words(large: LargeResult) -> str:
-    """What stands below a text that is only the beginning of its result."""
-    return f"\n\n[This text is cut; the structured content is whole. To read it in pages, {large.reading(1)}]"
+    """What stands below a text that is only the beginning of a goal's result."""
+    return f"{TEXT_CUT[:-1]} To read it in pages, {large.reading(1)}]"
 
 
 def _handle(handle: Handle) -> Iterator[str]:

@@ -93,7 +93,7 @@ class Output:
         return self.schema is None or any(map(_is_unbounded, nodes(self.schema)))
 
     def document(self, value: object) -> tuple[str, str]:
-        """The whole value as one text with its media type, for reading it in pieces."""
+        """The whole value as one text with its media type, for reading it in pages."""
         if isinstance(value, str):
             return "text/plain", hide_known(value)
         if self._adapter is None:

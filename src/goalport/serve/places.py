@@ -31,8 +31,8 @@ class Place:
     process: str
     result: bool
     """The output of the process, not its state."""
-    piece: int | None
-    """One piece of it; None: the whole."""
+    page: int | None
+    """One page of it; None: the whole."""
 
 
 def place_of(uri: str) -> Place | None:
@@ -40,8 +40,8 @@ def place_of(uri: str) -> Place | None:
     found = _FORM.fullmatch(uri)
     if found is None:
         return None
-    goals, agent, process, result, piece = found.groups()
-    return Place(bool(goals), unquote(agent or ""), unquote(process or ""), bool(result), int(piece) if piece else None)
+    goals, agent, process, result, page = found.groups()
+    return Place(bool(goals), unquote(agent or ""), unquote(process or ""), bool(result), int(page) if page else None)
 
 
 def process_uri(process_id: str) -> str:
@@ -63,6 +63,6 @@ def own_templates() -> Iterator[ResourceTemplate]:
         ("agents/{name}", "agent", "An agent: its actions, goals and conditions", _JSON),
         ("processes/{id}", "process", "A process that you started: status, plan, history and a picture", _JSON),
         ("processes/{id}/result", "result", "The whole output of a process that you started", None),
-        ("processes/{id}/result/{page}", "result piece", "One piece of that output, from 1", None),
+        ("processes/{id}/result/{page}", "result page", "One page of that output, from 1", None),
     ):
         yield ResourceTemplate(uri_template=f"goalport://{path}", name=name, description=description, mime_type=media)

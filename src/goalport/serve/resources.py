@@ -161,10 +161,10 @@ def _result(serving: Serving, uri: str, place: Place, process: AgentProcess) -> 
     found = Pages.of(process, serving.settings.max_result_bytes)
     if found is None:
         raise _not_found(uri)
-    if place.piece is None:
+    if place.page is None:
         return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=found.media, text=found.text)])
-    if not 1 <= place.piece <= len(found.pages):
-        raise MCPError(INVALID_PARAMS, f"The result has the pieces 1 to {len(found.pages)}.", {"uri": uri})
-    more = {"goalport/piece": place.piece, "goalport/pieces": len(found.pages)}
-    text = found.pages[place.piece - 1]
+    if not 1 <= place.page <= len(found.pages):
+        raise MCPError(INVALID_PARAMS, f"The result has the pages 1 to {len(found.pages)}.", {"uri": uri})
+    more = {"goalport/page": place.page, "goalport/pages": len(found.pages)}
+    text = found.pages[place.page - 1]
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=found.media, text=text, _meta=more)])

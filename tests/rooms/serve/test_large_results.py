@@ -73,13 +73,13 @@ async def test_a_result_that_is_too_big_is_a_link_whose_pages_are_not(tmp_path: 
         assert "Do not call answer again" in text_of(result)
         assert isinstance(result.content[-1], ResourceLink)
         texts = await pages_by_tool(client, link)
-        pieces = [await page_of(client, f"{link['uri']}/{number}") for number in range(1, len(texts) + 2)]
+        pages = [await page_of(client, f"{link['uri']}/{number}") for number in range(1, len(texts) + 2)]
     assert "".join(texts) == whole
     assert link["pages"] == len(texts)
-    assert [each.text for each in pieces if each is not None] == texts
-    assert pieces[0] is not None
-    assert pieces[0].meta == {"goalport/piece": 1, "goalport/pieces": len(texts)}
-    assert pieces[-1] is None
+    assert [each.text for each in pages if each is not None] == texts
+    assert pages[0] is not None
+    assert pages[0].meta == {"goalport/page": 1, "goalport/pages": len(texts)}
+    assert pages[-1] is None
 
 
 @EACH_ERA

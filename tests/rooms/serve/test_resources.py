@@ -129,7 +129,7 @@ async def test_what_there_is_not_is_a_protocol_error_that_names_it(tmp_path: Pat
     assert caught.value.error.data == {"uri": uri}
 
 
-async def test_a_piece_beyond_the_last_is_refused_with_their_number(tmp_path: Path) -> None:
+async def test_a_page_beyond_the_last_is_refused_with_their_number(tmp_path: Path) -> None:
     async with served(tmp_path, Greeter()) as server, server.client() as client:
         uri = await greeted(client)
         with pytest.raises(MCPError, match="1 to 1"):
