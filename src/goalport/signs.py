@@ -1,7 +1,8 @@
 """Signs and colours for lines that say how something is: what is ready, what to look at, what is wrong.
 
-A line is plain text that begins with a word; on a terminal the word gets a sign and a colour. In a pipe, or with the
-variable NO_COLOR, it stays as it is. Standard library only; whoever prints for people is above.
+A line is plain text that begins with a word, or with a model, tool group or server and then the word; on a terminal the
+word gets a sign and a colour. In a pipe, or with the variable NO_COLOR, it stays as it is. Standard library only;
+whoever prints for people is above.
 """
 
 import os
@@ -10,9 +11,16 @@ from typing import Final, TextIO
 
 __all__ = ["signed", "takes_colours"]
 
-_COLOURS: Final = {"ready": "32", "warning": "33", "not published": "33", "problem": "31", "error": "31"}
-_SIGNS: Final = {"32": "✓", "33": "▲", "31": "✗"}
-_BEGINNING: Final = re.compile(rf"^(\s*)({'|'.join(_COLOURS)})(?=[:\s])")
+_GREEN, _YELLOW, _RED, _BLUE = "32", "33", "31", "34"
+_SIGNS: Final = {_GREEN: "✓", _YELLOW: "▲", _RED: "✗", _BLUE: "•"}
+_COLOURS: Final = {
+    **dict.fromkeys(("ready", "up"), _GREEN),
+    **dict.fromkeys(("warning", "not published", "not ready", "connecting", "degraded", "down", "stopped"), _YELLOW),
+    **dict.fromkeys(("problem", "error"), _RED),
+    **dict.fromkeys(("note", "disabled"), _BLUE),
+}
+_SUBJECT: Final = r"(?:goalport|(?:model|tool group|upstream server) .+?:) "
+_BEGINNING: Final = re.compile(rf"^(\s*(?:{_SUBJECT})?)({'|'.join(_COLOURS)})(?=[:,.\s]|$)")
 
 
 def takes_colours(stream: TextIO) -> bool:

@@ -212,7 +212,7 @@ async def test_health_and_report_tell_no_secret(tmp_path: Path) -> None:
             "calls": 0,
             "failures": 0,
         }
-        assert "tool group choir: 3 tools" in server.heard.text
+        assert "tool group choir: up, 3 tools" in server.heard.text
         assert "upstream server three: up, 2025-06-18" in server.heard.text
         assert "s3cret-value" not in json.dumps(told) + server.heard.text
         assert PLAIN not in json.dumps(told) + server.heard.text

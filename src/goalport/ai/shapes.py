@@ -21,7 +21,7 @@ from goalport.errors import DeclarationError
 from goalport.llm import OutputSpec
 from goalport.prompts import made_up
 from goalport.tools import argument_problems
-from goalport.tools.arguments import UNREADABLE
+from goalport.tools.schema_errors import UNREADABLE, why_not_json
 
 __all__ = ["Bound", "Declined", "Outcome", "OutputShape", "Unreadable", "Violating", "output_shape", "type_name"]
 
@@ -244,6 +244,6 @@ def _no_json(kind: object, error: Exception) -> DeclarationError:
     return DeclarationError(
         f"The type {type_name(kind)}, asked of a model",
         expected="a type whose values JSON can express",
-        came=f"it is not ({str(error).partition(chr(10))[0]})",
+        came=f"it is not ({why_not_json(kind, error)})",
         fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models.",
     )

@@ -41,7 +41,7 @@ class Findings:
     groups: tuple[str, ...]
     """What is to be said of tool groups that are there and not in use."""
     hints: tuple[str, ...]
-    """What is to be said of goals that do not say what they do."""
+    """What is not wrong but perhaps not meant: goals that do not say what they do, methods that seem to lack a mark."""
 
 
 def check(
@@ -84,12 +84,15 @@ def _print_json(found: Findings) -> None:
 
 
 def _print_lines(found: Findings) -> None:
-    for problem in found.problems:
-        print(signed(f"problem: {problem}", sys.stdout))
-    for warning in found.warnings:
-        print(signed(f"warning: {warning}", sys.stdout))
-    for line in (*found.models, *found.groups, *found.hints):
-        print(line)
+    lines = [
+        *(f"problem: {each}" for each in found.problems),
+        *(f"warning: {each}" for each in found.warnings),
+        *found.models,
+        *found.groups,
+        *(f"note: {each}" for each in found.hints),
+    ]
+    for line in lines:
+        print(signed(line, sys.stdout))
     wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"
     there = [_counted(found.agents, "agent"), _counted(found.goals, "goal"), _counted(len(found.tools), "tool")]
     print(f"{', '.join(there)}: {wrong if found.problems or found.warnings else 'nothing is wrong'}.")

@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import Place, opened
-from goalport.cli.terminal import Format, Record, say, show
+from goalport.cli.place import Place, opened_aloud
+from goalport.cli.terminal import Format, Record, show
 from goalport.domain import Action, Agent
 from goalport.serve.names import label
 from goalport.serve.offers import Offer, Refusal, offers_of
@@ -22,29 +22,22 @@ OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 
 def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
     """List the agents: what each is for, what it has, and where it is declared."""
-    place = _opened(workspace)
+    place = opened_aloud(workspace)
     show([_agent(each) for each in place.platform.agents], format, none=place.no_agents)
 
 
 def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
     """List the goals: the tools that each is published as, or why it is not."""
-    place = _opened(workspace)
+    place = opened_aloud(workspace)
     show([each for each in _goals(place) if agent in {None, each["agent"]}], format, none=_none(place, agent))
 
 
 def actions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
     """List the actions: what each needs from the blackboard, and what it makes."""
-    place = _opened(workspace)
+    place = opened_aloud(workspace)
     held = [*place.platform.agents, *place.platform.agents.components]
     records = [_action(each, step) for each in held if agent in {None, each.name} for step in each.actions]
     show(records, format, none=_none(place, agent))
-
-
-def _opened(workspace: Path) -> Place:
-    place = opened(workspace)
-    for problem in place.problems:
-        say(f"warning: {problem}")
-    return place
 
 
 def _none(place: Place, agent: str | None) -> str:

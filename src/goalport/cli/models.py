@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import Place, opened
-from goalport.cli.terminal import Format, Record, say, show
+from goalport.cli.place import Place, opened_aloud
+from goalport.cli.terminal import Format, Record, show
 from goalport.llm import ModelCard, Prices
 
 
@@ -17,9 +17,7 @@ def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
 
     A model counts as ready when nothing is missing here; its provider is not asked.
     """
-    place = opened(workspace)
-    for problem in place.problems:
-        say(f"warning: {problem}")
+    place = opened_aloud(workspace)
     show(list(_records(place)), format, none="There are no models.")
 
 

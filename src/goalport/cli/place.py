@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalport.cli.folder import workspace_root
+from goalport.cli.terminal import say
 from goalport.platform import AgentPlatform
 from goalport.settings import Settings, load_settings
 from goalport.workspace import Workspace, load_workspace
@@ -30,10 +31,18 @@ class Place:
     def no_agents(self) -> str:
         folder = self.workspace.root / "agents"
         if self.problems:
-            return f"No agent in {folder} could be loaded: mend what is told above."
+            return f"No agent in {folder} could be loaded; the problems say why."
         return (
             f"There are no agents in {folder}. Write one there, or make a workspace with an example: goalport new DIR"
         )
+
+
+def opened_aloud(folder: Path) -> Place:
+    """Load the workspace in a folder and deploy its agents, with a warning for each problem."""
+    place = opened(folder)
+    for problem in place.problems:
+        say(f"warning: {problem}")
+    return place
 
 
 def opened(folder: Path, **options: object) -> Place:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import opened
+from goalport.cli.place import opened_aloud
 from goalport.cli.planning_formats import drawing, picture, record
 from goalport.domain import Agent, Goal, PlannerType
 from goalport.errors import BadInput, UnknownName
@@ -59,7 +59,7 @@ def plan(
 
     Exit codes: 0 there is a plan, 1 there is none.
     """
-    place = opened(workspace)
+    place = opened_aloud(workspace)
     if not len(place.platform.agents):
         raise BadInput(place.no_agents)
     found = chosen(place.platform, goal)

@@ -19,7 +19,7 @@ from goalport.cli.asking import Unanswered, answer_to
 from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.given import object_of
-from goalport.cli.place import opened
+from goalport.cli.place import opened_aloud
 from goalport.cli.results import show_result
 from goalport.cli.terminal import say
 from goalport.errors import BadInput, GoalportError
@@ -41,7 +41,7 @@ from goalport.serve.handle import Handle
 from goalport.serve.names import label
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
-from goalport.tools.arguments import UNREADABLE
+from goalport.tools.schema_errors import UNREADABLE
 
 FAILED, MISUSED = 1, 2
 
@@ -64,9 +64,7 @@ def run(
 
     Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 130 stopped with Ctrl-C.
     """
-    place = opened(workspace)
-    for problem in place.problems:
-        say(f"warning: {problem}")
+    place = opened_aloud(workspace)
     if not len(place.platform.agents):
         raise BadInput(place.no_agents)
     found = chosen(place.platform, goal)

@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.given import object_of
-from goalport.cli.place import Place, opened
+from goalport.cli.place import Place, opened_aloud
 from goalport.cli.results import show_result
 from goalport.cli.terminal import Format, Record, say, show
 from goalport.cli.upstream import Timeout, connected
@@ -83,8 +83,8 @@ def call(
 
 
 def _opened(workspace: Path) -> Place:
-    place = opened(workspace)
-    for problem in (*place.problems, *place.platform.upstream.config.problems):
+    place = opened_aloud(workspace)
+    for problem in place.platform.upstream.config.problems:
         say(f"warning: {problem}")
     return place
 

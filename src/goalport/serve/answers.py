@@ -20,7 +20,7 @@ from goalport.serve.pieces import Pages, beginning_of
 from goalport.serve.places import process_uri
 from goalport.serve.terms import Terms
 from goalport.serve.texts import one_line, plain
-from goalport.tools.arguments import UNREADABLE
+from goalport.tools.schema_errors import UNREADABLE
 
 __all__ = ["Answers", "cost_of", "error_wire"]
 

@@ -14,11 +14,12 @@ from typing_extensions import TypedDict
 
 from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
-from goalport.errors import BadInput
+from goalport.errors import BadInput, DeclarationError
 from goalport.serve.names import label, snake
 from goalport.serve.schemas import Schema, is_object, portable, without_fields
 from goalport.serve.strangers import strangers_in
 from goalport.tools import argument_problems, listed
+from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
 
 __all__ = ["Arguments"]
@@ -40,9 +41,20 @@ class Arguments:
 
     @classmethod
     def of(cls, starts: Sequence[object]) -> "Arguments":
-        """For one type with an object's schema its fields, else a property for each type."""
-        fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
-        return fields or cls._by_name({snake(label(start)): start for start in starts})
+        """For one type with an object's schema its fields, else a property for each type.
+
+        Raises `DeclarationError` for a type that has no JSON.
+        """
+        try:
+            fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
+            return fields or cls._by_name({snake(label(start)): start for start in starts})
+        except UNREADABLE as error:
+            raise DeclarationError(
+                f"The input {' and '.join(map(label, starts))}",
+                expected="types that can be read from JSON",
+                came=f"it cannot be ({why_not_json(tuple[*starts], error)})",
+                fix="Start from a pydantic model or a dataclass whose fields JSON can express.",
+            ) from error
 
     @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "Arguments":

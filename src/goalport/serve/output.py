@@ -17,9 +17,8 @@ from goalport.errors import DeclarationError, ToolError
 from goalport.secrecy import hide_known
 from goalport.serve.names import label
 from goalport.serve.schemas import Schema, is_object, nodes, portable
-from goalport.serve.texts import one_line
-from goalport.tools.arguments import UNREADABLE
 from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
+from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
 
 __all__ = ["BLOCKS", "Output", "Wire", "blocks_of", "done", "failed", "refuse_bytes", "text_block"]
@@ -58,7 +57,7 @@ class Output:
             raise DeclarationError(
                 f"The output {label(kind)}",
                 expected="a type that can be written as JSON",
-                came=f"it cannot be ({one_line(str(error))})",
+                came=f"it cannot be ({why_not_json(kind, error, 'serialization')})",
                 fix="Return a pydantic model, a dataclass, JSON-like data or content blocks.",
             ) from error
         if not schema:

@@ -22,7 +22,7 @@ from goalport.serve.pieces import Pages
 from goalport.serve.places import Place, place_of
 from goalport.serve.publication import Publication
 from goalport.serve.serving import Context, Serving
-from goalport.tools.arguments import UNREADABLE
+from goalport.tools.schema_errors import UNREADABLE
 
 __all__ = ["may_watch", "read_resource"]
 

@@ -78,8 +78,8 @@ def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
     """A line for each tool group, and one for each upstream server."""
     for each in _states(platform):
         exported = ", published" if each.exports else ""
-        state = "" if each.status == "up" else f", {each.status}. {one_line(each.why)}"
-        yield f"tool group {each.role}: {counted(len(each.tools), 'tool')}{exported}{state}"
+        why = "" if each.status == "up" else f". {one_line(each.why)}"
+        yield f"tool group {each.role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
     for server in platform.upstream.servers():
         said = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
         why = f": {one_line(server.last_error)}" if server.last_error else ""

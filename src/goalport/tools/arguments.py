@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 
 from goalport.errors import BadInput, DeclarationError
 from goalport.tools.injection import Injection, injection_of
 from goalport.tools.places import place_of, type_hints
 from goalport.tools.problems import argument_problems, listed, shortened
+from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
 
-__all__ = ["UNREADABLE", "Arguments", "Parameter", "listed_arguments", "read_arguments"]
-
-UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
-"""What pydantic raises for a type that it cannot validate or describe."""
+__all__ = ["Arguments", "Parameter", "listed_arguments", "read_arguments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,7 @@ def _unreadable(where: str, names: list[str], hints: Mapping[str, Any], error: E
             return DeclarationError(
                 where,
                 expected=f"a type for the parameter {name!r} that JSON can express",
-                came=f"it is {hints[name]!r} ({_first_line(reason)})",
+                came=f"it is {hints[name]!r} ({why_not_json(hints[name], reason)})",
                 fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models.",
             )
     return DeclarationError(

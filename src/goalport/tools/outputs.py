@@ -15,11 +15,11 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import is_typeddict
 
 from goalport.errors import DeclarationError, ToolError
-from goalport.tools.arguments import UNREADABLE
 from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
 from goalport.tools.places import place_of, type_hints
 from goalport.tools.problems import argument_problems, shortened
 from goalport.tools.results import ToolResult, block_types
+from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
 
 __all__ = ["Output", "read_output"]
@@ -69,9 +69,8 @@ def read_output(function: Callable[..., object]) -> Output:
     try:
         return _of_adapter(TypeAdapter(declared))
     except UNREADABLE as error:
-        raise _unusable(
-            function, str(error).partition("\n")[0], "Give its fields types that JSON can express."
-        ) from error
+        why = why_not_json(declared, error, "serialization")
+        raise _unusable(function, why, "Give its fields types that JSON can express.") from error
 
 
 def _of_value(declared: Any) -> Output:

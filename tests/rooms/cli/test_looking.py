@@ -46,6 +46,15 @@ class Speaker:
     def shout(self, user_input: UserInput) -> str:
         return user_input.content
 """
+ASKING = """
+from goalport import Ai
+
+@agent(description="Wonders")
+class Wonderer:
+    @achieves_goal(description="Wonder", export=Export(remote=True, name="wonder"))
+    async def wonder(self, user_input: UserInput, ai: Ai) -> str:
+        return await ai.generate_text(user_input.content)
+"""
 
 
 def test_lists_are_lines_with_tabs_in_a_pipe_and_records_as_json(goalport: Command, workspace: Path) -> None:
@@ -260,6 +269,28 @@ def test_what_is_wrong_is_marked_on_a_terminal_unless_no_colour_is_wanted(
     assert "\x1b[33m▲ warning\x1b[0m: " in terminal("check", "--workspace", str(workspace)).out
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\r\nwarning: " in "\r\n" + terminal("check", "--workspace", str(workspace)).out
+
+
+def test_what_is_not_ready_is_marked_and_so_is_what_is_only_noted(terminal: Command, workspace: Path) -> None:
+    (workspace / "agents" / "hintless.py").write_text(HINTLESS + ASKING)
+
+    out = terminal("check", "--workspace", str(workspace)).out
+
+    assert "model gpt-4.1-mini: \x1b[33m▲ not ready\x1b[0m. " in out
+    assert "tool group web: \x1b[33m▲ not ready\x1b[0m. " in out
+    assert "\x1b[34m• note\x1b[0m: whisper, wonder: no hints" in out
+
+
+def test_after_an_import_that_failed_it_is_not_said_that_there_are_no_agents(
+    goalport: Command, workspace: Path
+) -> None:
+    (workspace / "agents" / "hello.py").write_text("import nowhere_at_all\n")
+
+    for arguments in (["check"], ["agents"], ["goals"], ["plan", "greet"]):
+        ran = goalport(*arguments, "--workspace", str(workspace))
+        assert "No module named 'nowhere_at_all'" in ran.out + ran.err
+        assert "could be loaded; the problems say why." in ran.out + ran.err
+        assert "There are no agents" not in ran.out + ran.err
 
 
 def test_in_a_pipe_there_are_no_signs(goalport: Command, workspace: Path) -> None:

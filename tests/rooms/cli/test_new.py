@@ -85,6 +85,7 @@ def test_a_new_workspace_has_nothing_wrong(goalport: Command, workspace: Path) -
     ran = goalport("check", "--workspace", str(workspace))
 
     assert (ran.code, ran.err) == (0, "")
+    assert "note: " not in ran.out
 
 
 def test_the_tests_of_a_new_workspace_pass(workspace: Path) -> None:

@@ -86,7 +86,7 @@ def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_pat
 
 def test_tools_groups_and_raw_handlers_are_reported(tmp_path: Path) -> None:
     told = lines(tmp_path)
-    assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: 1 tool"} <= set(told)
+    assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: up, 1 tool"} <= set(told)
 
 
 def test_problems_come_with_file_and_line_and_warnings_with_the_clients(tmp_path: Path) -> None:

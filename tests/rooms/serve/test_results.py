@@ -1,5 +1,5 @@
 import base64
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,41 @@ def test_an_output_that_json_cannot_express_is_refused_with_the_reason(tmp_path:
     assert "answer" not in publication.tools
     problem = next(each for each in publication.problems if "Answerer.answer" in each)
     assert "expected a type that can be written as JSON" in problem
+
+
+class Telephone(BaseModel):
+    ring: Callable[[], int]
+
+
+@dataclass
+class Desk:
+    phones: list[Telephone]
+    content: str = ""
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (Holder, "the field 'thing' of Holder is of the type Opaque, which has no JSON"),
+        (Desk, "the field 'ring' of Telephone is of the type Callable[[], int], which has no JSON"),
+        (dict[str, Desk] | None, "the field 'ring' of Telephone is of the type Callable[[], int]"),
+    ],
+)
+def test_a_field_that_json_cannot_express_is_named_with_its_class(tmp_path: Path, output: Any, words: str) -> None:
+    assert words in "\n".join(published(tmp_path, answering(output, None)).problems)
+
+
+@agent(description="d")
+class Operator:
+    @achieves_goal(description="g", export=Export(remote=True))
+    async def connect(self, desk: Desk) -> str:
+        return desk.content
+
+
+def test_so_is_a_field_of_an_input(tmp_path: Path) -> None:
+    (problem,) = published(tmp_path, Operator()).problems
+    assert "the field 'ring' of Telephone is of the type Callable[[], int], which has no JSON" in problem
+    assert "The input Desk" in problem
 
 
 MEASURE = """
