@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
 from goalport.cli.terminal import Format
-from goalport.platform import mistakes_in
+from goalport.platform import forgotten_in, mistakes_in
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.lint import without_hints
 from goalport.serve.models import models_in_words
@@ -75,7 +75,10 @@ def _findings(place: Place) -> Findings:
         tools=tuple(published.tools),
         models=tuple(models_in_words(place.platform)),
         groups=tuple(switched_off(place.platform.upstream)),
-        hints=tuple(without_hints(each for each in published.tools.values() if isinstance(each, GoalTool))),
+        hints=(
+            *forgotten_in(place.platform.agents, place.platform.foreseen),
+            *without_hints(each for each in published.tools.values() if isinstance(each, GoalTool)),
+        ),
     )
 
 

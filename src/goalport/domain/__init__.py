@@ -20,7 +20,7 @@ from goalport.domain.marks import (
 )
 from goalport.domain.members import read_action, read_goal
 from goalport.domain.operators import operators_of, plan_goal
-from goalport.domain.reader import read_agent
+from goalport.domain.reader import read_agent, unmarked_givers
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import (
     Injected,
@@ -88,4 +88,5 @@ __all__ = [
     "state",
     "transient",
     "type_name",
+    "unmarked_givers",
 ]

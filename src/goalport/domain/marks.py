@@ -333,5 +333,7 @@ def lacks_mark(cls: type) -> bool:
 def _put(mark: object, marked: Any) -> Any:
     if isinstance(marked, (property, cached_property)):
         raise TypeError("Expected a method to mark, but got a property, which nobody calls. Make a method of it.")
+    if isinstance(marked, str):
+        raise TypeError(f'Expected settings by their names, but got {marked!r}. Write description="…".')
     setattr(marked, _ATTRIBUTE, {**marks_of(marked), type(mark): mark})
     return marked

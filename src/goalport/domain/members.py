@@ -156,6 +156,7 @@ class _Reading:
         return Origin(getattr(self._holder, name), self._cls)
 
     def _parameters(self, origin: Origin) -> tuple[Parameter, ...]:
+        _refuse_without_self(origin, self._cls)
         subject = self._cls if self._holder is self._cls else None
         return read_parameters(origin, self._services, subject, self._resolvers)
 
@@ -190,6 +191,21 @@ def _refuse_property(cls: type, member: object) -> None:
             expected="marks on methods only",
             came="it is a property, which nobody calls",
             fix="Drop the decorator that makes it one.",
+        )
+
+
+def _refuse_without_self(origin: Origin, cls: type) -> None:
+    """Refuse a method whose first parameter would be filled with the object that has the method."""
+    method = inspect.getattr_static(cls, origin.written.__name__, None)
+    if not inspect.isfunction(method):
+        return
+    first = next(iter(inspect.signature(method).parameters.values()), None)
+    typed = first is not None and first.annotation is not first.empty and first.kind is not first.VAR_POSITIONAL
+    if first is None or (typed and first.name != "self"):
+        raise origin.error(
+            expected="a method whose first parameter is self",
+            came="it has none" if first is None else f"it is {first.name!r}",
+            fix=f"Write `def {method.__name__}(self, …)`.",
         )
 
 

@@ -5,17 +5,18 @@ the constructor of a class without an instance. (User guide, section 3.6.)
 """
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from goalport.blackboard import fits
 from goalport.domain.agents import Action, Agent
-from goalport.domain.annotations import class_place
+from goalport.domain.annotations import Origin, class_place, hints_of
 from goalport.domain.marks import AgentMark, PlannerType, mark_of, marks_of
 from goalport.domain.members import Members, read_members
-from goalport.domain.signature import Resolver
+from goalport.domain.signature import Resolver, read_outputs
 from goalport.domain.states import reachable_states
 from goalport.errors import DeclarationError
 
-__all__ = ["read_agent"]
+__all__ = ["read_agent", "unmarked_givers"]
 
 
 def read_agent(declared: object, services: frozenset[type] = frozenset(), resolvers: Sequence[Resolver] = ()) -> Agent:
@@ -91,14 +92,34 @@ def _refuse_aimless(mark: AgentMark, description: str, members: Members, cls: ty
 
 
 def _unmarked(cls: type) -> str:
+    names = [each.__name__ for each in _unmarked_methods(cls)]
+    return f", and {' and '.join(names)} {'has' if len(names) == 1 else 'have'} no mark at all" if names else ""
+
+
+def _unmarked_methods(cls: type) -> list[Callable[..., object]]:
     """The methods of the class that look like actions which nobody marked."""
-    names = [
-        name
+    return [
+        each
         for name, each in vars(cls).items()
         if inspect.isfunction(each) and not name.startswith("_") and "return" in each.__annotations__
         if not marks_of(each)
     ]
-    return f", and {' and '.join(names)} {'has' if len(names) == 1 else 'have'} no mark at all" if names else ""
+
+
+def unmarked_givers(agent: Agent, kind: object) -> list[str]:
+    """The methods without a mark, in the classes of an agent, that would give an object of a type and take none."""
+    classes = dict.fromkeys(type(each.owner) for each in agent.actions if each.owner is not None)
+    methods = [Origin(each, cls) for cls in classes for each in _unmarked_methods(cls)]
+    return [f"{each.owner.__name__}.{each.written.__name__}" for each in methods if each.owner and _gives(each, kind)]
+
+
+def _gives(method: Origin, kind: object) -> bool:
+    try:
+        taken, outputs = hints_of(method), read_outputs(method)
+    except DeclarationError:
+        return False
+    gifts = [part for exit_ in outputs.exits for part in exit_]
+    return any(fits(each, kind) for each in gifts) and kind not in [taken[name] for name in taken if name != "return"]
 
 
 def _construct(cls: type) -> object:

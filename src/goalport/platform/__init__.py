@@ -2,7 +2,7 @@
 
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.platform.deployments import Deployments
-from goalport.platform.inspection import mistakes_in
+from goalport.platform.inspection import forgotten_in, mistakes_in
 from goalport.platform.invocation import AgentInvocation, Invoked
 from goalport.platform.models import asks_a_model
 from goalport.platform.upstream import CONFIG_FILE, GroupReport, Upstream
@@ -16,5 +16,6 @@ __all__ = [
     "Invoked",
     "Upstream",
     "asks_a_model",
+    "forgotten_in",
     "mistakes_in",
 ]

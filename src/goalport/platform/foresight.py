@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
-from goalport.domain import Aggregation, Goal, PlannerType, inputs_among
+from goalport.domain import Agent, Aggregation, Goal, PlannerType, inputs_among, type_name, unmarked_givers
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
 from goalport.platform.figures import Service, figures_of
 from goalport.process import PLANNING_SECONDS, Scope
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["foresee", "inputs_of", "starting_types"]
+__all__ = ["foresee", "forgotten", "inputs_of", "starting_types"]
 
 
 def foresee(
@@ -43,7 +43,22 @@ def foresee(
         f"The {each} counts as false here: it looks at what is made on the way, and is asked once that is there."
         for each in waiting
     ]
-    return replace(explain(problem), notes=tuple(notes), unforeseen=bool(waiting))
+    found = explain(problem)
+    notes += forgotten(scope.agent, _wanting(found))
+    return replace(found, notes=tuple(notes), unforeseen=bool(waiting))
+
+
+def forgotten(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
+    """A sentence for each method of an agent that would give an object of these types if it were marked."""
+    for kind in kinds:
+        for method in unmarked_givers(agent, kind):
+            yield f"{method} would give a {type_name(kind)}, but has no mark: if it is a step, put @action above it."
+
+
+def _wanting(found: Explanation) -> list[object]:
+    """The types of the objects for want of which the goal that lacks least has no plan."""
+    missing = found.failures[0].missing if found.failures else ()
+    return [each.fact.type for each in missing if isinstance(each.fact, Available) and each.value]
 
 
 def _with_open(start: WorldState, questions: frozenset[Holds]) -> WorldState:

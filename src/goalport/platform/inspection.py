@@ -6,6 +6,7 @@ What one declaration alone gets wrong is refused when it is read. Below: deploym
 
 from collections.abc import Iterator, Sequence
 from inspect import isabstract
+from typing import Final
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -26,12 +27,14 @@ from goalport.domain import (
 from goalport.errors import DeclarationError
 from goalport.plan import Available, Fact, HasRun, LastResult, Problem, WorldState, in_words, unusable
 from goalport.platform.deployments import Deployments
-from goalport.platform.foresight import foresee, inputs_of, starting_types
+from goalport.platform.foresight import foresee, forgotten, inputs_of, starting_types
 from goalport.platform.loops import broken_loops
 from goalport.process import Scope
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["mistakes_in"]
+__all__ = ["forgotten_in", "mistakes_in"]
+
+_LET_OR_START: Final = "Let an action bring that about, or start from it: Export(starting_input_types=[…])."
 
 
 def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[DeclarationError, ...]:
@@ -50,6 +53,14 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
+def forgotten_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
+    """A sentence for each method without a mark that would give what a goal is started from for want of it."""
+    goals = [(agents.scope(agent.name), goal) for agent in agents for goal in agent.goals]
+    derived = [(scope, goal) for scope, goal in goals if not goal.export.starting_input_types]
+    found = [each for scope, goal in derived for each in forgotten(scope.agent, starting_types(scope, goal, groups))]
+    return tuple(dict.fromkeys(found))
+
+
 def _own(agents: Deployments, agent: Agent) -> tuple[Action, ...]:
     return agents.named(agent.name).actions
 
@@ -64,7 +75,7 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
                 yield scope.actions[goal.action].origin.error(
                     expected=f"a way to the goal {goal.name} from {_listed(starts)}",
                     came=f"it cannot be reached: {found.failures[0].because}",
-                    fix="Let an action bring that about, or start from it: Export(starting_input_types=[…]).",
+                    fix=" ".join([*found.notes, _LET_OR_START]),
                 )
 
 

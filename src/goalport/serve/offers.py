@@ -125,7 +125,7 @@ def _unreachable(platform: AgentPlatform, goal: Goal, starts: tuple[object, ...]
     explanation = platform.explain(goal, starts)
     if explanation.plan is not None or explanation.lacks_only_groups:
         return None
-    return explanation.summary()
+    return " ".join([explanation.summary(), *explanation.notes])
 
 
 def _from(starts: tuple[object, ...]) -> str:

@@ -1,8 +1,11 @@
 """What can be wrong with a module of a workspace, told with the line that its author has to look at."""
 
+import re
+import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from goalport.errors import GoalportError
@@ -11,6 +14,7 @@ from goalport.workspace.importer import FOLDERS, PACKAGE
 __all__ = ["LoadProblem", "Place", "problem_of"]
 
 _MESSAGE_LIMIT = 1_000
+_NOT_IN_MODULE = re.compile(r"cannot import name '(\w+)'")
 
 
 @dataclass(frozen=True)
@@ -86,5 +90,19 @@ def _message(error: BaseException) -> str:
             return f"{text}. There is no such file in {' or '.join(f'{each}/' for each in FOLDERS)} of the workspace."
         case ModuleNotFoundError():
             return f"{text}. Install it where goalport is installed, or correct the import."
+        case ImportError() | NameError():
+            return f"{type(error).__name__}: {text}{_nearest(error)}"
         case _:
             return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _nearest(error: ImportError | NameError) -> str:
+    """An offer of the names that are there and like the one that is not."""
+    if isinstance(error, NameError):
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        name, known = error.name, {**frames[-1].f_globals, **frames[-1].f_locals} if frames else {}
+    else:
+        wanted = _NOT_IN_MODULE.match(str(error))
+        name, known = wanted and wanted[1], dir(sys.modules.get(error.name or ""))
+    near = get_close_matches(name or "", known, n=2)
+    return f". Did you mean {' or '.join(near)}?" if near else ""

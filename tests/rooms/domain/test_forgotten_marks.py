@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from goalport import AgentPlatform, UserInput, achieves_goal, action, agent, condition
+from goalport import AgentPlatform, Export, UserInput, achieves_goal, action, agent, condition
 from goalport.domain import read_agent
 from goalport.errors import DeclarationError
-from goalport.platform import mistakes_in
+from goalport.platform import forgotten_in, mistakes_in
 from goalport.workspace import load_workspace
 
 
@@ -85,6 +86,72 @@ def test_a_class_with_actions_that_is_no_agent_is_told(tmp_path: Path) -> None:
     )
     (problem,) = load_workspace(tmp_path).problems
     assert "Lost has methods that are marked as actions, but is no agent itself." in str(problem)
+
+
+@agent(description="d")
+class Halfway:
+    def think(self, said: UserInput) -> Story | None:
+        return Story(said.content)
+
+    def again(self, story: Story) -> Story:
+        return story
+
+    @achieves_goal(description="g", export=Export(remote=True, starting_input_types=[UserInput]))
+    async def write(self, story: Story) -> Book:
+        return Book(story.text)
+
+    @achieves_goal(description="g", export=Export(remote=True))
+    async def rewrite(self, story: Story) -> str:
+        return story.text
+
+
+THINK = "Halfway.think would give a Story, but has no mark: if it is a step, put @action above it."
+
+
+def test_a_method_without_a_mark_that_would_give_what_is_missing_is_told() -> None:
+    platform = AgentPlatform([Halfway])
+    (mistake,) = mistakes_in(platform.agents, platform.groups)
+    assert THINK in mistake.fix
+    assert THINK in platform.explain("write", [UserInput]).text()
+
+
+def test_so_is_one_for_want_of_which_a_goal_starts_from_what_it_would_give() -> None:
+    platform = AgentPlatform([Halfway])
+    assert forgotten_in(platform.agents, platform.groups) == (THINK,)
+
+
+def test_a_method_without_self_is_refused() -> None:
+    @agent(description="d")
+    class Selfless:
+        @achieves_goal(description="g")
+        def write(story: Story) -> Book:  # type: ignore[misc] # noqa: N805
+            return Book(story.text)
+
+    with pytest.raises(DeclarationError) as said:
+        read_agent(Selfless)
+    assert "expected a method whose first parameter is self, but it is 'story'. Write `def write(self, …)`." in str(
+        said.value
+    )
+
+
+@pytest.mark.parametrize("mark", [agent, action, condition])
+def test_a_description_without_its_name_is_told(mark: Any) -> None:
+    with pytest.raises(TypeError, match="Expected settings by their names, but got 'd'"):
+        mark("d")(Story)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("from goalport import achieve_goal", "Did you mean achieves_goal?"),
+        ("class UserInput: ...\n\ndef a(said: UserInputt) -> str: ...", "Did you mean UserInput?"),
+    ],
+)
+def test_a_misspelt_name_is_told_with_the_nearest(tmp_path: Path, source: str, words: str) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "misspelt.py").write_text(source)
+    (problem,) = load_workspace(tmp_path).problems
+    assert words in problem.message
 
 
 @agent(description="d")
