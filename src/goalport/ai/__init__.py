@@ -8,7 +8,7 @@ from goalport.ai.ai import Ai
 from goalport.ai.around import Around, around, within
 from goalport.ai.conditions import Determination
 from goalport.ai.creating import Creation
-from goalport.ai.engine import Engine, Interruption, Operation, Outside, Record, Request, StreamedObject, Unrecorded
+from goalport.ai.engine import Engine, Operation, Outside, Record, Request, StreamedObject, Unrecorded
 from goalport.ai.guarding import MaxLength, PatternGuard
 from goalport.ai.guards import Guard, Objection, Severity
 from goalport.ai.interaction import Interaction
@@ -27,7 +27,6 @@ __all__ = [
     "Engine",
     "Guard",
     "Interaction",
-    "Interruption",
     "LlmEngine",
     "LlmOperations",
     "MaxLength",

@@ -14,14 +14,14 @@ import anyio
 from pydantic_core import from_json
 
 from goalport.ai.around import asking_through
-from goalport.ai.engine import Engine, Interruption, Operation
+from goalport.ai.engine import Engine, Operation
 from goalport.ai.operations import LlmOperations
 from goalport.ai.toolbox import Toolbox
 from goalport.errors import GoalportError, TerminateAgent
 from goalport.events import ToolCalled, ToolReturned
 from goalport.llm import Image, ToolCall, ToolReply
 from goalport.observe.spans import note_tool, tool_span
-from goalport.tools import Tool, ToolResult, current_call_site
+from goalport.tools import Interruption, Tool, ToolResult, current_call_site
 
 __all__ = ["Called", "ToolCalls", "arguments_of"]
 

@@ -8,7 +8,7 @@ from goalport.ai.interaction import Interaction
 from goalport.events import Event
 from goalport.llm import Message, ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
 
-__all__ = ["Engine", "Interruption", "Operation", "Outside", "Record", "Request", "StreamedObject", "Unrecorded"]
+__all__ = ["Engine", "Operation", "Outside", "Record", "Request", "StreamedObject", "Unrecorded"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -109,14 +109,6 @@ class Operation(Protocol):
         It waits as long as the run's delays want, and raises a `Signal` when the budget is spent or the process ends.
         """
         ...
-
-
-class Interruption(BaseException):
-    """What a tool is called for cannot go on until something has happened outside of it: a person has answered.
-
-    No failure, and no `Exception`: no user's code may swallow it. Tools that run at the same time come to their end
-    before it goes on to whoever knows when to try again.
-    """
 
 
 @dataclass(frozen=True, slots=True)

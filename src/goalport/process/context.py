@@ -3,7 +3,7 @@
 A context belongs to one attempt of one action. Once the attempt has been abandoned it refuses to touch the process.
 """
 
-from asyncio import CancelledError, Task, current_task
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
-from goalport.ai import Ai, Around, Interaction, Interruption, around, within
+from goalport.ai import Ai, Around, Interaction, around, within
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.domain import Agent, WaitFor, type_name
@@ -29,7 +29,7 @@ from goalport.process.operation import ActionOperation
 from goalport.process.outcome import Completed, Waiting
 from goalport.process.posing import SchemaSubmission, pose
 from goalport.process.questions import Question
-from goalport.tools import Tool, calling_from, in_thread
+from goalport.tools import Contained, Tool, calling_from, in_thread
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
 
@@ -134,20 +134,12 @@ class OperationContext:
         When the wait is cancelled, an async function is cancelled with it; one in a thread is abandoned, and may notice
         by `cancelled`.
         """
-        task = current_task()
-        try:
-            return await self._called(partial(function, **arguments), is_async=iscoroutinefunction(function))
-        except (Exception, Interruption):
-            raise
-        except CancelledError:
-            self._abandoned = True
-            if task is not None and task.cancelling():
+        with Contained():
+            try:
+                return await self._called(partial(function, **arguments), is_async=iscoroutinefunction(function))
+            except CancelledError:
+                self._abandoned = True
                 raise
-            raise NonRetryable("Something that it waited for was cancelled. Catch that where it is awaited.") from None
-        except BaseException as escape:
-            if _belongs_to_the_loop(escape) or not _runs_in(task):
-                raise
-            raise NonRetryable(_escaped(escape)) from escape
 
     async def _called(self, function: Callable[[], object], *, is_async: bool) -> object:
         if is_async:
@@ -331,28 +323,6 @@ async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
 def _refuse_ephemeral(process: AgentProcess, wanted: str) -> None:
     if process.options.ephemeral:
         raise NonRetryable(f"An ephemeral process cannot {wanted}: nobody would find it. Run it without ephemeral.")
-
-
-def _belongs_to_the_loop(escape: BaseException) -> bool:
-    """Whether this is how waiting for a person or a cancellation comes out of a task group."""
-    kinds = (Interruption, CancelledError)
-    return isinstance(escape, BaseExceptionGroup) and bool(cast("BaseExceptionGroup[Any]", escape).subgroup(kinds))
-
-
-def _runs_in(task: Task[Any] | None) -> bool:
-    """Whether the calling code still runs in a task; not when its coroutine is closed, which nothing may stop."""
-    try:
-        return current_task() is task
-    except RuntimeError:
-        return False
-
-
-def _escaped(escape: BaseException) -> str:
-    if isinstance(escape, SystemExit):
-        return "It tried to exit the program. Raise an error instead."
-    return (
-        f"It raised {type(escape).__name__}, which is no Exception and is for ending programs. Raise an error instead."
-    )
 
 
 def _refuse_depth(process: AgentProcess) -> None:

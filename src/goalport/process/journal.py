@@ -20,11 +20,10 @@ from typing import Generic, Protocol, TypeVar
 
 from pydantic_core import to_json
 
-from goalport.ai import Interruption
 from goalport.llm import AssistantMessage, Image, Message, ModelCall, ModelReply, ToolReply, UserMessage
 from goalport.process.open_call import OpenCall
 from goalport.process.questions import Question
-from goalport.tools import ToolResult
+from goalport.tools import Interruption, ToolResult
 
 __all__ = [
     "Child",

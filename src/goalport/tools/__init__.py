@@ -10,6 +10,7 @@ from goalport.tools.arguments import Parameter
 from goalport.tools.arithmetic import math_group
 from goalport.tools.confirmation import with_confirmation
 from goalport.tools.definition import Approval, CallSite, Layer, Tool, calling_from, current_call_site
+from goalport.tools.escapes import Contained, Interruption
 from goalport.tools.exports import McpToolExport
 from goalport.tools.groups import (
     CoreToolGroups,
@@ -43,8 +44,10 @@ from goalport.tools.threads import in_thread
 __all__ = [
     "Approval",
     "CallSite",
+    "Contained",
     "ContentBlock",
     "CoreToolGroups",
+    "Interruption",
     "Layer",
     "McpToolExport",
     "Naming",

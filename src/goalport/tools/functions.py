@@ -13,6 +13,7 @@ from typing import Any, cast
 from anyio import CapacityLimiter, to_thread
 
 from goalport.tools.arguments import Arguments
+from goalport.tools.escapes import Contained
 from goalport.tools.outputs import Output
 from goalport.tools.results import ToolResult
 from goalport.tools.threads import in_thread
@@ -58,8 +59,9 @@ class MappingHandler:
 
 async def _called(function: Callable[..., Any], *positional: object, **named: object) -> object:
     call = partial(function, *positional, **named)
-    value = call() if _is_async(function) else await in_thread(call, _limiter())
-    return await value if inspect.isawaitable(value) else cast("object", value)
+    with Contained():
+        value = call() if _is_async(function) else await in_thread(call, _limiter())
+        return await value if inspect.isawaitable(value) else cast("object", value)
 
 
 def _limiter() -> CapacityLimiter:

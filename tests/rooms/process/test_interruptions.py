@@ -65,7 +65,7 @@ async def test_an_action_that_exits_the_program_only_fails() -> None:
     outcome = await ended(Exits, "Exits")
     assert isinstance(outcome, Failed)
     assert len(outcome.tried) == 2
-    assert "exit the program (no way)" in outcome.reason
+    assert "exit the program (SystemExit)" in outcome.reason
 
 
 async def test_an_action_that_awaits_something_cancelled_only_fails() -> None:

@@ -1,5 +1,6 @@
 """`def` steps in worker threads, `async` ones on the event loop, and what either may do to the server: nothing."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Generator
@@ -139,16 +140,45 @@ async def test_whatever_a_step_raises_ends_the_step_and_nothing_else(escape: typ
         assert all(word in each for each in outcome.tried[:3])
 
 
-@pytest.mark.parametrize("escape", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("escape", [KeyboardInterrupt, SystemExit, GeneratorExit, Odd])
 async def test_a_tool_that_interrupts_has_failed(escape: type[BaseException]) -> None:
     @tool
     def breaks() -> str:
         """Break."""
         raise escape
 
-    result = await Tool.of(breaks).call({})
-    assert result.is_error
-    assert escape.__name__ in result.text
+    @tool
+    async def breaks_too() -> str:
+        """Break."""
+        await anyio.lowlevel.checkpoint()
+        raise escape
+
+    for each in (breaks, breaks_too):
+        result = await Tool.of(each).call({})
+        assert result.is_error
+        assert escape.__name__ in result.text
+
+
+async def test_a_tool_that_is_cancelled_by_something_of_its_own_has_failed() -> None:
+    waited = anyio.Event()
+
+    @tool
+    async def waits(whose: str) -> str:
+        """Wait."""
+        if whose == "its own":
+            raise asyncio.CancelledError
+        waited.set()
+        await anyio.sleep_forever()
+        return ""
+
+    result = await Tool.of(waits).call({"whose": "its own"})
+    assert "Something that it waited for was cancelled" in result.text
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(Tool.of(waits).call, {"whose": "the caller"})
+            await waited.wait()
+            tasks.cancel_scope.cancel()
+    assert tasks.cancel_scope.cancelled_caught
 
 
 async def test_an_async_step_that_holds_the_event_loop_is_told_of_by_name_once(
