@@ -10,6 +10,7 @@ import anyio
 
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.process import AgentProcess, Completed, Question
+from goalport.serve.answers import error_wire
 from goalport.serve.callers import current_caller
 from goalport.serve.companions import (
     CANCEL,
@@ -51,6 +52,14 @@ async def accompany(context: Context, companion: Companion, arguments: dict[str,
             " A process that ended long ago is forgotten, and so are all when the server restarts: call the goal's"
             " tool again then."
         )
+    try:
+        return await _carried_out(context, process, asked)
+    except BadInput as refusal:
+        # With its process, by which another goalport knows whose words these are.
+        return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
+
+
+async def _carried_out(context: Context, process: AgentProcess, asked: Look | Submit | Confirm | Cancel | Read) -> Wire:
     match asked:
         case Look():
             return await _look(context, process, asked.wait_seconds)

@@ -124,7 +124,7 @@ class Calling:
             said = said_of(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
             raise ToolError(f"what the server {server!r} answered is no result: {said}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
-        return result_of(in_names_of(result, request.rename, request.own_name), note if call.unanswered else "")
+        return result_of(in_names_of(result, request.rename), note if call.unanswered else "")
 
     async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
         """The result that a handle of another goalport leads to, its questions put to whoever is asked for this call.

@@ -17,8 +17,17 @@ __all__ = ["Handle", "handle_of", "in_names_of"]
 
 _PROCESS: Final = "goalport/processId"
 _CANCEL: Final = "process_cancel"
-_CALL: Final = re.compile(r"(?<=\bcall )([A-Za-z0-9_.-]+)(?= with \{)")
+_NAME: Final = r"[A-Za-z0-9_.-]+"
+_CALL: Final = rf"(?<=\bcall ){_NAME}(?= with \{{)"
 """A call that a text advises to make."""
+_REPEATED: Final = rf"(?<=\bcall )(?!it\b){_NAME}(?= again)"
+"""A call that a text advises against."""
+_COMPANION: Final = r"(?<![\w.-])(?:process_status|process_cancel|submitFormAndResumeProcess|read_result|_confirm)\b"
+_IN_RESULTS: Final = re.compile(_CALL)
+_IN_ERRORS: Final = re.compile(f"{_CALL}|{_COMPANION}")
+_IN_ADVICE: Final = re.compile(f"{_CALL}|{_REPEATED}")
+_RESOURCES: Final = re.compile(r" A client that reads resources [^\n]*")
+"""Where a large result is read as resources, which are the other server's, and not published with its tools."""
 _ANSWERS: Final = {"form": "formData", "confirmation": "confirmed"}
 """The argument that an answer goes into, by the kind of its question."""
 
@@ -82,19 +91,21 @@ def _is_question(value: Mapping[str, Any]) -> bool:
     return value.get("kind") in _ANSWERS and isinstance(value.get("schema"), dict)
 
 
-def in_names_of(result: "CallToolResult", rename: Callable[[str], str], own_name: str) -> "CallToolResult":
+def in_names_of(result: "CallToolResult", rename: Callable[[str], str]) -> "CallToolResult":
     """A result of another goalport whose advice names its tools as `rename` does; any other as it is."""
     if _PROCESS not in (result.meta or {}):
         return result
+    content = _content_of(result)
+    names = _IN_ADVICE if content is not None else _IN_ERRORS if result.is_error else _IN_RESULTS
 
     def told(text: str) -> str:
-        again = text.replace(f"call {own_name} again", f"call {rename(own_name)} again")
-        return _CALL.sub(lambda found: rename(found[0]), again)
+        return names.sub(lambda found: rename(found[0]), text if content is None else _RESOURCES.sub("", text))
 
     blocks = [
-        each.model_copy(update={"text": told(each.text)}) if each.type == "text" else each for each in result.content
+        each.model_copy(update={"text": told(each.text)}) if each.type == "text" else each
+        for each in result.content
+        if content is None or each.type != "resource_link"
     ]
-    content = _content_of(result)
     if content is None:
         return result.model_copy(update={"content": blocks})
     following = {**content["next"], "tool": rename(content["next"]["tool"])}

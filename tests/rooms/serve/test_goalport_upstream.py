@@ -51,6 +51,16 @@ class Printer:
     @action
     def print_it(self, said: UserInput, order: Order) -> Printed:
         return Printed(f"{order.copies} x {said.content}, approved by {order.approved}")
+
+@agent(description="Prints long papers")
+class Press:
+    @achieves_goal(
+        description="Print a long paper",
+        export=Export(remote=True, name="print_long", starting_input_types=[UserInput]),
+    )
+    @action
+    def print_long(self, said: UserInput) -> Printed:
+        return Printed(said.content * 2_000)
 """
 OUTER = """
 from dataclasses import dataclass
@@ -73,17 +83,44 @@ class Office:
 """
 
 
+READER = """
+from dataclasses import dataclass
+from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+
+@dataclass(frozen=True)
+class Read:
+    content: str
+
+@agent(description="Reads papers of elsewhere")
+class Reader:
+    @achieves_goal(
+        description="Have a long paper read",
+        export=Export(remote=True, name="have_read", starting_input_types=[UserInput]),
+    )
+    @action(tool_groups=["print"])
+    async def have(self, said: UserInput, context: ActionContext) -> Read:
+        tools = {each.name: each for each in context.tools}
+        found = (await tools["shop_print_long"].call({"content": said.content})).structured
+        pages = []
+        for page in range(1, found["pages"] + 1):
+            call = {**found["next"]["arguments"], "page": page}
+            pages.append((await tools[found["next"]["tool"]].call(call)).blocks[-1].text)
+        return Read(f"{len(pages)} pages, {''.join(pages).count(said.content)} times")
+"""
+
+
 @asynccontextmanager
-async def two(root: Path) -> AsyncGenerator[Served]:
+async def two(root: Path, **env: str) -> AsyncGenerator[Served]:
     """A goalport in memory, whose upstream server is another one."""
     inner = root / "inner"
     (inner / "agents").mkdir(parents=True)
     (inner / "agents" / "printer.py").write_text(INNER)
     command = ["serve", "--transport", "stdio", "--workspace", str(inner)]
-    servers = {"shop": {"command": str(GOALPORT), "args": command, "env": {MARK: str(os.getpid())}}}
+    servers = {"shop": {"command": str(GOALPORT), "args": command, "env": {MARK: str(os.getpid()), **env}}}
     groups = {"print": {"servers": ["shop"], "naming": {"prefix": "shop_"}, "exports": True}}
     files = {
         "agents/office.py": OUTER,
+        "agents/reader.py": READER,
         "mcp_config.json": json.dumps({"mcpServers": servers, "toolGroups": groups}),
     }
     with nothing_left_behind():
@@ -145,3 +182,39 @@ async def test_a_no_reaches_the_goal_that_asked(tmp_path: Path) -> None:
         done = await answered(client, sure, formData={"confirmed": False})
         assert "print_paper" in text_of(done)
         assert "1 x news" not in text_of(done)
+
+
+SMALL = {"GOALPORT_MAX_RESULT_BYTES": "2000"}
+
+
+async def test_a_large_result_of_it_is_read_by_the_tool_that_the_group_names(tmp_path: Path) -> None:
+    async with two(tmp_path, **SMALL) as server, server.client() as client:
+        link = await client.call_tool("shop_print_long", {"content": "news"})
+        assert not link.is_error
+        assert next_of(link)["tool"] == "shop_read_result"
+        assert "call shop_read_result with {" in text_of(link)
+        assert "Do not call shop_print_long again" in text_of(link)
+        assert "goalport://" not in text_of(link), "our clients cannot read the other's resources"
+        assert [each.type for each in link.content] == ["text"]
+        following = next_of(link)
+        page = await client.call_tool(following["tool"], following["arguments"])
+        assert "For the next, call shop_read_result with {" in text_of(page)
+        beyond = await client.call_tool(following["tool"], {**following["arguments"], "page": 1_000})
+        assert beyond.is_error
+        told = await client.call_tool("have_read", {"content": "news"})
+        assert text_of(told).endswith(" pages, 2000 times")
+
+
+async def test_what_its_companions_say_names_the_tools_as_the_group_does(tmp_path: Path) -> None:
+    async with two(tmp_path) as server, server.client() as client:
+        handed = await client.call_tool("shop_print_paper", {"content": "news"})
+        process = {"processId": next_of(handed)["arguments"]["processId"]}
+        status = await client.call_tool("shop_process_status", process)
+        assert "Do not call shop_print_paper again" in text_of(status)
+        assert "Do not call shop_print_paper again" in next_of(status)["instruction"]
+        wrong = await client.call_tool("shop__confirm", {**process, "confirmed": True})
+        assert "with shop_submitFormAndResumeProcess: Who approves" in text_of(wrong)
+        ended = await client.call_tool("shop_process_cancel", process)
+        assert not ended.is_error
+        again = await client.call_tool("shop_process_cancel", process)
+        assert "shop_process_status says why" in text_of(again)
