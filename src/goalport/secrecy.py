@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["hide", "hide_known", "keep", "secrets_in_environment", "traceback_of"]
+__all__ = ["hide", "hide_known", "keep", "passwords_in", "secrets_in_environment", "traceback_of"]
 
 _SHORTEST: Final = 5
 """Shorter values are not looked for: taking out each `1` and `true` would leave nothing to read."""
@@ -81,11 +81,11 @@ def secrets_in_environment(environment: Mapping[str, str]) -> Iterator[str]:
         if _NAMED.search(name) and not os.path.exists(value):  # noqa: PTH110 - a value may be no path at all
             yield value
         elif "://" in value:
-            yield from _password_in(value)
+            yield from passwords_in(value)
 
 
-def _password_in(address: str) -> Iterator[str]:
-    """The password in an address, as it stands there and as it is meant."""
+def passwords_in(address: str) -> Iterator[str]:
+    """The password in an address, as it stands there and as it is meant; nothing of any other text."""
     with suppress(ValueError):
         if password := urlsplit(address).password:
             yield from {password, unquote(password)}

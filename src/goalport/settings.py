@@ -40,7 +40,7 @@ from goalport.ai import LlmOperations
 from goalport.domain import RetryPolicy
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
-from goalport.secrecy import secrets_in_environment
+from goalport.secrecy import passwords_in, secrets_in_environment
 
 __all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
 
@@ -270,6 +270,8 @@ def _secrets_in(value: object) -> Iterator[str]:
     match value:
         case SecretStr():
             yield value.get_secret_value()
+        case str():
+            yield from passwords_in(value)
         case BaseModel():
             yield from _secrets_in(vars(value))
         case Mapping():

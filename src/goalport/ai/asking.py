@@ -128,7 +128,7 @@ class Asking:
 
     async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         told = _Told(self.model.card.name)
-        call = replace(self._call(messages), on_left=told.take)
+        call = replace(self._call(messages), on_partial_usage=told.take)
         await self._prepare(messages)
         with self._telling(call, told), self._span(streamed=True) as span:
             async with aclosing(self.model.stream(call)) as pieces:
@@ -194,9 +194,9 @@ class Asking:
         try:
             yield
         finally:
-            usage = told.reply.usage if told.reply else told.left
-            if told.reply is None and told.left.tokens:
-                self.operation.spend(told.model, told.left, monotonic() - told.started)
+            usage = told.reply.usage if told.reply else told.partial
+            if told.reply is None and told.partial.tokens:
+                self.operation.spend(told.model, told.partial, monotonic() - told.started)
             self.operation.emit(
                 ModelReplied(
                     process_id=process_id,
@@ -237,13 +237,13 @@ class _Told:
     model: str
     """Which one is asked; the next request may fall back to another while this one is still read."""
     reply: ModelReply | None = None
-    left: TokenUsage = field(default_factory=TokenUsage)
+    partial: TokenUsage = field(default_factory=TokenUsage)
     """What it used without a whole reply."""
     started: float = field(default_factory=monotonic)
 
     def take(self, usage: TokenUsage) -> None:
         """Note what a stream used that was left, or broke off, before its end."""
-        self.left += usage
+        self.partial += usage
 
 
 def _pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:

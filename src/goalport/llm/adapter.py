@@ -166,7 +166,7 @@ class AdaptedModel:
                             instrument=False,
                         )
                     )
-                stack.callback(self._count_if_left, streamed, call)
+                stack.callback(self._report_partial_usage, streamed, call)
                 pieces = _Pieces(_output_name(call) if mode == "tool" else "")
                 events = aiter(streamed)
                 while True:
@@ -181,10 +181,10 @@ class AdaptedModel:
             raise PassingFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
         yield self._reply(response, call, mode)
 
-    def _count_if_left(self, streamed: StreamedResponse, call: ModelCall) -> None:
-        """Tell what a stream used of which not all was read."""
+    def _report_partial_usage(self, streamed: StreamedResponse, call: ModelCall) -> None:
+        """Tell what a stream used that was not read to its end."""
         response = streamed.get()
-        if call.on_left is None or response.state == "complete":
+        if call.on_partial_usage is None or response.state == "complete":
             return
         written = sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in response.parts)
         used, said = response.usage, sum(len(each.content) for each in call.messages)
@@ -193,7 +193,7 @@ class AdaptedModel:
             input_tokens=used.input_tokens or said // _TOKEN,
             output_tokens=max(used.output_tokens, written // _TOKEN),
         )
-        call.on_left(self._usage(replace(response, usage=used)))
+        call.on_partial_usage(self._usage(replace(response, usage=used)))
 
     def _usage(self, response: ModelResponse) -> TokenUsage:
         return TokenUsage(

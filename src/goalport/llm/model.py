@@ -74,9 +74,9 @@ class ModelCall:
     """Seconds that one attempt may take, where neither the options nor the provider's settings say."""
     on_retry: Callable[[Retry], None] | None = None
     """Told before each wait for another attempt."""
-    on_left: "Callable[[TokenUsage], None] | None" = None
-    """Told what a stream used that ended before its whole reply: somebody had seen enough, or it broke off. What the
-    provider had not said by then is reckoned, a token for each four characters."""
+    on_partial_usage: "Callable[[TokenUsage], None] | None" = None
+    """Told what a stream used that ended before its whole reply: it was closed early, or it broke off. What the
+    provider had not said by then is estimated, at four characters a token."""
     origin: object = None
     """The `goalport.ai.Request` that it is a part of, for those who record or script models; it goes to no provider."""
 

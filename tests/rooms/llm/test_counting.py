@@ -98,7 +98,7 @@ async def test_a_stream_that_broke_off_is_counted_as_far_as_it_came() -> None:
     used = {"input_tokens": 40, "output_tokens": 1}
     async with serving(sse(*claude_events(used)[:3])) as server:
         left = list[TokenUsage]()
-        asked = ModelCall(messages=(UserMessage("Hello"),), on_left=left.append)
+        asked = ModelCall(messages=(UserMessage("Hello"),), on_partial_usage=left.append)
         with pytest.raises(ModelUnavailable):
             await pieces_of(server.model(CLAUDE, max_attempts=1), asked)
     assert [each.input_tokens for each in left] == [40]

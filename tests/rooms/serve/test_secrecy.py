@@ -194,13 +194,22 @@ async def test_a_secret_that_the_server_knows_is_shown_nowhere(
     assert "connecting to postgres://" in caplog.text
 
 
-async def test_a_key_of_the_settings_is_hidden_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    settings: dict[str, Any] = {"models": {"providers": {"openai": {"api_key": "house-key-of-the-settings"}}}}
-    error = NonRetryable("it said: house-key-of-the-settings is wrong")
+@pytest.mark.parametrize(
+    ("secret", "provider"),
+    [
+        ("house-key-of-the-settings", {"api_key": "house-key-of-the-settings"}),
+        ("password-of-an-address", {"base_url": "http://svc:password-of-an-address@house/v1"}),
+    ],
+)
+async def test_a_key_of_the_settings_is_hidden_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, secret: str, provider: dict[str, str]
+) -> None:
+    settings: dict[str, Any] = {"models": {"providers": {"openai": provider}}}
+    error = NonRetryable(f"it said: {secret} is wrong")
     async with served(tmp_path, Reader(error), **settings) as server, server.client() as client:
         text = text_of(await call(client, "read_row", content="x"))
     assert "it said: *** is wrong" in text
-    assert "house-key-of-the-settings" not in caplog.text
+    assert secret not in caplog.text
 
 
 @pytest.mark.parametrize(
