@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from goalport import __version__
 from goalport.platform import AgentPlatform
-from goalport.serve.companions import Companion
+from goalport.serve.companions import READ, Companion
 from goalport.serve.function_tool import FunctionTool
 from goalport.serve.goal_tool import GoalTool
 from goalport.serve.models import models_in_words
@@ -63,6 +63,8 @@ def _what(tool: PublishedTool) -> str:
             return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}{how}"
         case FunctionTool():
             return "exported tool"
+        case Companion() if tool.tool.name == READ:
+            return "for results that are too large for one answer"
         case Companion():
             return "for processes that wait or take long"
         case _:

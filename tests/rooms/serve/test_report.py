@@ -84,6 +84,10 @@ def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_pat
     assert any("goal Dreamer.dream of Dreamer, from Person it cannot be reached" in each for each in told)
 
 
+def test_a_companion_tool_is_reported_with_what_it_is_for(tmp_path: Path) -> None:
+    assert "  read_result: for results that are too large for one answer" in lines(tmp_path)
+
+
 def test_tools_groups_and_raw_handlers_are_reported(tmp_path: Path) -> None:
     told = lines(tmp_path)
     assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: up, 1 tool"} <= set(told)
