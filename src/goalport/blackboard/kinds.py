@@ -157,11 +157,17 @@ def _filled(kind: Any, known: Mapping[Any, object]) -> object:
 
 def field_kinds(kind: object) -> Mapping[str, object]:
     """The types of an object's fields, by their names, as its type declares them; none where they cannot be read."""
-    origin, arguments = taken_apart(plain(kind))
+    kind = plain(kind)
+    origin, _ = taken_apart(kind)
     if not isinstance(origin, type):
         return {}
-    known = dict(zip(parameters_of(origin), arguments, strict=False))
-    return {name: _filled(each, known) for name, each in _fields(origin).items()}
+    return {name: _filled(each, _known_at(name, kind, origin)) for name, each in _fields(origin).items()}
+
+
+def _known_at(name: str, kind: object, origin: type) -> Mapping[Any, object]:
+    """What a type fills the parameters of that class with, among its own and its bases, which declares a field."""
+    owner = next((each for each in origin.__mro__ if name in vars(each).get("__annotations__", ())), origin)
+    return dict(zip(parameters_of(owner), _arguments_of(kind, owner) or (), strict=False))
 
 
 @lru_cache(maxsize=_SOME)

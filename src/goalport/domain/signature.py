@@ -249,7 +249,7 @@ def _without_awaitable(kind: object) -> object:
 def _exit_of(origin: Origin, member: object) -> tuple[object, ...]:
     if not _is_some_of(member):
         return (member,)
-    hints = hints_of(origin, member)
+    hints = {**hints_of(origin, member), **field_kinds(member)}
     parts = [part for name in part_names(member) for part in members_of(unwrapped(hints[name])[0])]
     return (member, *(part for part in parts if part is not types.NoneType))
 

@@ -427,10 +427,10 @@ EMPTY: list[tuple[Any, Any, object]] = [
 
 @pytest.mark.parametrize(("gives", "takes", "empty"), EMPTY)
 async def test_what_is_empty_counts_for_all_that_its_declared_type_is(gives: Any, takes: Any, empty: object) -> None:
-    async def make(_self: object, said: UserInput) -> Any:
+    async def make(self: object, said: UserInput) -> Any:
         return empty
 
-    async def out(_self: object, made: Any) -> Report:
+    async def out(self: object, made: Any) -> Report:
         return Report(repr(made))
 
     make.__annotations__["return"], out.__annotations__["made"] = gives, takes
@@ -459,3 +459,26 @@ async def test_the_kinds_of_what_a_collection_holds_are_told_where_it_is_not_wha
 
     process = await AgentPlatform([Erring]).run("Erring", UserInput(""))
     assert "declares that it returns list[Clean], but it returned a list of Clean and Raw." in str(process.outcome)
+
+
+class Catch(SomeOf, Generic[T]):
+    found: list[T] | None = None
+    report: Report | None = None
+
+
+class RawCatch(Catch[Raw]): ...
+
+
+async def test_the_parts_of_a_subclass_of_a_generic_result_are_what_it_fills_in() -> None:
+    @agent(description="Finds")
+    class Finding:
+        @action
+        async def find(self, said: UserInput) -> RawCatch:
+            return RawCatch(found=[])
+
+        @achieves_goal(description="g")
+        async def out(self, found: list[Raw]) -> Clean:
+            return Clean(repr(found))
+
+    assert plan_of(Finding, given=[UserInput]) == ["find", "out"]
+    assert value_of(await AgentPlatform([Finding]).run("Finding", UserInput(""))) == Clean("[]")
