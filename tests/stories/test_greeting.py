@@ -80,7 +80,7 @@ async def test_a_client_is_greeted_before_the_agents_are_loaded_and_its_lists_wa
 @pytest.mark.parametrize("message", [*HANDSHAKES, DISCOVERY], ids=json.dumps)
 async def test_the_first_answer_is_what_the_server_itself_says(tmp_path: Path, message: Mapping[str, Any]) -> None:
     async with wired(tmp_path, FILES) as wire, wired(tmp_path, FILES) as late:
-        await late.say("")
+        await late.say("no JSON")
         assert (await late.hear())["error"]["code"] == -32700  # from here on the server answers
         assert await wire.ask(message, "first") == await late.ask(message, "first")
 

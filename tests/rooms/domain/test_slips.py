@@ -19,6 +19,7 @@ from goalport.domain import (
     component,
     condition,
     cost,
+    parts_of,
     read_agent,
     state,
 )
@@ -321,3 +322,23 @@ def test_a_result_of_several_parts_needs_no_decorator_and_may_have_one() -> None
     assert Parts("x").words == "x"
     with pytest.raises(AttributeError):
         setattr(Parts("x"), "words", "y")  # noqa: B010 - a checker would refuse to set it
+
+
+def made(base: type, decorator: Callable[[type[Any]], type[Any]]) -> Any:
+    return decorator(type("Made", (base,), {"__annotations__": {"words": str | None}, "words": None}))
+
+
+@pytest.mark.parametrize("decorator", [dataclass, dataclass(frozen=True), dataclass(kw_only=True)])
+def test_a_result_of_several_parts_is_what_a_decorator_above_it_makes_of_it(decorator: Any) -> None:
+    result = made(SomeOf, decorator)
+    assert result(words="x") == result(words="x")
+    assert list(parts_of(result(words="x"))) == [("x", str | None)]
+    assert result.__dataclass_params__.frozen is (decorator(type("Plain", (), {})).__dataclass_params__.frozen)
+
+
+def test_a_state_is_a_frozen_dataclass_already_and_stays_one() -> None:
+    stage = made(State, dataclass)
+    with pytest.raises(AttributeError):
+        stage("x").words = "y"
+    with pytest.raises(TypeError, match="Cannot overwrite attribute"):
+        made(State, dataclass(frozen=True))
