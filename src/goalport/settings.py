@@ -7,6 +7,7 @@ server; no module reads them for itself. Nothing here starts or opens anything. 
 import json
 import logging
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -80,6 +81,12 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def _size(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"\s*[\d.]+\s*\w*\s*", value):  # pydantic passes over what follows
+        raise ValueError("should be a number of bytes, or a number with a unit such as MiB")
+    return TypeAdapter(ByteSize).validate_python(value)
+
+
 Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
 Secrets = Annotated[tuple[SecretStr, ...], BeforeValidator(_listed)]
@@ -92,7 +99,7 @@ Count = Annotated[int, Field(ge=1)]
 Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[
     int,
-    BeforeValidator(TypeAdapter(ByteSize).validate_python),
+    BeforeValidator(_size),
     Field(ge=1),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
 ]

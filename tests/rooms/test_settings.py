@@ -123,6 +123,13 @@ def test_sizes_may_be_written_with_a_unit_and_log_levels_in_capitals(workspace: 
     assert (settings.max_body_bytes, settings.log_level) == (2 * 1024 * 1024, "debug")
 
 
+def test_nothing_may_follow_the_unit_of_a_size(workspace: Path) -> None:
+    assert (
+        "max_body_bytes should be a number of bytes, or a number with a unit such as MiB; came '4 MB iB'"
+        in complaint(workspace, max_body_bytes="4 MB iB")
+    )
+
+
 def test_an_unknown_setting_in_the_file_names_the_nearest(workspace: Path) -> None:
     write(workspace, toml="prot = 1\nmax-threads = 2\nnonsense = 3\n[server]\nport = 1")
 
