@@ -337,9 +337,10 @@ def as_declared(action: Action, result: object) -> object:
 
 
 def _kind_in_words(result: object) -> str:
+    kind = type(result).__name__
     held = cast("Collection[object]", result) if isinstance(result, (list, tuple, set, frozenset)) else ()
     inside = list(dict.fromkeys(type(each).__name__ for each in held))[:_SOME_KINDS]
-    return f"{type(result).__name__}{' of ' if inside else ''}{' and '.join(inside)}"
+    return f"{kind}{' of ' if inside else ''}{' and '.join(inside)}"
 
 
 def _is_empty(result: object) -> bool:
