@@ -22,6 +22,12 @@ class Spans:
         return [each for each in ended if each.instrumentation_scope and each.instrumentation_scope.name == "goalport"]
 
     @property
+    def of_others(self) -> list[str]:
+        """The names of spans that other libraries made."""
+        ended = self._exporter.get_finished_spans()
+        return [each.name for each in ended if each not in self.all]
+
+    @property
     def names(self) -> list[str]:
         return [each.name for each in self.all]
 

@@ -26,6 +26,7 @@ from goalport.llm import (
 from tests.providers import Providers
 from tests.rooms.llm.asking import LOOK_UP, PERSON, call, pieces_of
 from tests.rooms.llm.servers import claude, responses, serving
+from tests.spans import recorded_spans
 
 CHAT = "openai:gpt-4.1-mini"
 RESPONSES = "openai-responses:gpt-4.1-mini"
@@ -325,3 +326,13 @@ async def test_texts_become_vectors(models: Models, aimock: Providers) -> None:
 
 def _final(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"name": "final_result", "arguments": arguments}
+
+
+@pytest.mark.parametrize("model", [CHAT, "anthropic:claude-opus-4-8"])
+async def test_the_libraries_below_make_no_spans_of_their_own(aimock: Providers, models: Models, model: str) -> None:
+    aimock.answer("How are you", content="Fine")
+    chosen = models.choose(LlmOptions(model=model))
+    with recorded_spans() as spans:
+        await chosen.reply(call("How are you?"))
+        await pieces_of(chosen, call("How are you?"))
+        assert spans.of_others == []

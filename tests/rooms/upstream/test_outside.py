@@ -126,6 +126,12 @@ def test_what_keeps_a_server_down_is_one_line_without_advice_for_programmers() -
     assert reason_of(config, error, "") == "ValueError: 1 error id Field required end"
 
 
+def test_what_the_error_says_already_is_not_said_again() -> None:
+    config = plain()
+    said = reason_of(config, ValueError("it went away"), "it went away", "", "exit code 3")
+    assert said == "ValueError: it went away; exit code 3"
+
+
 def test_an_address_is_shown_without_the_key_in_its_path() -> None:
     key = "NDM4ZjE2YzctZmE2NC00"
     config = ServerConfig("zap", "http", url=f"https://bob@example.com/api/servers-for-everybody/{key}/mcp")
