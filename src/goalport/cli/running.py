@@ -22,7 +22,7 @@ from goalport.cli.given import object_of
 from goalport.cli.place import opened_aloud
 from goalport.cli.results import show_result
 from goalport.cli.terminal import say
-from goalport.errors import BadInput, GoalportError
+from goalport.errors import BadInput, DeclarationError, GoalportError
 from goalport.events import (
     ActionFinished,
     ActionRetried,
@@ -41,7 +41,6 @@ from goalport.serve.handle import Handle
 from goalport.serve.names import label
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
-from goalport.tools.schema_errors import UNREADABLE
 
 FAILED, MISUSED = 1, 2
 
@@ -204,9 +203,6 @@ def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
             return Arguments.of(starts).begin(given)
         except BadInput as error:
             refused.append(f"As {named}: {error}")
-        except UNREADABLE as error:
-            raise BadInput(
-                f"The goal starts from {named}, which cannot be read from JSON. Make it a pydantic model or a"
-                " dataclass, or start the goal from Python."
-            ) from error
+        except DeclarationError as error:
+            raise BadInput(f"{error} Or start the goal from Python.") from error
     raise BadInput("\n".join(refused) if refused[1:] else refused[0].partition(": ")[2])

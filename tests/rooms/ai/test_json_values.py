@@ -1,7 +1,7 @@
 """Values out of JSON that is being written: however it is cut into pieces, and however long it grows."""
 
 import json
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 from hypothesis import given, strategies as st
@@ -43,6 +43,12 @@ def test_lines_are_found_however_the_text_is_cut(values: list[Any], places: list
 
 def test_a_long_stream_takes_time_by_its_length_and_no_more() -> None:
     line = json.dumps({"text": "x" * 400, "items": [{"a": "}"}]}) + "\n"
-    began = perf_counter()
-    assert len(_read([line[at : at + 20] for at in range(0, len(line), 20)] * 2_000, lines=False)) == 2_000
-    assert perf_counter() - began < 3
+    pieces = [line[at : at + 20] for at in range(0, len(line), 20)]
+
+    def work(count: int) -> float:
+        began = process_time()
+        assert len(_read(pieces * count, lines=False)) == count
+        return process_time() - began
+
+    short, long = (min(work(count) for _ in range(3)) for count in (100, 1_600))
+    assert long < 64 * short  # sixteen times as long: 16 times the work, 256 times if it grew with the square

@@ -245,5 +245,6 @@ def test_a_goal_that_starts_from_what_json_cannot_say_is_for_python(goalport: Co
     ran = goalport("run", "--goal", "polish", "--workspace", str(workspace))
 
     assert ran.code == 2
-    assert "starts from Stone, which cannot be read from JSON" in ran.err
+    assert "The input Stone: expected types that can be read from JSON" in ran.err
+    assert "Or start the goal from Python." in ran.err
     assert ran.err.count("\n") == 1

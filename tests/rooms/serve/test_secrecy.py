@@ -97,7 +97,7 @@ async def test_what_a_step_says_that_tries_to_exit_stays_in_the_log(
     caplog.set_level(logging.INFO)
     async with served(tmp_path, Reader(SystemExit("row 17 of table guests"))) as server, server.client() as client:
         text = text_of(await call(client, "read_row", content="x"))
-    assert "Reader.read failed: NonRetryable: It tried to exit the program." in text
+    assert "Reader.read failed: NonRetryable: It tried to exit the program (SystemExit)." in text
     assert "guests" not in text
     assert "SystemExit: row 17 of table guests" in caplog.text
 
