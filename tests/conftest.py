@@ -1,5 +1,7 @@
 """What every test may use, and how properties are tried."""
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 from tests.providers import aimock, provider_process
@@ -9,3 +11,7 @@ __all__ = ["aimock", "provider_process"]
 # A busy machine makes examples slow, and the limit that each test has ends a hang: time proves nothing here.
 settings.register_profile("goalport", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("goalport")
+
+# A job in the background ignores Ctrl-C, and so would the programs that tests start and stop with it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
