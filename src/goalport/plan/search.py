@@ -74,15 +74,26 @@ def plan(problem: Problem) -> Plan | Undecided | NoPlan:
 
     Of several such facts it is the one that takes least to find out, of equals the one that is needed first.
     """
-    found = best_plan(problem)
-    if isinstance(found, NoPlan):
-        return found
-    asked = problem.system.cheapest(each.fact for each in reliances(problem, found))
+    plans = _plans(problem)
+    if isinstance(plans, NoPlan):
+        return plans
+    found = _best(plans)
+    unknown = reliances(problem, found)
+    if not unknown and _steps_have_values(problem):
+        # The answer to what another goal's plan stands on may lead that goal to a plan that costs more and brings more.
+        unknown = [relied_on for other in plans for relied_on in reliances(problem, other)]
+    asked = problem.system.cheapest(each.fact for each in unknown)
     return found if asked is None else Undecided(asked, found.expansions, found.proven)
 
 
 def best_plan(problem: Problem) -> Plan | NoPlan:
     """The plan of greatest net value, taking each unknown fact for whatever suits it."""
+    plans = _plans(problem)
+    return plans if isinstance(plans, NoPlan) else _best(plans)
+
+
+def _plans(problem: Problem) -> list[Plan] | NoPlan:
+    """The cheapest plan to each goal that has one, in the order of the goals."""
     searches = [_searched(problem, goal, until) for goal, until in _with_times(problem)]
     expansions = sum(search.expansions for search in searches)
     plans = [
@@ -90,9 +101,15 @@ def best_plan(problem: Problem) -> Plan | NoPlan:
         for goal, search in zip(problem.goals, searches, strict=True)
         if search.steps is not None
     ]
-    if plans:
-        return max(plans, key=lambda candidate: candidate.net_value)
-    return NoPlan(problem.goals, expansions, timed_out=any(search.timed_out for search in searches))
+    return plans or NoPlan(problem.goals, expansions, timed_out=any(search.timed_out for search in searches))
+
+
+def _best(plans: Sequence[Plan]) -> Plan:
+    return max(plans, key=lambda candidate: candidate.net_value)
+
+
+def _steps_have_values(problem: Problem) -> bool:
+    return problem.system.has_values or any(problem.values.values())
 
 
 def _with_times(problem: Problem) -> Iterator[tuple[Goal, float | None]]:

@@ -42,6 +42,8 @@ class PlanningSystem:
         """In the order in which ties are decided: more preconditions first, then as declared (sorting is stable)."""
         self.achievers = self._moves_by_literal(lambda move: move.gives)
         """For each literal the moves, by index, that give it."""
+        self.has_values = any(operator.value for operator in self.operators)
+        """Whether a step is worth anything by itself, so that a plan that costs more may be the better one."""
         self.known_plans = KnownPlans()
 
     def literal(self, fact: Fact, *, value: bool) -> int | None:

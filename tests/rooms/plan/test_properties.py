@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from goalport.plan import (
     Fact,
@@ -125,6 +125,14 @@ def test_the_same_problem_has_the_same_answer_again(asked: Problem) -> None:
 
 @tried
 @given(problems("tfu?", goals=2), st.fixed_dictionaries({fact: st.sampled_from((True, False, None)) for fact in FACTS}))
+@example(
+    Problem(
+        PlanningSystem([Operator("o0", "o0", {}, {Holds("a"): False}, 0.1, 0.5)]),
+        WorldState(unknown=frozenset({Holds("a")})),
+        (Goal("g0", {Holds("b"): False}), Goal("g1", {Holds("a"): False})),
+    ),
+    dict.fromkeys(FACTS, True),
+)
 def test_asking_only_when_it_matters_comes_to_the_same_as_knowing_all(
     asked: Problem, answers: Mapping[Fact, bool | None]
 ) -> None:
