@@ -59,6 +59,10 @@ class ServerConfig:
     """Seconds that one call may take; what a person is waited for is not counted."""
     concurrency: int = 16
     """Calls that the server gets at once; others wait for their turn."""
+    max_message_bytes: int = 16 * 1024 * 1024
+    """How long one message or answer of the server may be; the connection to a server that sends a longer one ends."""
+    shutdown_timeout: float = 2.0
+    """Seconds in which a process ends by itself once its stdin is closed; then it is terminated, then killed."""
     disabled: bool = False
     required: bool = False
     """Without it nothing is served."""

@@ -13,7 +13,6 @@ from typing import Any, Final
 import httpx2
 
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.stdio import MESSAGE_LIMIT
 
 __all__ = ["HttpTarget"]
 
@@ -68,7 +67,9 @@ class HttpTarget:
             return
         async with (
             self._client() as client,
-            streamable_http_client(self._config.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams,
+            streamable_http_client(
+                self._config.url, http_client=client, max_sse_event_size=self._config.max_message_bytes
+            ) as streams,
         ):
             yield streams
 
@@ -85,6 +86,7 @@ class HttpTarget:
     def _client(self) -> httpx2.AsyncClient:
         read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
         return _BoundedClient(
+            self._config.max_message_bytes,
             self._given_up.add,
             headers={"Accept-Encoding": "identity", **self._config.headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
@@ -109,8 +111,9 @@ class _BoundedClient(httpx2.AsyncClient):
     Of a request whose stream of events ends before whoever reads it has had enough, the id is told.
     """
 
-    def __init__(self, give_up: Callable[[object], None], **options: Any) -> None:
+    def __init__(self, limit: int, give_up: Callable[[object], None], **options: Any) -> None:
         super().__init__(**options)
+        self._limit = limit
         self._give_up = give_up
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -118,7 +121,7 @@ class _BoundedClient(httpx2.AsyncClient):
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream) and not response.is_stream_consumed:
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
-                response.stream = _Bounded(stream, response.headers.get("content-encoding", "identity"))
+                response.stream = _Bounded(stream, self._limit, response.headers.get("content-encoding", "identity"))
             elif request.method == "POST":
                 response.stream = _Ending(stream, lambda: self._give_up(json.loads(request.content).get("id")))
         return response
@@ -147,8 +150,9 @@ class _Ending(httpx2.AsyncByteStream):
 class _Bounded(httpx2.AsyncByteStream):
     """The bytes of an answer, up to the limit."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, encoding: str) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, encoding: str) -> None:
         self._stream = stream
+        self._limit = limit
         self._encoding = encoding
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -158,8 +162,8 @@ class _Bounded(httpx2.AsyncByteStream):
         length = 0
         async for chunk in self._stream:
             length += len(chunk)
-            if length > MESSAGE_LIMIT:
-                raise httpx2.StreamError(f"the answer has more than {MESSAGE_LIMIT:,} bytes")
+            if length > self._limit:
+                raise httpx2.StreamError(f"the answer has more than {self._limit:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:

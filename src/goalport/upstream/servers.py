@@ -31,6 +31,7 @@ _OF_OTHER_HOSTS: Final = (
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _MOST_AT_ONCE: Final = 10_000
+_LONGEST_MESSAGE: Final = 2**31
 
 
 def read_server(name: str, section: Section) -> ServerConfig | None:
@@ -55,6 +56,9 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         ),
         timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
         concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE) or ServerConfig.concurrency,
+        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, _LONGEST_MESSAGE)
+        or ServerConfig.max_message_bytes,
+        shutdown_timeout=section.seconds("shutdownTimeout", default=ServerConfig.shutdown_timeout),
         disabled=disabled,
         required=required,
         sampling=section.flag("sampling"),

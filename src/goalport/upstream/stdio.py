@@ -22,16 +22,12 @@ from goalport.upstream.watchdog import Watchdog
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-__all__ = ["MESSAGE_LIMIT", "Lines", "StdioTarget"]
+__all__ = ["Lines", "StdioTarget"]
 
 _log = logging.getLogger(__name__)
-MESSAGE_LIMIT = 16 * 1024 * 1024
-"""Bytes of one message."""
 _RUBBISH_LIMIT = 1_000
 """Lines in a row that are no messages, until the server is given up."""
 _RUBBISH_SHOWN = 3
-_GRACE = 2.0
-"""Seconds in which a server ends by itself once its stdin is closed; then it is told, then killed."""
 _POLL = 0.01
 _CHUNK = 65_536
 
@@ -100,7 +96,7 @@ class StdioTarget:
                 finally:
                     with anyio.CancelScope(shield=True):
                         from_server.close()
-                        await _end(process)
+                        await _end(process, self._config.shutdown_timeout)
                         self._watchdog.forget(process.pid)
                     tasks.cancel_scope.cancel()
 
@@ -132,7 +128,7 @@ class StdioTarget:
                 await process.stdout.receive(_CHUNK)
 
     async def _hand_on(self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage]") -> None:
-        lines = Lines(MESSAGE_LIMIT)
+        lines = Lines(self._config.max_message_bytes)
         rubbish = 0
         async for chunk in stdout:
             for line in lines.feed(chunk):
@@ -179,15 +175,15 @@ def _message(line: bytes) -> "SessionMessage | None":
         return None
 
 
-async def _end(process: Process) -> None:
+async def _end(process: Process, seconds: float) -> None:
     """Close its stdin, give it time, and end what is left of its group; every wait is bounded."""
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
     await _close(process.stdin)
-    await _exit(process, _GRACE)
+    await _exit(process, seconds)
     # The group, even when the server itself has gone: what it started may still run.
-    await terminate_posix_process_tree(process, _GRACE)
-    if not await _exit(process, _GRACE):
+    await terminate_posix_process_tree(process, seconds)
+    if not await _exit(process, seconds):
         _log.warning("Process %d does not end; it is left alone", process.pid)
     await _close(process.stdout)
     await _close(process.stderr)

@@ -154,6 +154,15 @@ async def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
         assert "a message of more than 16,777,216 bytes" in hub.server().last_error
 
 
+async def test_the_limit_is_for_each_message_and_not_for_all_of_them() -> None:
+    async with hub_of(plain(max_message_bytes=100_000)) as hub:
+        process = (await hub.call("pid")).text
+        for _ in range(3):
+            assert len((await hub.call("huge", count=60_000)).text) == 60_000
+        assert (await hub.call("pid")).text == process
+        assert "more than 100,000 bytes" in (await hub.call("huge", count=100_000)).text
+
+
 async def test_five_thousand_tools_are_listed_page_by_page() -> None:
     async with hub_of(plain("--tools", "5000")) as hub:
         assert [each.name for each in hub.server().tools] == [f"t{number}" for number in range(5000)]

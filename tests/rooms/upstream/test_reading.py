@@ -128,6 +128,8 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
         envFile="${workspaceFolder}/.env",
         cwd="sub",
         concurrency=3,
+        maxMessageBytes=1_000_000,
+        shutdownTimeout="500ms",
         required=True,
         sampling=True,
         pin=True,
@@ -144,6 +146,7 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
 
     assert (local.args, local.env) == (("-p", "80"), {"A": "b", "C": "see", "N": "1", "YES": "true"})
     assert (local.cwd, local.concurrency) == (tmp_path / "sub", 3)
+    assert (local.max_message_bytes, local.shutdown_timeout) == (1_000_000, 0.5)
     assert (local.required, local.sampling, local.pin) == (True, True, True)
     assert (local.enabled_tools, local.disabled_tools) == (("ls",), ("rm*",))
     assert remote.headers == {"Authorization": "Bearer sesame-open", "X-Key": "sesame-open"}
