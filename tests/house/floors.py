@@ -16,9 +16,11 @@ from tests.house.tree import LIBRARY, SHIPPED, Imported, SourceFile, imported, s
 FLOORS = {
     room: floor
     for floor, rooms in {
-        10: "cli",
-        9: "serve",
-        8: "console",
+        12: "cli",
+        11: "site",
+        10: "serve rest console",
+        9: "auth",
+        8: "publish",
         7: "platform",
         6: "workflow chat autonomy workspace settings",
         5: "process",
@@ -26,11 +28,11 @@ FLOORS = {
         3: "upstream references store",
         2: "domain tools llm",
         1: "plan blackboard prompts observe",
-        0: "errors events caller greeting secrecy signs",
+        0: "errors events caller greeting secrecy signs words",
     }.items()
     for room in rooms.split()
 }
-ABOVE = {"": 11, "__main__": 11, "testing": 12}
+ABOVE = {"": 13, "__main__": 13, "testing": 14}
 """The package itself and `python -m goalport` import every room; testing may use them all, and nothing imports it."""
 
 

@@ -122,12 +122,12 @@ class Section:
             self.notes.add(f"{name} should be a number of seconds above 0, or a text such as '30s' or '500ms'.", at)
         return found or default
 
-    def count(self, name: str, default: int, most: int) -> int:
+    def count(self, name: str, default: int, most: int, *, least: int = 0) -> int:
         value, at = self.get(name)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            self.notes.add(f"{name} should be a whole number from 0 to {most}.", at)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.notes.add(f"{name} should be a whole number from {least} to {most}.", at)
             return default
         return value
 

@@ -293,7 +293,7 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
             '{"mcpServers": {"it": {"command": "x", "disabled": "no", "concurrency": -1}}}',
             [
                 "mcp_config.json:1:40: disabled should be true or false, but is a text. It counts as true.",
-                "mcp_config.json:1:58: concurrency should be a whole number from 0 to 10000.",
+                "mcp_config.json:1:58: concurrency should be a whole number from 1 to 10000.",
             ],
         ),
     ],
