@@ -32,7 +32,7 @@ def functions_are_short(root: Path) -> Iterator[str]:
 
 
 def signatures_are_short(root: Path) -> Iterator[str]:
-    """A keyword-only parameter is a setting with a name at each call, and a constructor takes what a class is made of."""
+    """A keyword-only parameter has a name at each call, and a constructor takes what its class is made of."""
     for file in sources(root, *WRITTEN):
         methods = {id(method) for owner in file.classes for method in owner.body}
         for function in file.functions:

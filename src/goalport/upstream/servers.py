@@ -32,7 +32,6 @@ _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _CONNECT_TIMEOUT: Final = ("connectTimeout", "connectionTimeout", "startupTimeout")
 _MOST_AT_ONCE: Final = 10_000
-_LONGEST_MESSAGE: Final = 2**31
 
 
 def read_server(name: str, section: Section) -> ServerConfig | None:
@@ -55,7 +54,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         connect_timeout=section.seconds(*_CONNECT_TIMEOUT, default=ServerConfig.connect_timeout),
         timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
         concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE, least=1),
-        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, _LONGEST_MESSAGE, least=1),
+        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, 2**31, least=1),
         shutdown_timeout=section.seconds("shutdownTimeout", default=ServerConfig.shutdown_timeout),
         disabled=disabled,
         required=required,

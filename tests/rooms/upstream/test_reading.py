@@ -117,6 +117,11 @@ def test_a_time_that_is_none_is_told_and_the_default_holds(tmp_path: Path, writt
     assert config.servers["it"].timeout == 60.0
 
 
+def test_how_long_messages_and_the_end_of_a_server_may_be_is_read(tmp_path: Path) -> None:
+    found = entry(tmp_path, command="it", maxMessageBytes=1_000_000, shutdownTimeout="500ms")
+    assert (found.max_message_bytes, found.shutdown_timeout) == (1_000_000, 0.5)
+
+
 def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / ".env").write_text('A="from the file"\nC=see\n')
@@ -128,8 +133,6 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
         envFile="${workspaceFolder}/.env",
         cwd="sub",
         concurrency=3,
-        maxMessageBytes=1_000_000,
-        shutdownTimeout="500ms",
         required=True,
         sampling=True,
         pin=True,
@@ -146,7 +149,6 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
 
     assert (local.args, local.env) == (("-p", "80"), {"A": "b", "C": "see", "N": "1", "YES": "true"})
     assert (local.cwd, local.concurrency) == (tmp_path / "sub", 3)
-    assert (local.max_message_bytes, local.shutdown_timeout) == (1_000_000, 0.5)
     assert (local.required, local.sampling, local.pin) == (True, True, True)
     assert (local.enabled_tools, local.disabled_tools) == (("ls",), ("rm*",))
     assert remote.headers == {"Authorization": "Bearer sesame-open", "X-Key": "sesame-open"}
