@@ -30,6 +30,7 @@ check: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+	$(BIN)/python -m tests.house.rooms
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks $(ARGS)

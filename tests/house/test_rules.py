@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import distribution, failures, floors, sizes, words
+from tests.house import distribution, failures, floors, rooms, sizes, words
 from tests.house.tree import ROOT
 
 Rule = Callable[[Path], Iterable[str]]
@@ -79,6 +79,7 @@ COMMANDS = distribution.documented_commands_exist
 PLAN, SERVE, PROCESS = "src/goalport/plan/astar.py", "src/goalport/serve/http.py", "src/goalport/process/edge.py"
 AGENT, AGENT_FOLDER = "agents/one.py", "agents/two/__init__.py"
 SEVEN = "a, b, c, d, e, f, g"
+HALVES = "def _half():\n    return 1\ndef _all():\n    return 2\n"
 
 BROKEN = (
     Case(DOWN, PLAN, "from goalport.process import tick", "plan (floor 1) imports process (floor 5)"),
@@ -227,6 +228,29 @@ def test_a_broken_rule_is_one_complaint_that_says_where_and_why(case: Case, tmp_
 @pytest.mark.parametrize("case", KEPT, ids=named)
 def test_what_a_rule_allows_is_no_complaint(case: Case, tmp_path: Path) -> None:
     assert list(case.rule(repository(tmp_path, case))) == []
+
+
+def test_the_size_of_the_library_is_written_down_as_it_is(tmp_path: Path) -> None:
+    assert list(sizes.the_library_is_as_large_as_written_down(ROOT)) == []
+    repository(tmp_path, Case(SIGNATURES, PLAN, lines(997)))
+    assert list(sizes.the_library_is_as_large_as_written_down(tmp_path, 1000)) == []
+    (grown,) = sizes.the_library_is_as_large_as_written_down(tmp_path, 999)
+    assert "1000 lines, at most 999" in grown
+    (shrunk,) = sizes.the_library_is_as_large_as_written_down(tmp_path, 2000)
+    assert "1000 lines, 2000 are written down" in shrunk
+
+
+def test_the_report_counts_rooms_and_names_what_may_be_more_parts_than_ideas(tmp_path: Path) -> None:
+    repository(
+        tmp_path, Case(SIGNATURES, PLAN, '"""A.\n\nB."""\n\nfrom goalport.plan.cut import cut\n\n\ncut()  # now\n')
+    )
+    (tmp_path / "src/goalport/plan/cut.py").write_text("def cut():\n    return _half() + _all() + _all()\n" + HALVES)
+    assert rooms.Room("plan", 2, 14, 8, 3, 1) in rooms.rooms(tmp_path)
+    assert list(rooms.modules_of_one_user(tmp_path)) == [
+        "goalport.plan.cut (6 lines) is used by goalport.plan.astar alone"
+    ]
+    assert list(rooms.functions_called_once(tmp_path)) == ["src/goalport/plan/cut.py:3: _half"]
+    assert "| plan | 2 | 14 | 8 | 3 | 1 (33 %) |" in rooms.report(tmp_path)
 
 
 def test_each_rule_is_seen_to_fail() -> None:
