@@ -15,15 +15,14 @@ from goalport.cli.chosen import Chosen, chosen
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import opened_aloud
 from goalport.cli.planning_formats import drawing, picture, record
-from goalport.domain import Agent, Goal, PlannerType
+from goalport.domain import Agent, Goal
 from goalport.errors import BadInput, UnknownName
 from goalport.plan import Available, Explanation
 from goalport.platform import AgentPlatform
+from goalport.process import planner_for
 from goalport.serve.names import label
 
 REACHED, UNREACHED = 0, 1
-
-_UTILITY = "  (A utility agent takes the best step of the moment: this is the cheapest way, and it may take another.)"
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,8 @@ def _text(ways: Sequence[Way]) -> str:
     for way in ways:
         title = f"{way.goal.short_name} of {way.agent.name}, from {' and '.join(way.given) or 'nothing'}"
         lines += [drawing(title, way.agent.name, way.explanation)]
-        lines += [_UTILITY] if way.agent.planner is PlannerType.UTILITY else []
+        remark = planner_for(way.agent).remark
+        lines += [f"  ({remark})"] if remark else []
     return "\n".join(lines)
 
 

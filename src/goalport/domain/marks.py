@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, Self, TypeVar, overload
 
 from goalport.domain.checks import amount, boolean, kind, names, number, text
 from goalport.domain.export import Export
@@ -54,12 +54,23 @@ class GroupRequirement(Protocol):
 
 
 class PlannerType(StrEnum):
-    """How the next action is chosen (user guide, section 3.18)."""
+    """How the next action is chosen (user guide, section 3.18). How each kind behaves is in `goalport.process`.
 
-    GOAP = "goap"
+    Beside its name stands whether an agent that is planned so must have a goal.
+    """
+
+    GOAP = "goap", True
     """The first step of the cheapest plan to a goal."""
-    UTILITY = "utility"
+    UTILITY = "utility", False
     """Of all that can be done now, what is worth most."""
+
+    needs_goal: bool
+
+    def __new__(cls, name: str, needs_goal: bool) -> Self:  # noqa: FBT001 - written once, above
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.needs_goal = needs_goal
+        return member
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from goalport.blackboard import fits
 from goalport.domain.agents import Action, Agent
 from goalport.domain.annotations import Origin, class_place, hints_of
-from goalport.domain.marks import AgentMark, PlannerType, mark_of, marks_of
+from goalport.domain.marks import AgentMark, mark_of, marks_of
 from goalport.domain.members import Members, read_members
 from goalport.domain.signature import Resolver, read_outputs
 from goalport.domain.states import reachable_states
@@ -82,7 +82,7 @@ def _refuse_aimless(mark: AgentMark, description: str, members: Members, cls: ty
             came="it is empty",
             fix='Say what it is for, to people and models: in a docstring, or by @agent(description="…").',
         )
-    if not members.goals and mark.planner is PlannerType.GOAP:
+    if not members.goals and mark.planner.needs_goal:
         raise DeclarationError(
             class_place(cls),
             expected="at least one goal",

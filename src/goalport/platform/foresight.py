@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
-from goalport.domain import Agent, Aggregation, Goal, PlannerType, inputs_among, type_name, unmarked_givers
+from goalport.domain import Agent, Aggregation, Goal, inputs_among, type_name, unmarked_givers
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
 from goalport.platform.figures import Service, figures_of
-from goalport.process import PLANNING_SECONDS, Scope
+from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.tools import ToolGroupResolver
 
 __all__ = ["foresee", "forgotten", "inputs_of", "starting_types"]
@@ -106,7 +106,7 @@ def _with_parts(kinds: Iterable[object]) -> Iterator[object]:
 
 def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> bool:
     # Who takes one step at a time asks on the way.
-    if scope.agent.planner is PlannerType.UTILITY:
+    if not planner_for(scope.agent).looks_ahead:
         return True
     parameters = scope.conditions[question.condition].parameters
     needed = [each for each in inputs_among(parameters) if each.required]

@@ -15,7 +15,6 @@ from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import (
     Action,
     Agent,
-    PlannerType,
     class_place,
     inputs_among,
     is_state,
@@ -29,7 +28,7 @@ from goalport.plan import Available, Fact, HasRun, LastResult, Problem, WorldSta
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, forgotten, inputs_of, starting_types
 from goalport.platform.loops import broken_loops
-from goalport.process import Scope
+from goalport.process import Scope, planner_for
 from goalport.tools import ToolGroupResolver
 
 __all__ = ["forgotten_in", "mistakes_in"]
@@ -131,7 +130,7 @@ def _is_posted(scope: Scope, condition: str) -> bool:
 def _is_known_early(scope: Scope, condition: str) -> bool:
     """Whether it can be true before anything has run; who takes one step at a time asks on the way."""
     asked = scope.conditions.get(condition)
-    if asked is None or scope.agent.planner is PlannerType.UTILITY or scope.agent.component:
+    if asked is None or scope.agent.component or not planner_for(scope.agent).looks_ahead:
         return asked is not None
     needed = [each for each in inputs_among(asked.parameters) if each.required]
     return all(each.binding != DEFAULT_BINDING or _may_be_given(scope, each.type) for each in needed)

@@ -7,10 +7,9 @@ Pure: every exit of every action on the way to the goals is followed, once each.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from goalport.domain import PlannerType
 from goalport.errors import DeclarationError
 from goalport.plan import Available, Explanation, Fact, Operator, Plan, Problem, WorldState, explain
-from goalport.process import PLANNING_SECONDS, Scope
+from goalport.process import PLANNING_SECONDS, Scope, planner_for
 
 __all__ = ["broken_loops"]
 
@@ -20,7 +19,7 @@ _MOST_WORLDS: Final = 100
 
 def broken_loops(scope: Scope, starts: Iterable[WorldState]) -> Iterator[DeclarationError]:
     """An error for each action that an exit leads back to and that cannot run again."""
-    if scope.agent.planner is not PlannerType.GOAP:
+    if not planner_for(scope.agent).looks_ahead:
         return
     worlds: dict[WorldState, Operator | None] = dict.fromkeys(starts)
     looked_at: set[WorldState] = set()

@@ -23,6 +23,7 @@ from goalport.process.lending import lent
 from goalport.process.names import new_id
 from goalport.process.options import Budget, Delay, ProcessOptions, Schedule, Verbosity
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
+from goalport.process.planners import Planner, planner_for
 from goalport.process.pruning import pruned
 from goalport.process.questions import Question
 from goalport.process.repository import AgentProcessRepository, InMemoryProcessRepository
@@ -60,6 +61,7 @@ __all__ = [
     "OnStuck",
     "OperationContext",
     "Outcome",
+    "Planner",
     "ProcessOptions",
     "ProcessStatus",
     "Question",
@@ -82,6 +84,7 @@ __all__ = [
     "drive",
     "lent",
     "new_id",
+    "planner_for",
     "pruned",
     "require_type",
     "run_subagent",

@@ -1,57 +1,22 @@
-"""What there is to plan for a process, also while people are being asked.
+"""Which steps of a plan can be taken while some actions wait for people to answer.
 
-To the goal planner, what their answers will bring counts as if it were there already; to the utility planner, who asks
-has nothing to do. So everything that does not need an answer is done meanwhile, several questions may be open at once,
-and the process waits only when nothing else can be done. Pure; `tick` is above.
+Everything that needs no answer is done meanwhile, several questions may be open at once, and the process waits only
+when nothing else can be done. What an open question counts as is the planner's affair. Pure; the planners and `tick`
+are above.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 
-from goalport.domain import PlannerType
-from goalport.plan import Fact, Operator, Plan, Problem, WorldState
+from goalport.plan import Fact, Operator, Plan, WorldState
 from goalport.process.agent_process import AgentProcess
 
-__all__ = ["next_steps", "pending", "planner_of", "problem_for", "waits"]
-
-
-def planner_of(process: AgentProcess) -> PlannerType:
-    """What chooses the next action: as the run was asked for, else as the agent says."""
-    return process.options.planner or process.agent.planner
-
-
-def problem_for(
-    process: AgentProcess,
-    actual: WorldState,
-    costs: Mapping[str, float],
-    values: Mapping[str, float],
-    seconds: float | None,
-) -> Problem:
-    """What is to be planned, in how many seconds at most, as things are and at what actions cost and give now."""
-    goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
-    left_out = frozenset(process.progress.left_out) | process.progress.skipped
-    asked, system = pending(process), process.scope.system_on(process.blackboard)
-    if planner_of(process) is PlannerType.UTILITY:
-        return Problem(system, actual, goals, left_out | asked, costs, values, seconds)
-    start = as_promised(process, actual) if asked else actual
-    return Problem(system, start, goals, left_out, costs, values, seconds)
+__all__ = ["next_steps", "pending", "waits"]
 
 
 def pending(process: AgentProcess) -> set[str]:
     """The names of the actions that have asked and wait for the answer."""
     asked = {question.action for question in process.questions.open}
     return asked | process.progress.parked.keys() if process.progress.parked else asked
-
-
-def as_promised(process: AgentProcess, actual: WorldState) -> WorldState:
-    """How things will be when every open question has been answered well."""
-    promises = {fact for name in pending(process) for fact in process.scope.gifts[name]}
-    return replace(
-        actual,
-        true=actual.true | promises,
-        unknown=actual.unknown - promises,
-        undecidable=actual.undecidable - promises,
-    )
 
 
 def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operator | None:
@@ -66,13 +31,13 @@ def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operato
     return None
 
 
-def next_steps(process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
-    """The steps to take now: one, or with the option `concurrent` all that can be and do not touch one another."""
+def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
+    """The steps to take now: one, or `at_once` all that can be taken and do not touch one another."""
     first = next_step(process, found, actual)
     if first is None:
         return []
     steps = [first]
-    if process.options.concurrent and planner_of(process) is not PlannerType.UTILITY and _shares(process, first):
+    if at_once and _shares(process, first):
         for each in found.steps:
             if _shares(process, each) and _holds(each.requires.items(), actual) and _apart(each, steps):
                 steps.append(each)

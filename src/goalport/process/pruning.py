@@ -5,10 +5,9 @@ Pure. Above: the platform, which starts runs.
 
 from dataclasses import replace
 
-from goalport.domain import PlannerType
 from goalport.plan import prune
 from goalport.process.agent_process import AgentProcess
-from goalport.process.pending import planner_of, problem_for
+from goalport.process.planners import planner_for
 from goalport.process.scope import Scope
 from goalport.process.tick import observe
 
@@ -16,10 +15,11 @@ __all__ = ["pruned"]
 
 
 def pruned(process: AgentProcess) -> Scope:
-    """The scope of a process without the actions that cannot help; the same where there is no goal to plan for."""
-    if planner_of(process) is not PlannerType.GOAP:
+    """The scope of a process without the actions that cannot help; the same where each step is chosen by itself."""
+    planner = planner_for(process.agent, process.options)
+    if not planner.looks_ahead:
         return process.scope
-    useful = prune(problem_for(process, observe(process, {}), {}, {}, None))
+    useful = prune(planner.problem(process, observe(process, {}), {}, {}, None))
     agent = process.agent
     goals = tuple(each for each in agent.goals if each.action in useful or each.name in process.goals)
     kept = useful | {each.action for each in goals}

@@ -3,9 +3,10 @@
 Built once for an agent and shared by all its processes. It holds no state of any process.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from typing import TypeAlias
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, is_generic, is_of, matcher
 from goalport.domain import (
@@ -14,7 +15,6 @@ from goalport.domain import (
     Condition,
     Goal,
     Parameter,
-    PlannerType,
     conditions_of,
     inputs_among,
     is_state,
@@ -35,14 +35,14 @@ from goalport.plan import (
     PlanningSystem,
     Problem,
     Undecided,
-    best_step,
     plan,
 )
 
 __all__ = ["Scope", "inputs_of", "judged"]
 
+Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
-"""How many of the planner's answers are remembered."""
+"""How many answers are remembered."""
 
 
 class Scope:
@@ -78,14 +78,14 @@ class Scope:
         )
         self._flags = tuple(each for each in self.facts if isinstance(each, Holds) and each not in self.questions)
 
-    def answer(self, problem: Problem, planner: PlannerType = PlannerType.GOAP) -> Plan | Undecided | NoPlan:
-        """The planner's answer, remembered: the processes of an agent mostly pass through the same states."""
-        question = (planner, problem.system, problem.start, problem.goals, problem.excluded)
+    def answer(self, problem: Problem, search: Search = plan) -> Plan | Undecided | NoPlan:
+        """What a search finds, remembered: the processes of an agent mostly pass through the same states."""
+        question = (search, problem.system, problem.start, problem.goals, problem.excluded)
         known = None if problem.costs or problem.values else self._answers.get(question)
-        return known or self._planned(problem, planner, question)
+        return known or self._searched(problem, search, question)
 
-    def _planned(self, problem: Problem, planner: PlannerType, question: object) -> Plan | Undecided | NoPlan:
-        found = plan(problem) if planner is PlannerType.GOAP else best_step(problem)
+    def _searched(self, problem: Problem, search: Search, question: object) -> Plan | Undecided | NoPlan:
+        found = search(problem)
         # What was found for want of time is no answer to the same question on another day.
         if found.proven and not (problem.costs or problem.values):
             if len(self._answers) >= _ANSWERS:

@@ -10,28 +10,18 @@ from decimal import Decimal
 from logging import getLogger
 from typing import TypeAlias, TypeGuard
 
-from goalport.domain import Action, Condition, Cost, PlannerType
+from goalport.domain import Action, Condition, Cost
 from goalport.events import GoalAchieved, PlanFormulated
 from goalport.observe.spans import note_spent, process_span
-from goalport.plan import (
-    Explanation,
-    Fact,
-    Holds,
-    NoPlan,
-    Plan,
-    Problem,
-    Undecided,
-    WorldState,
-    explain,
-    idleness,
-)
+from goalport.plan import Fact, Holds, NoPlan, Plan, Problem, Undecided, WorldState
 from goalport.process.agent_process import AgentProcess, Failure
 from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
 from goalport.process.invoke import in_words, invoke_all, told
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.pacing import paused
-from goalport.process.pending import next_steps, pending, planner_of, problem_for, waits
+from goalport.process.pending import next_steps, waits
+from goalport.process.planners import Planner, planner_for
 from goalport.process.unsticking import unstick
 
 __all__ = ["drive", "step", "usable_figure"]
@@ -116,14 +106,15 @@ async def tick(process: AgentProcess) -> Outcome | None:
     """One step: plan and run one action. The outcome when the process has come to an end, else None."""
     if process.end_requested is not None:
         return process.end_requested
-    found, problem, actual = await _formulate(process)
+    planner = planner_for(process.agent, process.options)
+    found, problem, actual = await _formulate(process, planner)
     if skipped := bool(process.progress.skipped):
         process.progress.skipped.clear()
     if isinstance(found, NoPlan):
-        return None if skipped else await unstick(process, _no_way(process, problem, found))
+        return None if skipped else await unstick(process, planner.nothing_left(process, problem, found))
     process.goal = process.scope.goals.get(found.goal.name)
     process.plan = tuple(step.action for step in found.steps)
-    steps = next_steps(process, found, actual)
+    steps = next_steps(process, found, actual, at_once=process.options.concurrent and planner.looks_ahead)
     if not steps:
         return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
     if overrun := process.options.overrun(process):
@@ -136,7 +127,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     return await invoke_all(process, [process.scope.actions[step.action] for step in steps])
 
 
-async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem, WorldState]:
+async def _formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoPlan, Problem, WorldState]:
     """The plan from here, with what it was made for and how things really are.
 
     Conditions are asked one by one, and only those that can change the plan.
@@ -145,8 +136,8 @@ async def _formulate(process: AgentProcess) -> tuple[Plan | NoPlan, Problem, Wor
     answers: dict[Fact, bool | None] = {}
     while True:
         actual = observe(process, answers)
-        problem = problem_for(process, actual, costs, values, PLANNING_SECONDS)
-        found = process.scope.answer(problem, planner_of(process))
+        problem = planner.problem(process, actual, costs, values, PLANNING_SECONDS)
+        found = await planner.choose(process, problem)
         if not isinstance(found, Undecided):
             return found, problem, actual
         assert isinstance(found.fact, Holds)
@@ -241,52 +232,3 @@ def _reached(process: AgentProcess) -> Outcome:
     result = process.progress.results.get(goal.action)
     # An action that leaves as it is what was there declines, and its goal holds all the same.
     return Completed(result if result is not None or goal.output is None else process.blackboard.last(goal.output))
-
-
-def _no_way(process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
-    if planner_of(process) is PlannerType.UTILITY:
-        return Waiting(process.open_questions) if pending(process) else _nothing_left(process, problem)
-    if not problem.goals:
-        return Failed(f"{process.agent.name} has no goal to plan for. Give it one, or run it with planner=UTILITY.")
-    return _failed(process) or _stuck(process, explain(problem, found))
-
-
-def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
-    explanation = explanation.with_reasons(process.surroundings.groups.why_missing)
-    reason = _declined(process) + explanation.summary() + _way_out(process, explanation)
-    return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
-
-
-def _way_out(process: AgentProcess, explanation: Explanation) -> str:
-    """What to write where an action is only held back because it, or its output, counts as done."""
-    gave_nothing = {each.action for each in process.progress.history if each.status == "declined"}
-    missing = [each for failure in explanation.failures[:1] for each in failure.missing]
-    held_back = dict.fromkeys(each.held_back for each in missing)
-    names = [each for each in held_back if each and each not in gave_nothing]
-    if not names or not all(held_back):
-        return ""
-    return (
-        f" If {' and '.join(names)} should run now all the same, write `can_rerun=True` there; in a loop, write"
-        " `clear_blackboard=True` on the action that begins each round anew."
-    )
-
-
-def _nothing_left(process: AgentProcess, problem: Problem) -> Outcome:
-    """The end of a process that was to do whatever is worth while."""
-    ran = dict.fromkeys(each.action for each in process.progress.history if each.status == "succeeded")
-    done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
-    return _failed(process) or Stuck(f"{_declined(process)}{done}: {idleness(problem)}.")
-
-
-def _failed(process: AgentProcess) -> Failed | None:
-    tried = tuple(process.progress.left_out.values())
-    return Failed(". ".join(each.rstrip(".") for each in tried), tried) if tried else None
-
-
-def _declined(process: AgentProcess) -> str:
-    declined = dict.fromkeys(each.action for each in process.progress.history if each.status == "declined")
-    if not declined:
-        return ""
-    why = (reason for action, reason in process.progress.declined.items() if action in declined)
-    told = "; ".join(reason.rstrip(".") for reason in why)
-    return f"{', '.join(declined)} gave nothing{f' ({told})' if told else ''}. "

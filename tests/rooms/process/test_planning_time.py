@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from goalport.domain import PlannerType, achieves_goal, action, agent, read_agent
-from goalport.plan import Available, NoPlan, Plan, Problem, WorldState
+from goalport.domain import achieves_goal, action, agent, read_agent
+from goalport.plan import Available, NoPlan, Plan, Problem, WorldState, best_step
 from goalport.process import Scope
 
 
@@ -64,9 +64,9 @@ def test_each_planner_has_its_own_answers() -> None:
     scope = farm()
     problem = asked(scope, 60.0)
 
-    searched, chosen = scope.answer(problem), scope.answer(problem, PlannerType.UTILITY)
+    searched, chosen = scope.answer(problem), scope.answer(problem, best_step)
 
     assert isinstance(searched, Plan)
     assert isinstance(chosen, Plan)
     assert (len(searched.steps), len(chosen.steps)) == (2, 1)
-    assert scope.answer(replace(problem, deadline=None), PlannerType.UTILITY) is chosen
+    assert scope.answer(replace(problem, deadline=None), best_step) is chosen
