@@ -39,6 +39,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import cast
 
+from goalport.words import with_article
+
 __all__ = [
     "AlreadyAnswered",
     "BadInput",
@@ -219,8 +221,8 @@ class InvalidModelOutput(ModelError):
         """The last thing that the model gave, as text."""
         shown = value if len(value) <= _EXCERPT else f"{value[:_EXCERPT]} …"
         super().__init__(
-            f"Expected the model to give a {type_name}, but: {'; '.join(self.violations) or 'nothing came'}. "
-            f"Its last answer was {shown!r}."
+            f"Expected the model to give {with_article(type_name)}, but: "
+            f"{'; '.join(self.violations) or 'nothing came'}. Its last answer was {shown!r}."
         )
 
 

@@ -18,7 +18,7 @@ from goalport.ai.guards import Guard
 from goalport.ai.interaction import Interaction
 from goalport.ai.loop import ToolLoop
 from goalport.ai.operations import LlmOperations
-from goalport.ai.shapes import OutputShape, output_shape, type_name
+from goalport.ai.shapes import OutputShape, output_shape
 from goalport.ai.streams import form_of, stream_objects, stream_text
 from goalport.ai.system_prompt import MAYBE, all_messages
 from goalport.ai.toolbox import toolbox
@@ -38,6 +38,7 @@ from goalport.llm import (
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import Templates
 from goalport.tools import ToolGroupResolver
+from goalport.words import type_name
 
 __all__ = ["LlmEngine"]
 

@@ -4,12 +4,10 @@ Many providers take only an object at the root of a schema, so that anything els
 describes and validates; nothing here asks a model. Above: `binding`.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json, to_json
@@ -22,13 +20,12 @@ from goalport.llm import OutputSpec
 from goalport.prompts import made_up
 from goalport.tools import argument_problems
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
+from goalport.words import type_label, type_name
 
-__all__ = ["Bound", "Declined", "Outcome", "OutputShape", "Unreadable", "Violating", "output_shape", "type_name"]
+__all__ = ["Bound", "Declined", "Outcome", "OutputShape", "Unreadable", "Violating", "output_shape"]
 
 _RESULT: Final = "result"
 _FAILURE: Final = "failure"
-_QUALIFIER = re.compile(r"[\w<>]+\.")
-_NOT_PORTABLE = re.compile(r"[^A-Za-z0-9]+")
 _LONGEST_NAME = 64
 
 
@@ -154,20 +151,6 @@ def output_shape(
     )
 
 
-def type_name(kind: object) -> str:
-    """A type as people write it, without its modules and without what `Annotated` adds."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return type_name(arguments[0])
-    if origin in (Union, UnionType):
-        return " | ".join(map(type_name, arguments))
-    if isinstance(origin, type):
-        return f"{origin.__name__}[{', '.join(map(type_name, arguments))}]"
-    if isinstance(kind, type):
-        return "None" if kind is NoneType else kind.__name__
-    return "..." if kind is ... else _QUALIFIER.sub("", repr(kind))
-
-
 def _shape(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] | None = None) -> OutputShape:
     try:
         plain: TypeAdapter[Any] = TypeAdapter(kind)
@@ -237,7 +220,7 @@ def _kept(decoded: object, wanted: Callable[[str], bool]) -> object:
 
 
 def _spec_name(kind: object) -> str:
-    return _NOT_PORTABLE.sub("_", type_name(kind)).strip("_")[:_LONGEST_NAME] or "Reply"
+    return type_label(kind)[:_LONGEST_NAME] or "Reply"
 
 
 def _no_json(kind: object, error: Exception) -> DeclarationError:

@@ -13,9 +13,9 @@ from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened_aloud
 from goalport.cli.terminal import Format, Record, show
 from goalport.domain import Action, Agent
-from goalport.serve.names import label
 from goalport.serve.offers import Offer, Refusal, offers_of
 from goalport.serve.publication import publish
+from goalport.words import type_label
 
 OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 
@@ -69,8 +69,8 @@ def _goals(place: Place) -> Iterator[Record]:
             "goal": goal.name,
             "agent": agent.name,
             "published_as": [each.name for each in offers if each.name in published],
-            "starts_from": [" and ".join(map(label, each.starts)) for each in offers],
-            "makes": None if goal.output is None else label(goal.output),
+            "starts_from": [" and ".join(map(type_label, each.starts)) for each in offers],
+            "makes": None if goal.output is None else type_label(goal.output),
             "description": goal.description,
             "not_published": " ".join(reasons),
         }
@@ -81,8 +81,8 @@ def _action(agent: Agent, action: Action) -> Record:
     return {
         "action": action.short_name,
         "agent": agent.name,
-        "needs": [label(each.type) for each in needed],
-        "makes": [" and ".join(map(label, exit_)) for exit_ in action.outputs.exits],
+        "needs": [type_label(each.type) for each in needed],
+        "makes": [" and ".join(map(type_label, exit_)) for exit_ in action.outputs.exits],
         "pre": list(action.settings.pre),
         "post": list(action.settings.post),
         "cost": "computed" if action.cost is not None else action.settings.cost,

@@ -20,7 +20,7 @@ from goalport.errors import BadInput, UnknownName
 from goalport.plan import Available, Explanation
 from goalport.platform import AgentPlatform
 from goalport.process import planner_for
-from goalport.serve.names import label
+from goalport.words import type_label
 
 REACHED, UNREACHED = 0, 1
 
@@ -69,7 +69,7 @@ def plan(
 
 
 def _way(platform: AgentPlatform, found: Chosen, goal: Goal, types: Sequence[object]) -> Way:
-    return Way(found.agent, goal, tuple(map(label, types)), platform.explain(goal, types))
+    return Way(found.agent, goal, tuple(map(type_label, types)), platform.explain(goal, types))
 
 
 def _text(ways: Sequence[Way]) -> str:
@@ -99,7 +99,7 @@ _FORMATS = {"text": _text, "mermaid": _mermaid, "json": _json}
 def _types(platform: AgentPlatform, found: Chosen, names: Sequence[str]) -> tuple[object, ...]:
     """The types of those names that some action of the agent takes or makes."""
     facts = platform.agents.scope(found.agent).facts
-    known = {label(fact.type): fact.type for fact in facts if isinstance(fact, Available)}
+    known = {type_label(fact.type): fact.type for fact in facts if isinstance(fact, Available)}
     for name in names:
         if name not in known:
             raise UnknownName("type", name, known)

@@ -38,9 +38,9 @@ from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Q
 from goalport.secrecy import hide
 from goalport.serve.arguments import Arguments
 from goalport.serve.handle import Handle
-from goalport.serve.names import label
 from goalport.serve.outcomes import reason_of
 from goalport.serve.output import Output
+from goalport.words import type_label
 
 FAILED, MISUSED = 1, 2
 
@@ -198,7 +198,7 @@ def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
     """The objects that the process begins with: of the first alternative that the JSON fits."""
     refused: list[str] = []
     for starts in found.starts:
-        named = " and ".join(map(label, starts)) or "nothing"
+        named = " and ".join(map(type_label, starts)) or "nothing"
         try:
             return Arguments.of(starts).begin(given)
         except BadInput as error:

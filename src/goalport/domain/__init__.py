@@ -1,7 +1,7 @@
 """Reading classes into agents: what users declare, as data, and what it means to the planner. Floor 2."""
 
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
-from goalport.domain.annotations import class_place, type_name
+from goalport.domain.annotations import class_place
 from goalport.domain.export import Export
 from goalport.domain.formulas import conditions_of, names_known, needs_of, promises_of
 from goalport.domain.marks import (
@@ -87,6 +87,5 @@ __all__ = [
     "read_goal",
     "state",
     "transient",
-    "type_name",
     "unmarked_givers",
 ]

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NewType, Union, cast, get_args, get_origin, g
 from goalport.blackboard import is_alias
 from goalport.errors import DeclarationError
 
-__all__ = ["Origin", "class_place", "hints_of", "joined", "members_of", "type_name", "unwrapped"]
+__all__ = ["Origin", "class_place", "hints_of", "joined", "members_of", "unwrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,6 @@ def class_place(cls: type) -> str:
     except (OSError, TypeError):
         return name
     return f"{name} ({_short(file)}:{line})" if file else name
-
-
-def type_name(kind: object) -> str:
-    """A type as people write it."""
-    if isinstance(kind, type) and get_origin(kind) is None:
-        return kind.__name__
-    if get_origin(kind) is not None:
-        arguments = get_args(kind)
-        if get_origin(kind) in (Union, types.UnionType):
-            return " | ".join(map(type_name, arguments))
-        return f"{type_name(get_origin(kind))}[{', '.join(map(type_name, arguments))}]"
-    return getattr(kind, "__name__", str(kind))
 
 
 def hints_of(origin: Origin, kind: type | None = None) -> dict[str, object]:

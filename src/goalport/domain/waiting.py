@@ -8,8 +8,8 @@ from types import NoneType
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from goalport.blackboard import matcher
-from goalport.domain.annotations import type_name
 from goalport.domain.checks import amount
+from goalport.words import type_name
 
 __all__ = ["Confirmation", "FormSubmission", "WaitFor", "awaited", "promised"]
 

@@ -5,18 +5,15 @@ text apart again. Whether a type is a subtype of another is no concern of this r
 every fact that it makes true. Floor 1, below everything else in the room.
 """
 
-import re
-import types
 from dataclasses import dataclass
-from typing import TypeAlias, Union, get_args, get_origin
+from typing import TypeAlias
+
+from goalport.words import with_article
 
 __all__ = ["Available", "Fact", "GroupAvailable", "HasRun", "Holds", "LastResult"]
 
 ITSELF = "it"
 """The binding of an object that nobody named."""
-
-AN = re.compile("[aeio]|un(?!i)", re.IGNORECASE)
-"""How a name begins that takes "an": an Order and an UnpaidBill, but a UserInput and a Unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +25,7 @@ class Available:
     binding: str = ITSELF
 
     def __str__(self) -> str:
-        return _article(self.type) if self.binding == ITSELF else f"{_article(self.type)} named {self.binding}"
+        return with_article(self.type) if self.binding == ITSELF else f"{with_article(self.type)} named {self.binding}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class LastResult:
     type: object
 
     def __str__(self) -> str:
-        return f"{_article(self.type)} as the last result"
+        return f"{with_article(self.type)} as the last result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +70,3 @@ class GroupAvailable:
 
 
 Fact: TypeAlias = Available | LastResult | HasRun | Holds | GroupAvailable
-
-
-def _article(kind: object) -> str:
-    name = _name(kind)
-    return f"{'an' if AN.match(name) else 'a'} {name}"
-
-
-def _name(kind: object) -> str:
-    """A type expression as its author wrote it, without modules."""
-    arguments = get_args(kind)
-    if isinstance(kind, types.UnionType) or get_origin(kind) is Union:
-        return " | ".join(map(_name, arguments))
-    if arguments:
-        return f"{_name(get_origin(kind))}[{', '.join(map(_name, arguments))}]"
-    return "None" if kind is types.NoneType else str(getattr(kind, "__name__", kind))

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
-from goalport.domain import Agent, Aggregation, Goal, inputs_among, type_name, unmarked_givers
+from goalport.domain import Agent, Aggregation, Goal, inputs_among, unmarked_givers
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
 from goalport.platform.figures import Service, figures_of
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.tools import ToolGroupResolver
+from goalport.words import with_article
 
 __all__ = ["foresee", "forgotten", "inputs_of", "starting_types"]
 
@@ -52,7 +53,7 @@ def forgotten(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
     """A sentence for each method of an agent that would give an object of these types if it were marked."""
     for kind in kinds:
         for method in unmarked_givers(agent, kind):
-            yield f"{method} would give a {type_name(kind)}, but has no mark: if it is a step, put @action above it."
+            yield f"{method} would give {with_article(kind)}, but has no mark: if it is a step, put @action above it."
 
 
 def _wanting(found: Explanation) -> list[object]:

@@ -21,7 +21,6 @@ from goalport.domain import (
     names_known,
     needs_of,
     promises_of,
-    type_name,
 )
 from goalport.errors import DeclarationError
 from goalport.plan import Available, Fact, HasRun, LastResult, Problem, WorldState, in_words, unusable
@@ -30,6 +29,7 @@ from goalport.platform.foresight import foresee, forgotten, inputs_of, starting_
 from goalport.platform.loops import broken_loops
 from goalport.process import Scope, planner_for
 from goalport.tools import ToolGroupResolver
+from goalport.words import type_name, with_article
 
 __all__ = ["forgotten_in", "mistakes_in"]
 
@@ -140,7 +140,7 @@ def _untriggered(action: Action, scopes: Sequence[Scope]) -> Iterator[Declaratio
     trigger = action.settings.trigger
     if trigger is not None and not any(_comes_last(each, trigger) for each in scopes):
         yield action.origin.error(
-            expected=f"an action that makes a {type_name(trigger)}, which is the trigger here",
+            expected=f"an action that makes {with_article(trigger)}, which is the trigger here",
             came="none does, and no goal starts from one",
             fix="Correct trigger=…, or give some action that return type.",
         )

@@ -8,10 +8,11 @@ from typing import Any, Generic, TypeVar
 
 from goalport.blackboard import alternatives, fits
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Agent, Goal, type_name
+from goalport.domain import Agent, Goal
 from goalport.errors import GoalportError
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.process import AgentProcess, ProcessOptions
+from goalport.words import type_name
 
 __all__ = ["AgentInvocation", "Invoked"]
 

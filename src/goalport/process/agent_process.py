@@ -19,7 +19,7 @@ from anyio import CapacityLimiter
 from goalport.ai import Around, Engine, Operation, around, within
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
-from goalport.domain import Agent, Goal, RetryPolicy, type_name
+from goalport.domain import Agent, Goal, RetryPolicy
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.llm import TokenUsage
@@ -32,6 +32,7 @@ from goalport.process.outcome import Completed, Failed, Killed, Outcome, Process
 from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver, calling_from
+from goalport.words import type_name, with_article
 
 __all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
 
@@ -254,8 +255,8 @@ class AgentProcess(Lifecycle):
         if self.forgotten:
             raise ProcessEnded(
                 self.id,
-                f"Whether there was a {type_name(kind)} is not known any more: of what ended long ago, only the outcome"
-                " and the history are kept. Hold on to the process itself to keep what it knew.",
+                f"Whether there was {with_article(kind)} is not known any more: of what ended long ago, only the"
+                " outcome and the history are kept. Hold on to the process itself to keep what it knew.",
             )
         return self.blackboard.last(kind)
 

@@ -4,7 +4,6 @@ The agent runs in a process of its own, as `ActionContext.as_sub_process` starts
 waits. Below: `context` starts and finds the process; above: nobody but those who write agents.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from goalport.ai.schemas import asked_schema
 from goalport.blackboard import Typed
-from goalport.domain import Agent, read_agent, type_name
+from goalport.domain import Agent, read_agent
 from goalport.errors import BadInput, DeclarationError, GoalportError, ProcessEnded
 from goalport.process.agent_process import AgentProcess
 from goalport.process.arguments import SERVICE_TYPES
@@ -21,10 +20,9 @@ from goalport.process.context import ActionContext
 from goalport.process.scope import Scope
 from goalport.tools import Parameter, Tool, ToolResult, argument_problems, listed, snake
 from goalport.tools.arguments import listed_arguments
+from goalport.words import type_label, type_name
 
 __all__ = ["agent_tool"]
-
-_NOT_PORTABLE = re.compile(r"[^A-Za-z0-9]+")
 
 
 def agent_tool(
@@ -73,7 +71,7 @@ class _Taken:
 
                 plain = {key: value for key, value in schema.items() if key != "title"}
                 return cls({"additionalProperties": False} | plain, begin)
-        kinds = {_label(each): each for each in starts}
+        kinds = {snake(type_label(each)): each for each in starts}
         named = listed_arguments(where, [Parameter(*each) for each in kinds.items()])
 
         def read(arguments: Mapping[str, object]) -> Sequence[object]:
@@ -132,11 +130,6 @@ def _starts(agent: Agent, kind: type) -> Sequence[object]:
         return starts
     came = f"its goals begin with {' or '.join(map(type_name, said))}" if said else "it begins with nothing"
     raise _unclear(agent.name, "what it begins with", came)
-
-
-def _label(kind: object) -> str:
-    """A type's name as that of an argument."""
-    return _NOT_PORTABLE.sub("_", snake(type_name(kind))).strip("_")
 
 
 def _validated(adapter: TypeAdapter[object], arguments: Mapping[str, object]) -> object:

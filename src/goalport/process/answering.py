@@ -7,12 +7,13 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from goalport.blackboard import matcher
-from goalport.domain import awaited, type_name
+from goalport.domain import awaited
 from goalport.errors import BadInput, NonRetryable, UnknownName
 from goalport.events import QuestionSettled
 from goalport.process.agent_process import AgentProcess
 from goalport.process.invoke import as_declared, leave_out, take, told
 from goalport.process.questions import Question, Status
+from goalport.words import type_name
 
 __all__ = ["answer", "asking", "decline"]
 

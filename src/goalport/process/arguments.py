@@ -6,10 +6,11 @@ from typing import Protocol, cast, runtime_checkable
 
 from goalport.ai import Ai
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
-from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, inputs_among, type_name
+from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, inputs_among
 from goalport.errors import DeploymentError
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext
+from goalport.words import type_name
 
 __all__ = ["SERVICE_TYPES", "ArgumentResolver", "fill", "missing"]
 

@@ -17,7 +17,7 @@ from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 from goalport.ai import Ai, Around, Interaction, around, within
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
-from goalport.domain import Agent, WaitFor, type_name
+from goalport.domain import Agent, WaitFor
 from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
@@ -30,6 +30,7 @@ from goalport.process.outcome import Completed, Waiting
 from goalport.process.posing import SchemaSubmission, pose
 from goalport.process.questions import Question
 from goalport.tools import Contained, Tool, calling_from, in_thread
+from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
 

@@ -12,7 +12,7 @@ from typing import cast
 import anyio
 
 from goalport.blackboard import fits, matcher, related
-from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, parts_of, promises_of, type_name
+from goalport.domain import Action, SomeOf, WaitFor, awaited, is_state, parts_of, promises_of
 from goalport.errors import (
     BadInput,
     GoalportError,
@@ -41,6 +41,7 @@ from goalport.process.outcome import Failed
 from goalport.process.posing import pose, withdraw
 from goalport.secrecy import hide
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
+from goalport.words import type_name, with_article
 
 __all__ = ["as_declared", "in_words", "invoke", "invoke_all", "leave_out", "take", "told"]
 
@@ -327,9 +328,9 @@ def as_declared(action: Action, result: object) -> object:
         comes = awaited(wait)
         if comes is None or related(comes, declared):
             return wait
-        came = f"it waits for a {type_name(comes)}"
+        came = f"it waits for {with_article(comes)}"
     else:
-        came = f"it returned a {_kind_in_words(result)}"
+        came = f"it returned {with_article(_kind_in_words(result))}"
     raise NonRetryable(
         f"{action.origin} declares that it returns {type_name(declared)}, but {came}."
         f" Correct the annotation or the return value."

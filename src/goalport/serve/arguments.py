@@ -15,12 +15,13 @@ from typing_extensions import TypedDict
 from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
-from goalport.serve.names import label, snake
+from goalport.serve.names import snake
 from goalport.serve.schemas import Schema, is_object, portable, without_fields
 from goalport.serve.strangers import strangers_in
 from goalport.tools import argument_problems, listed
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
+from goalport.words import type_label, type_name
 
 __all__ = ["Arguments"]
 
@@ -47,10 +48,10 @@ class Arguments:
         """
         try:
             fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
-            return fields or cls._by_name({snake(label(start)): start for start in starts})
+            return fields or cls._by_name({snake(type_label(start)): start for start in starts})
         except UNREADABLE as error:
             raise DeclarationError(
-                f"The input {' and '.join(map(label, starts))}",
+                f"The input {' and '.join(map(type_name, starts))}",
                 expected="types that can be read from JSON",
                 came=f"it cannot be ({why_not_json(tuple[*starts], error)})",
                 fix="Start from a pydantic model or a dataclass whose fields JSON can express.",

@@ -4,12 +4,11 @@ Pure text; it knows no tools. `publication` and `goal_tool` are above it.
 """
 
 import re
-from types import UnionType
-from typing import Final, Union, get_args, get_origin
+from typing import Final
 
 from goalport.domain import Agent, Goal
 
-__all__ = ["LONG", "LONGEST", "fault_of", "label", "published_name", "snake"]
+__all__ = ["LONG", "LONGEST", "fault_of", "published_name", "snake"]
 
 LONGEST: Final = 64
 """No name may be longer: model APIs refuse it."""
@@ -24,17 +23,6 @@ def snake(text: str) -> str:
     """`StarNewsFinder` as `star_news_finder`; what no name may hold becomes an underscore."""
     words = _BOUNDARY.sub("_", text)
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
-
-
-def label(kind: object) -> str:
-    """What a type is called in names and messages: `Story`, `list_Story`, `Story_or_Poem`."""
-    parts = get_args(kind)
-    if not parts:
-        return getattr(kind, "__name__", str(kind))
-    origin = get_origin(kind)
-    if origin in (Union, UnionType):
-        return "_or_".join(label(part) for part in parts)
-    return "_".join([getattr(origin, "__name__", "of"), *(label(part) for part in parts)])
 
 
 def published_name(agent: Agent, goal: Goal) -> str:

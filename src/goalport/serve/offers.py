@@ -3,7 +3,6 @@
 Reads the platform and decides; it makes no tools and knows no wire. `publication` is above it.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,8 @@ from functools import partial
 from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.serve.edge import Fault, read_or_fault
-from goalport.serve.names import label, published_name, snake
+from goalport.serve.names import published_name, snake
+from goalport.words import type_label, type_name
 
 __all__ = ["Broken", "Offer", "Refusal", "offers_of"]
 
@@ -91,7 +91,7 @@ def _ways(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_Way | Refu
         reason = _unreachable(platform, goal, starts)
         if reason is None:
             hash(starts)
-            kind = re.sub(r"\W+", "_", "_".join(label(start) for start in starts))
+            kind = "_".join(map(type_label, starts))
             ways.append(_Way(goal, (name, repr(goal.output)), starts, kind))
         else:
             ways.append(Refusal(goal, agent, f"{_from(starts)}it cannot be reached. {reason}"))
@@ -107,7 +107,7 @@ def _offers(agent: Agent, ways: Sequence[_Way]) -> Iterator[Offer]:
         goals = tuple(way.goal for way in same)
         declared = any(goal.export.starting_input_types for goal in goals)
         own = name if number == 0 else f"{name}_from_{snake(kind) or 'nothing'}"
-        apart = f"From {' and '.join(map(label, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
+        apart = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
         prompt = f"{kind}_{name}" if declared else own
         yield Offer(own, agent, goals, same[0].starts, prompt, apart)
 
@@ -129,4 +129,4 @@ def _unreachable(platform: AgentPlatform, goal: Goal, starts: tuple[object, ...]
 
 
 def _from(starts: tuple[object, ...]) -> str:
-    return f"from {' and '.join(label(start) for start in starts)} " if starts else ""
+    return f"from {' and '.join(map(type_name, starts))} " if starts else ""

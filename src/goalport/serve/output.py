@@ -15,11 +15,11 @@ from pydantic_core import from_json, to_json
 
 from goalport.errors import DeclarationError, ToolError
 from goalport.secrecy import hide_known
-from goalport.serve.names import label
 from goalport.serve.schemas import Schema, is_object, nodes, portable
 from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
+from goalport.words import type_name
 
 __all__ = ["BLOCKS", "Output", "Wire", "blocks_of", "done", "failed", "refuse_bytes", "text_block"]
 
@@ -55,7 +55,7 @@ class Output:
             refuse_bytes(schema)
         except UNREADABLE as error:
             raise DeclarationError(
-                f"The output {label(kind)}",
+                f"The output {type_name(kind)}",
                 expected="a type that can be written as JSON",
                 came=f"it cannot be ({why_not_json(kind, error, 'serialization')})",
                 fix="Return a pydantic model, a dataclass, JSON-like data or content blocks.",

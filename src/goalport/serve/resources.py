@@ -8,7 +8,7 @@ from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ReadResourceRequestParams, ReadResourceResult, TextResourceContents
 
-from goalport.domain import Agent, type_name
+from goalport.domain import Agent
 from goalport.errors import UnknownName
 from goalport.process import AgentProcess, Question
 from goalport.secrecy import hide_known
@@ -23,6 +23,7 @@ from goalport.serve.places import Place, place_of
 from goalport.serve.publication import Publication
 from goalport.serve.serving import Context, Serving
 from goalport.tools.schema_errors import UNREADABLE
+from goalport.words import type_name
 
 __all__ = ["may_watch", "read_resource"]
 

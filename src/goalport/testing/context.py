@@ -9,7 +9,7 @@ from anyio import CapacityLimiter
 from goalport.ai import Ai, Engine, Interaction
 from goalport.blackboard import DEFAULT_BINDING, Typed, matcher
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Action, Agent, Condition, WaitFor, parts_of, read_agent, type_name
+from goalport.domain import Action, Agent, Condition, WaitFor, parts_of, read_agent
 from goalport.events import Event
 from goalport.process import (
     SERVICE_TYPES,
@@ -26,6 +26,7 @@ from goalport.prompts import Templates
 from goalport.testing.fakes import FakeEngine
 from goalport.testing.invocations import LlmInvocation
 from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.words import with_article
 
 __all__ = ["FakeOperationContext", "SubProcess"]
 
@@ -105,8 +106,8 @@ class FakeOperationContext(ActionContext):
         declared = _declared(method)
         takes = tuple(inputs_of(declared.parameters))
         self.blackboard.judge_by(lambda binding, value: judged(binding, value, takes, ()))
-        if wanting := " and a ".join(missing(declared.parameters, self.blackboard)):
-            raise AssertionError(f"Expected a {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
+        if wanting := " and ".join(map(with_article, missing(declared.parameters, self.blackboard))):
+            raise AssertionError(f"Expected {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
         with self.active():
             return await self.call(declared.function, **fill(declared.parameters, declared.owner, self))
 
@@ -123,7 +124,7 @@ class FakeOperationContext(ActionContext):
         self.sub_processes.append(wanted)
         said = self.engine.take(wanted)
         if not matcher(kind)(said):
-            raise AssertionError(f"Expected a {type_name(kind)} to answer {wanted}, but the response is {said!r}.")
+            raise AssertionError(f"Expected {with_article(kind)} to answer {wanted}, but the response is {said!r}.")
         return cast("T", said)
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from goalport.ai import Determination, Interaction, Request
-from goalport.ai.shapes import output_shape, type_name
+from goalport.ai.shapes import output_shape
 from goalport.llm import AssistantMessage, Message, UserMessage
+from goalport.words import type_name, with_article
 
 __all__ = ["LlmInvocation", "answer_to", "prompt_of", "value_of"]
 
@@ -74,7 +75,7 @@ def answer_to(request: Request, said: object) -> object:
     try:
         return value_of(request.output, said)
     except ValueError as error:
-        raise _wrong(request, said, f"a {type_name(request.output)}") from error
+        raise _wrong(request, said, with_article(request.output)) from error
 
 
 def value_of(kind: object, said: object) -> object:

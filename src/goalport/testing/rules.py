@@ -10,11 +10,12 @@ from functools import partial
 from typing import Generic, Self, TypeVar
 
 from goalport.ai import Request
-from goalport.ai.shapes import output_shape, type_name
+from goalport.ai.shapes import output_shape
 from goalport.llm import TextDelta, ThinkingDelta
 from goalport.testing.invocations import LlmInvocation, value_of
 from goalport.testing.prompts import InteractionMatch, PromptMatch, prompt_matches, words_of
 from goalport.testing.scripted import Script, Streamed
+from goalport.words import with_article
 
 __all__ = ["Answers", "Beside", "Rules", "UnexpectedPrompt", "Wanted"]
 
@@ -61,7 +62,7 @@ class Wanted:
                 return kind
 
     def __str__(self) -> str:
-        kind = self.kind.value if isinstance(self.kind, Beside) else f"a {type_name(self.kind)}"
+        kind = self.kind.value if isinstance(self.kind, Beside) else with_article(self.kind)
         return f"{kind}, with {words_of(self.prompt)}" + (" and settings that are looked at" if self.llm else "")
 
 

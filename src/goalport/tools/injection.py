@@ -10,6 +10,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from goalport.errors import GoalportError, ToolError
+from goalport.words import with_article
 
 __all__ = ["Injection", "injection_of"]
 
@@ -32,9 +33,9 @@ class Injection:
         except GoalportError as error:
             if self.is_optional:
                 return None
-            raise ToolError(f"The tool needs a {self.kind.__name__}: {error}") from error
+            raise ToolError(f"The tool needs {with_article(self.kind)}: {error}") from error
         if found is None and not self.is_optional:
-            raise ToolError(f"The tool needs a {self.kind.__name__}, and it was called where there is none.")
+            raise ToolError(f"The tool needs {with_article(self.kind)}, and it was called where there is none.")
         return found
 
 

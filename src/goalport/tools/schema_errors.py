@@ -15,6 +15,7 @@ from typing_extensions import is_typeddict
 
 from goalport.blackboard import field_kinds
 from goalport.tools.schemas import PlainSchema
+from goalport.words import type_name
 
 __all__ = ["UNREADABLE", "why_not_json"]
 
@@ -37,7 +38,9 @@ def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[s
     for name, field in _fields(kind).items():
         if not _is_expressible(field, mode):
             inner = next(_culprits(field, mode, seen), "")
-            yield inner or f"the field {name!r} of {kind.__name__} is of the type {_name(field)}, which has no JSON"
+            yield (
+                inner or f"the field {name!r} of {type_name(kind)} is of the type {type_name(field)}, which has no JSON"
+            )
 
 
 def _fields(kind: Any) -> Mapping[str, object]:
@@ -55,8 +58,3 @@ def _is_expressible(kind: Any, mode: JsonSchemaMode) -> bool:
     except UNREADABLE:
         return False
     return True
-
-
-def _name(kind: Any) -> str:
-    bare = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
-    return bare.__name__ if isinstance(bare, type) else str(bare).replace("typing.", "").replace("collections.abc.", "")

@@ -399,7 +399,7 @@ async def test_a_function_that_is_a_tool_may_ask_models_itself() -> None:
     assert [usage for _, usage in watched.spent] == [CENT] * 3
     result = await made.call({"text": "I saw"})
     assert result.is_error
-    assert "The tool needs a Ai" in result.text
+    assert "The tool needs an Ai" in result.text
 
 
 async def test_a_tool_may_look_at_the_action_and_the_process_that_it_is_called_in() -> None:

@@ -226,7 +226,7 @@ async def test_several_objects_that_a_tool_returns_directly_are_each_given() -> 
         ai = ai_with(ScriptedModel([calls_tool(kept.__name__)])).with_tools(kept)
         assert await _all(ai.streaming().objects("Go", Month)) == [JULY, AUGUST]
     ai = ai_with(ScriptedModel([calls_tool("months")])).with_tools(months)
-    with pytest.raises(InvalidModelOutput, match="Expected the model to give a int"):
+    with pytest.raises(InvalidModelOutput, match="Expected the model to give an int"):
         await _all(ai.streaming().objects("Go", int))
 
 

@@ -184,7 +184,7 @@ async def test_too_few_responses_say_what_was_asked() -> None:
         ("soup", Dish, "a Dish to answer .* is of type str: 'soup'"),
         ({"name": "Soup"}, Dish, "a Dish to answer .* is of type dict"),
         (None, Dish, "a Dish to answer .* is of type NoneType"),
-        ("3", int, "a int to answer .* is of type str"),
+        ("3", int, "an int to answer .* is of type str"),
         ([SOUP, "cake"], list[Dish], r"a list\[Dish\] to answer"),
     ],
 )

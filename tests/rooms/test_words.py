@@ -1,0 +1,82 @@
+"""How messages name things: the same way in every room."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, ForwardRef, Generic, List, Literal, NewType, Optional, TypeVar  # noqa: UP035 - users do
+
+import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypeAliasType
+
+from goalport.words import type_label, type_name, with_article
+
+T = TypeVar("T")
+Isbn = NewType("Isbn", str)
+
+
+class Story(BaseModel):
+    """A type of a user."""
+
+
+class Page(BaseModel, Generic[T]):
+    """A generic model, of which pydantic makes a class for each argument."""
+
+    items: list[T]
+
+
+class Shelf(Generic[T]):
+    """A generic class."""
+
+
+Stories = TypeAliasType("Stories", list[Story])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Story, "Story"),
+        (Story | None, "Story | None"),
+        (Optional[Story], "Story | None"),  # noqa: UP045
+        (list[Story], "list[Story]"),
+        (List[Story], "list[Story]"),  # noqa: UP006
+        (List, "list"),  # noqa: UP006
+        (list[Story | None], "list[Story | None]"),
+        (dict[str, Any], "dict[str, Any]"),
+        (tuple[int, ...], "tuple[int, ...]"),
+        (tuple[()], "tuple[()]"),
+        (Sequence[Story], "Sequence[Story]"),
+        (Iterable[Isbn], "Iterable[Isbn]"),
+        (Callable[[int], str], "Callable[[int], str]"),
+        (Callable[..., Story], "Callable[..., Story]"),
+        (Page, "Page"),
+        (Page[Story], "Page[Story]"),
+        (Page[Story | None], "Page[Story | None]"),
+        (list[Page[Story]], "list[Page[Story]]"),
+        (Shelf[Story], "Shelf[Story]"),
+        (Isbn, "Isbn"),
+        (Stories, "Stories"),
+        (Annotated[Story, "a note"], "Story"),
+        (Annotated[list[Story] | None, Field()], "list[Story] | None"),
+        (Literal["a", 1], "Literal['a', 1]"),
+        (ForwardRef("Story"), "Story"),
+        ("Story", "Story"),
+        (T, "T"),
+        (Any, "Any"),
+        (None, "None"),
+        (type(None), "None"),
+    ],
+)
+def test_a_type_is_called_as_its_author_writes_it(kind: object, name: str) -> None:
+    assert type_name(kind) == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [(list[Story], "list_Story"), (Story | None, "Story_or_None"), (dict[str, Page[Story]], "dict_str_Page_Story")],
+)
+def test_a_label_holds_what_every_name_may(kind: object, label: str) -> None:
+    assert type_label(kind) == label
+
+
+@pytest.mark.parametrize("noun", ["a Story", "an Order", "an UnpaidBill", "a Unit", "a list[Order]"])
+def test_a_name_takes_its_article(noun: str) -> None:
+    assert with_article(noun.partition(" ")[2]) == noun
