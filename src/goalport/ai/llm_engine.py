@@ -33,7 +33,7 @@ from goalport.llm import (
     ThinkingDelta,
     TokenUsage,
     Vectors,
-    check_number,
+    check_vector_count,
 )
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import Templates
@@ -100,7 +100,7 @@ class LlmEngine:
             vectors = await service.embed(texts)
         usage = vectors.usage if isinstance(vectors, Vectors) else TokenUsage()
         self.operation.spend(service.name, usage, monotonic() - started)
-        check_number(service.name, texts, vectors)
+        check_vector_count(service.name, texts, vectors)
         return [*vectors]
 
     def render(self, template: str, variables: Mapping[str, object], /) -> str:

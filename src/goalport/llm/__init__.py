@@ -1,16 +1,24 @@
-"""Models behind one seam: which there are, how to choose one, and how to ask it.
+"""Language models and embedding models: which there are, how one is chosen, and how it is asked.
 
-The one room that imports pydantic-ai's model layer, and only when a model is first used. Above it, `ai` asks; below it
-are only errors and the texts of `prompts`.
+This is the one room that imports pydantic-ai's model layer, and only when a model is first asked. Above: `ai` asks
+models; below: `errors` and `secrecy`.
 """
 
 from goalport.llm.catalogue import Models
-from goalport.llm.embedding import EmbeddingService, Vectors, check_number
-from goalport.llm.images import Image
-from goalport.llm.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolReply, UserMessage
-from goalport.llm.model import (
+from goalport.llm.messages import (
+    AssistantMessage,
     FinishReason,
+    Image,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolReply,
+    UserMessage,
+)
+from goalport.llm.model import (
+    EmbeddingService,
     LanguageModel,
+    LlmOptions,
     ModelCall,
     ModelCard,
     ModelReply,
@@ -18,11 +26,13 @@ from goalport.llm.model import (
     Prices,
     Retry,
     TextDelta,
+    Thinking,
     ThinkingDelta,
     TokenUsage,
     ToolSpec,
+    Vectors,
+    check_vector_count,
 )
-from goalport.llm.options import LlmOptions, Thinking
 from goalport.llm.settings import CustomModel, ModelsSettings, ProviderSettings
 
 __all__ = [
@@ -53,5 +63,5 @@ __all__ = [
     "ToolSpec",
     "UserMessage",
     "Vectors",
-    "check_number",
+    "check_vector_count",
 ]

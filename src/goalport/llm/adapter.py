@@ -1,79 +1,100 @@
-"""A model of pydantic-ai as ours: one request, one reply, once.
+"""A pydantic-ai model or embedding model as one of ours: one request, one attempt, one reply.
 
-How a model is made to give an object is decided here, by what is known of it: it writes by the schema (native), calls a
-tool whose arguments are the object, or is told the schema in words. `retrying` asks again; `ai` calls the tools.
+The way in which a model is made to give an object is chosen here, by what is known of the model (`OutputMode`).
+Above: `retries` makes failed requests again, `ai` calls the tools; below: `conversions` translates the records.
 """
 
-import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import Literal
+from typing import Generic, TypeVar
 
 import anyio
+import httpx2
+from anyio.lowlevel import current_token
 from pydantic_ai.direct import model_request, model_request_stream
-from pydantic_ai.messages import (
-    ModelResponse,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPart,
-    ToolCallPartDelta,
-)
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
-from pydantic_ai.output import OutputObjectDefinition
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.embeddings.base import EmbeddingModel
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model, StreamedResponse
 
 from goalport.errors import ModelRefused
-from goalport.llm.connection import Connection
-from goalport.llm.failures import SchemaRefused, translated
-from goalport.llm.messages import AssistantMessage
+from goalport.llm.conversions import (
+    OutputMode,
+    StreamPieces,
+    finish_reason,
+    has_images,
+    output_text,
+    output_tool_name,
+    to_assistant_message,
+    to_model_messages,
+    to_model_settings,
+    to_request_parameters,
+)
+from goalport.llm.failures import SchemaRefused, provider_errors
 from goalport.llm.model import (
-    FinishReason,
     ModelCall,
     ModelCard,
     ModelReply,
-    OutputSpec,
+    Prices,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
-    ToolSpec,
+    Vectors,
+    check_vector_count,
 )
-from goalport.llm.options import LlmOptions
 from goalport.llm.pricing import Pricing
 from goalport.llm.providers import Endpoint
-from goalport.llm.retrying import PassingFailure
-from goalport.llm.transcript import arguments_of, has_images, heard, told
+from goalport.llm.retries import TransientFailure
 
-__all__ = ["AdaptedModel"]
+__all__ = ["ClientPerLoop", "PydanticAiEmbeddings", "PydanticAiModel"]
 
-_OUTPUT_TOOL = "final_result"
-_TOKEN = 4
-"""Characters of one token, where nobody says how many there were."""
-_FENCE_BEGIN = re.compile(r"```\w*\n")
-_FENCE_END = "```"
-_FINISHES: Mapping[str | None, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_call": "tool_call",
-    "content_filter": "refusal",
-    "error": "error",
-}
-_Mode = Literal["text", "native", "tool", "prompted"]
+T = TypeVar("T")
+_CHARACTERS_PER_TOKEN = 4
+"""The estimate for a stream that ended before the provider said how many tokens there were."""
+_TEXTS_PER_REQUEST = 1_000
+"""Providers take about twice as many."""
+_EMBEDDING_SECONDS = 60.0
+"""The time-out of a request for vectors, where the provider's settings do not say."""
 
 
-class AdaptedModel:
-    """A model of a provider. Its errors are ours; a `PassingFailure` is one that may pass."""
+class ClientPerLoop(Generic[T]):
+    """An HTTP client for the running event loop, and what is made of it (`user`), kept until it is closed.
 
-    def __init__(self, card: ModelCard, connection: Connection[Model], endpoint: Endpoint, model: str) -> None:
+    The connections of a client belong to the event loop in which they were opened. Another loop (a second
+    `invoke_sync`, the next test) gets a client of its own.
+    """
+
+    def __init__(self, client: Callable[[], httpx2.AsyncClient], user: Callable[[httpx2.AsyncClient], T]) -> None:
+        self._make_client = client
+        self._make_user = user
+        self._loop: object = None
+        self._made: tuple[httpx2.AsyncClient, T] | None = None
+
+    def user(self) -> T:
+        """What was made of the client of this event loop; it is made now if need be."""
+        loop = current_token()
+        if self._made is None or self._loop != loop:
+            client = self._make_client()
+            self._loop, self._made = loop, (client, self._make_user(client))
+        return self._made[1]
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; those of another loop ended with it."""
+        made, self._made = self._made, None
+        if made is not None and self._loop == current_token():
+            await made[0].aclose()
+
+
+class PydanticAiModel:
+    """A language model of a provider, asked once for each call.
+
+    Its errors are `ModelError`s; a `TransientFailure` may pass by itself.
+    """
+
+    def __init__(self, card: ModelCard, client: ClientPerLoop[Model], endpoint: Endpoint, model: str) -> None:
         self._card = card
         self._pricing = Pricing(model, card.prices)
-        self._connection = connection
+        self._client = client
         self._endpoint = endpoint
         self._name = model
         self._refused: set[str] = set()
@@ -83,91 +104,91 @@ class AdaptedModel:
         return self._card
 
     async def reply(self, call: ModelCall, /) -> ModelReply:
-        model = self._sighted(call)
+        model = self._model_for(call)
         mode = self._mode(model, call)
         try:
             return self._reply(await self._ask(model, call, mode), call, mode)
         except SchemaRefused:
-            if not self._may_ask_otherwise(model, call, mode):
+            if not self._falls_back_to_tool(model, call, mode):
                 raise
             return self._reply(await self._ask(model, call, "tool"), call, "tool")
 
     async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """A time-out counts from one piece to the next."""
-        model = self._sighted(call)
+        """The time-out applies to the wait for each piece."""
+        model = self._model_for(call)
         mode = self._mode(model, call)
         try:
             async with aclosing(self._stream(model, call, mode)) as pieces:
                 async for piece in pieces:
                     yield piece
         except SchemaRefused:
-            if not self._may_ask_otherwise(model, call, mode):
+            if not self._falls_back_to_tool(model, call, mode):
                 raise
             async with aclosing(self._stream(model, call, "tool")) as pieces:
                 async for piece in pieces:
                     yield piece
 
     async def aclose(self) -> None:
-        await self._connection.aclose()
+        await self._client.aclose()
 
-    def _sighted(self, call: ModelCall) -> Model:
-        """The model, when it can take the images of the call."""
-        with translated(self._endpoint, self._name):
-            model = self._connection.user()
-        if has_images(call.messages) and not self._sees(model):
+    def _model_for(self, call: ModelCall) -> Model:
+        """The model. Raises `ModelRefused` when the call has images and the model takes none."""
+        with provider_errors(self._endpoint, self._name):
+            model = self._client.user()
+        if has_images(call.messages) and not self._takes_images(model):
             raise ModelRefused(
                 f"{self._card.provider}:{self._card.name} takes no images. Choose a model that does, or leave them out."
             )
         return model
 
-    def _sees(self, model: Model) -> bool:
+    def _takes_images(self, model: Model) -> bool:
         known = self._card.vision
         return model.profile.get("supports_image_input", True) if known is None else known
 
-    def _mode(self, model: Model, call: ModelCall) -> _Mode:
+    def _mode(self, model: Model, call: ModelCall) -> OutputMode:
         if call.output is None:
             return "text"
         if model.profile.get("supports_json_schema_output", False) and call.output.name not in self._refused:
             return "native"
         return "tool" if model.profile.get("supports_tools", True) else "prompted"
 
-    def _may_ask_otherwise(self, model: Model, call: ModelCall, mode: _Mode) -> bool:
-        """A tool's arguments are not held to the schema, so a provider that refuses one there may take it here."""
+    def _falls_back_to_tool(self, model: Model, call: ModelCall, mode: OutputMode) -> bool:
+        """Whether to ask again with the schema as a tool's: there, providers do not enforce it and refuse less."""
         if mode != "native" or call.output is None or not model.profile.get("supports_tools", True):
             return False
         self._refused.add(call.output.name)
         return True
 
-    async def _ask(self, model: Model, call: ModelCall, mode: _Mode) -> ModelResponse:
+    async def _ask(self, model: Model, call: ModelCall, mode: OutputMode) -> ModelResponse:
         seconds = self._seconds(call)
-        with translated(self._endpoint, self._name), anyio.fail_after(seconds):
+        with provider_errors(self._endpoint, self._name), anyio.fail_after(seconds):
             return await model_request(
                 model,
-                told(call.messages, vision=self._sees(model)),
-                model_settings=_settings(call.options),
-                model_request_parameters=_parameters(call, mode),
+                to_model_messages(call.messages, vision=self._takes_images(model)),
+                model_settings=to_model_settings(call.options),
+                model_request_parameters=to_request_parameters(call, mode),
                 instrument=False,
             )
 
     async def _stream(
-        self, model: Model, call: ModelCall, mode: _Mode
+        self, model: Model, call: ModelCall, mode: OutputMode
     ) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         seconds = self._seconds(call)
-        with translated(self._endpoint, self._name):
+        with provider_errors(self._endpoint, self._name):
             async with AsyncExitStack() as stack:
                 # No scope may be open while a piece is handed out, so each wait has its own.
                 with anyio.fail_after(seconds):
                     streamed = await stack.enter_async_context(
                         model_request_stream(
                             model,
-                            told(call.messages, vision=self._sees(model)),
-                            model_settings=_settings(call.options),
-                            model_request_parameters=_parameters(call, mode),
+                            to_model_messages(call.messages, vision=self._takes_images(model)),
+                            model_settings=to_model_settings(call.options),
+                            model_request_parameters=to_request_parameters(call, mode),
                             instrument=False,
                         )
                     )
                 stack.callback(self._report_partial_usage, streamed, call)
-                pieces = _Pieces(_output_name(call) if mode == "tool" else "")
+                pieces = StreamPieces(output_tool_name(call) if mode == "tool" else "")
                 events = aiter(streamed)
                 while True:
                     with anyio.fail_after(seconds):
@@ -177,21 +198,21 @@ class AdaptedModel:
                     if (piece := pieces.of(event)) is not None:
                         yield piece
                 response = streamed.get()
-        if response.finish_reason is None:  # `wire` knows the dialects that say more
-            raise PassingFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
+        if response.finish_reason is None:  # `failures` checks the dialects that say more
+            raise TransientFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
         yield self._reply(response, call, mode)
 
     def _report_partial_usage(self, streamed: StreamedResponse, call: ModelCall) -> None:
-        """Tell what a stream used that was not read to its end."""
+        """Report what a stream used that was not read to its end."""
         response = streamed.get()
         if call.on_partial_usage is None or response.state == "complete":
             return
         written = sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in response.parts)
-        used, said = response.usage, sum(len(each.content) for each in call.messages)
+        used, asked = response.usage, sum(len(each.content) for each in call.messages)
         used = replace(
             used,
-            input_tokens=used.input_tokens or said // _TOKEN,
-            output_tokens=max(used.output_tokens, written // _TOKEN),
+            input_tokens=used.input_tokens or asked // _CHARACTERS_PER_TOKEN,
+            output_tokens=max(used.output_tokens, written // _CHARACTERS_PER_TOKEN),
         )
         call.on_partial_usage(self._usage(replace(response, usage=used)))
 
@@ -206,13 +227,12 @@ class AdaptedModel:
     def _seconds(self, call: ModelCall) -> float:
         return call.options.timeout or self._endpoint.settings.timeout or call.timeout
 
-    def _reply(self, response: ModelResponse, call: ModelCall, mode: _Mode) -> ModelReply:
-        output_tool = _output_name(call) if mode == "tool" else ""
-        message = heard(response, output_tool)
-        finish = _FINISHES.get(response.finish_reason, "unknown")
-        output = (
-            None if mode == "text" or message.calls or finish == "refusal" else _output(message, response, output_tool)
-        )
+    def _reply(self, response: ModelResponse, call: ModelCall, mode: OutputMode) -> ModelReply:
+        output_tool = output_tool_name(call) if mode == "tool" else ""
+        message = to_assistant_message(response, output_tool)
+        finish = finish_reason(response)
+        given = mode != "text" and not message.calls and finish != "refusal"
+        output = output_text(message, response, output_tool) if given else None
         if output is not None and finish == "tool_call":
             finish = "stop"
         elif message.calls and finish in {"stop", "unknown"}:
@@ -221,94 +241,48 @@ class AdaptedModel:
         return ModelReply(message=message, output=output, usage=usage, model=named, finish=finish)
 
 
-class _Pieces:
-    """Which events of a stream are pieces of its answer: its text, or the arguments of the tool that is its object."""
+class PydanticAiEmbeddings:
+    """An embedding service of a provider, asked once for each thousand texts."""
 
-    def __init__(self, output_tool: str) -> None:
-        self._by_tool = output_tool
-        self._output_parts: set[int] = set()
+    def __init__(
+        self, name: str, client: ClientPerLoop[EmbeddingModel], endpoint: Endpoint, model: str, prices: Prices | None
+    ) -> None:
+        self._name = name
+        self._client = client
+        self._endpoint = endpoint
+        self._model = model
+        self._pricing = Pricing(model, prices)
+        self._dimensions: int | None = None
 
-    def of(self, event: ModelResponseStreamEvent) -> TextDelta | ThinkingDelta | None:
-        thought, text = "", ""
-        match event:
-            case PartStartEvent(part=TextPart(content=content)) if not self._by_tool:
-                text = content
-            case PartDeltaEvent(delta=TextPartDelta(content_delta=content)) if not self._by_tool:
-                text = content
-            case PartStartEvent(part=ThinkingPart(content=content)):
-                thought = content
-            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(content))):
-                thought = content
-            case PartStartEvent(part=ToolCallPart(tool_name=name) as part) if name == self._by_tool:
-                self._output_parts.add(event.index)
-                text = arguments_of(part) if part.args else ""
-            case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(content))) if event.index in self._output_parts:
-                text = content
-            case _:
-                pass
-        if thought:
-            return ThinkingDelta(thought)
-        return TextDelta(text) if text else None
+    @property
+    def name(self) -> str:
+        return self._name
 
+    @property
+    def dimensions(self) -> int | None:
+        return self._dimensions
 
-def _output(message: AssistantMessage, response: ModelResponse, output_tool: str) -> str | None:
-    """The JSON text of the object: what the output tool was given, else what was written, without a fence around it."""
-    for part in response.parts:
-        if isinstance(part, ToolCallPart) and part.tool_name == output_tool:
-            return arguments_of(part)
-    said = message.content.strip()
-    begin = _FENCE_BEGIN.match(said)
-    if begin and said.endswith(_FENCE_END) and begin.end() <= len(said) - len(_FENCE_END):
-        return said[begin.end() : -len(_FENCE_END)].removesuffix("\n") or None
-    return message.content or None
+    async def embed(self, texts: Sequence[str], /) -> Vectors:
+        vectors = Vectors()
+        for start in range(0, len(texts), _TEXTS_PER_REQUEST):
+            some = await self._embed(texts[start : start + _TEXTS_PER_REQUEST])
+            vectors += some
+            vectors.usage += some.usage
+        if vectors:
+            self._dimensions = len(vectors[0])
+        return vectors
 
+    async def aclose(self) -> None:
+        await self._client.aclose()
 
-def _parameters(call: ModelCall, mode: _Mode) -> ModelRequestParameters:
-    tools = [_tool(each) for each in call.tools]
-    if call.output is None or mode == "text":
-        return ModelRequestParameters(function_tools=tools)
-    if mode == "tool":
-        return ModelRequestParameters(
-            function_tools=tools,
-            output_mode="tool",
-            output_tools=[_output_tool(call.output, _output_name(call))],
-            allow_text_output=False,
+    async def _embed(self, texts: Sequence[str]) -> Vectors:
+        seconds = self._endpoint.settings.timeout or _EMBEDDING_SECONDS
+        with provider_errors(self._endpoint, self._model), anyio.fail_after(seconds):
+            result = await self._client.user().embed(list(texts), input_type="document")
+        check_vector_count(self._name, texts, result.embeddings)
+        usage = TokenUsage(
+            input_tokens=result.usage.input_tokens,
+            output_tokens=result.usage.output_tokens,
+            cost=self._pricing.cost_of_vectors(result),
         )
-    wanted = OutputObjectDefinition(
-        json_schema=dict(call.output.schema), name=call.output.name, description=call.output.description or None
-    )
-    return ModelRequestParameters(function_tools=tools, output_mode=mode, output_object=wanted)
-
-
-def _tool(spec: ToolSpec) -> ToolDefinition:
-    return ToolDefinition(
-        name=spec.name, description=spec.description, parameters_json_schema=dict(spec.input_schema), strict=False
-    )
-
-
-def _output_name(call: ModelCall) -> str:
-    """What the tool is called whose arguments are the object: as no other tool of the call is."""
-    name = _OUTPUT_TOOL
-    while any(each.name == name for each in call.tools):
-        name += "_"
-    return name
-
-
-def _output_tool(spec: OutputSpec, name: str) -> ToolDefinition:
-    return ToolDefinition(
-        name=name,
-        description=spec.description or f"Give the {spec.name} that was asked for, and end with it.",
-        parameters_json_schema=dict(spec.schema),
-        kind="output",
-        strict=False,
-    )
-
-
-def _settings(options: LlmOptions) -> ModelSettings:
-    settings = ModelSettings()
-    if options.thinking is not None:
-        settings["thinking"] = options.thinking
-    for name in ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty"):
-        if (value := getattr(options, name)) is not None:
-            settings[name] = value
-    return settings
+        return Vectors(map(list, result.embeddings), usage)

@@ -1,34 +1,26 @@
-"""Which models there are, and which one a call means: by name, by role, the default, the first that is available.
+"""The catalogue of models: which there are, and which one a call means, by name, by role, by default or by preference.
 
-A model is made when it is first asked for, so that no provider's library is imported before. Above: `platform` makes
-one catalogue for all; `ai` asks it.
+A model is made when it is first chosen, and its provider's library is imported when it is first asked (`lazy`). Above:
+`platform` makes one catalogue for all; `ai` asks it.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol, runtime_checkable
 
 from goalport.errors import ModelNotReady
-from goalport.llm.embedding import EmbeddingService
-from goalport.llm.model import LanguageModel, ModelCard
-from goalport.llm.on_demand import EmbeddingsOnDemand, ModelOnDemand
-from goalport.llm.options import LlmOptions
-from goalport.llm.providers import ALIASES, PROVIDERS, WITHOUT_VECTORS, Endpoint, endpoint, provider_of
+from goalport.llm.lazy import LazyEmbeddings, LazyModel
+from goalport.llm.model import Closable, EmbeddingService, LanguageModel, LlmOptions, ModelCard
+from goalport.llm.providers import ALIASES, PROVIDERS, WITHOUT_EMBEDDINGS, Endpoint, endpoint, provider_of
 from goalport.llm.settings import CustomModel, ModelsSettings
 
 __all__ = ["Models"]
 
 
-@runtime_checkable
-class _Closable(Protocol):
-    async def aclose(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A model's place: who provides it and what is known of it."""
+class _Provided:
+    """A model of a provider: what is known of it, and how it is reached."""
 
     card: ModelCard
     model: str
@@ -37,9 +29,10 @@ class _Found:
 
 
 class Models:
-    """Every model that can be asked here. `models` and `embeddings` are ready-made ones, beside those of the settings.
+    """Every model that can be asked here: those of the settings, and those given as `models` and `embeddings`.
 
-    `environment` holds the providers' keys; None: that of this process. Close it when done: connections are kept.
+    `environment` holds the providers' keys; None: the environment of this process. Connections are kept open until
+    `aclose` is called.
     """
 
     def __init__(
@@ -67,13 +60,17 @@ class Models:
     def default(self) -> str:
         """The name of the model that is asked when a call names none.
 
-        A registered model goes before the default that nobody chose.
+        It is the `default_llm` of the settings where that is set, else the first of the given models, else the
+        built-in default.
         """
         chosen = "default_llm" in self._settings.model_fields_set
         return self._settings.default_llm if chosen or not self._first else self._first
 
     def choose(self, options: LlmOptions) -> LanguageModel:
-        """The model that the options mean. Raises `ModelNotReady`, which says what to set or install."""
+        """The model that the options choose.
+
+        Raises `ModelNotReady` for a model that is not known or cannot be asked; it says what to set or install.
+        """
         if options.first_of:
             return self._first_of(options.first_of)
         if options.auto:
@@ -83,7 +80,10 @@ class Models:
         return self._named(self.default if options.model is None else options.model)
 
     def embedding(self, name: str = "") -> EmbeddingService:
-        """The embedding service of that name or role; empty: the default one. Raises `ModelNotReady`."""
+        """The embedding service with this name or role; an empty name means the default one.
+
+        Raises `ModelNotReady` for one that is not known or cannot be asked, and when there is no default.
+        """
         wanted = name or self._settings.default_embedding_model or self._first_embedding
         if not wanted:
             raise ModelNotReady("No embedding model is chosen. Set default_embedding_model in [models].")
@@ -91,20 +91,20 @@ class Models:
         ready = self._embeddings.get(wanted) or self._made_embeddings.get(wanted)
         if ready is None:
             found = self._find(wanted)
-            if found.endpoint.dialect in WITHOUT_VECTORS:
+            if found.endpoint.dialect in WITHOUT_EMBEDDINGS:
                 provider = found.endpoint.provider
                 raise ModelNotReady(f"{provider} has no embedding models. Choose one of another provider.")
-            ready = self._made_embeddings[wanted] = EmbeddingsOnDemand(found.card, wanted, found.model, found.endpoint)
+            ready = self._made_embeddings[wanted] = LazyEmbeddings(found.card, wanted, found.model, found.endpoint)
         return ready
 
     def cards(self) -> tuple[ModelCard, ...]:
-        """What is known of the models that are registered, set up, or given a role, ready or not."""
+        """The cards of all models that were given or that the settings name, ready to be asked or not."""
         cards = [each.card for each in self._registered.values()]
         cards += [self._card(name) for name in self._names() if name not in self._registered]
         return tuple(dict.fromkeys(cards))
 
     def unready(self, name: str) -> str:
-        """Why a model cannot be asked, in a sentence that says what to do; empty: it can."""
+        """Why the model with this name cannot be asked, in a sentence that says what to do; empty when it can be."""
         try:
             if name not in self._registered and name not in self._made:
                 self._find(name)
@@ -113,9 +113,9 @@ class Models:
         return ""
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the settings, each in a sentence that says what to do.
+        """What is wrong with the settings: a sentence for each problem, which says what to do.
 
-        Each role must have a model that is ready, and so must a default that was chosen; a provider must be known.
+        A problem is a role or a chosen default whose model cannot be asked, and a provider that is not known.
         """
         wanted = {f"role {role!r} (llms)": name for role, name in self._settings.llms.items()}
         if "default_llm" in self._settings.model_fields_set:
@@ -133,11 +133,11 @@ class Models:
         return tuple(f"{place}: {why}" for place, why in found.items() if why)
 
     async def aclose(self) -> None:
-        """Close the connections to the providers; a model that is asked again opens new ones."""
+        """Close the connections to the providers. A model that is asked afterwards opens new ones."""
         made = [*self._made.values(), *self._made_embeddings.values()]
         self._made, self._made_embeddings = {}, {}
         for each in made:
-            if isinstance(each, _Closable):
+            if isinstance(each, Closable):
                 await each.aclose()
 
     def _names(self) -> list[str]:
@@ -158,10 +158,10 @@ class Models:
         ready = self._registered.get(name) or self._made.get(name)
         if ready is None:
             found = self._find(name)
-            ready = self._made[name] = ModelOnDemand(found.card, found.model, found.endpoint)
+            ready = self._made[name] = LazyModel(found.card, found.model, found.endpoint)
         return ready
 
-    def _find(self, name: str) -> _Found:
+    def _find(self, name: str) -> _Provided:
         own = self._custom(name)
         provider, model = self._provider(name, own)
         if not provider:
@@ -170,7 +170,7 @@ class Models:
         shared = PROVIDERS[provider].settings if provider in PROVIDERS else ""
         settings = self._providers.get(provider) or self._providers.get(shared)
         place = endpoint(provider, settings, self._environment, base_url=own.base_url, api_key=own.api_key)
-        return _Found(self._card(name), own.model or model, place)
+        return _Provided(self._card(name), own.model or model, place)
 
     def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
         if own.provider:

@@ -1,15 +1,22 @@
-"""What went wrong at a provider, in our terms: which error, whether it passes, and what to do about it.
+"""Failures of providers: how they are detected in HTTP responses, and which `ModelError` each becomes.
 
-No text here holds a key: what a provider says of a wrong one is left out, and the key is blotted out of the rest.
+HTTP takes for good what is not: an answer that was cut off, and an error with the status 200. The providers' libraries
+accept both, so `check_responses` looks at each response before they do. `provider_errors` then turns whatever a library
+raises into our error: whether it may pass, and what to do about it. No text here holds a key: what a provider says of a
+wrong key is left out, and the key is removed from the rest. Above: `clients` and `adapter`.
 """
 
 import json
+import re
 from asyncio import CancelledError
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from socket import gaierror
 from typing import Any, cast
 
+import httpx2
 from pydantic_ai.exceptions import (
     ContentFilterError,
     ModelAPIError,
@@ -27,61 +34,154 @@ from pydantic_ai.exceptions import (
     ModelUnavailableError,
     UserError,
 )
+from pydantic_core import from_json
 
 from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable
-from goalport.llm.providers import PROVIDERS, Endpoint
-from goalport.llm.retrying import PassingFailure
-from goalport.llm.wire import ErrorAnswer
+from goalport.llm.providers import PROVIDERS, Dialect, Endpoint
+from goalport.llm.retries import TransientFailure
 from goalport.secrecy import hide
 
-__all__ = ["SchemaRefused", "translated"]
+__all__ = ["SchemaRefused", "check_responses", "provider_errors"]
 
-_PASSING_STATUS = frozenset({408, 425})
+_TRANSIENT_STATUS = frozenset({408, 425})
 _EXCERPT = 300
 """Characters of what a provider says that an error shows."""
 
+# Quotes inside of texts are escaped in JSON, so that no text of a model looks like one of these.
+_OPENAI = re.compile(rb'"finish_reason"\s*:\s*"\w|[\r\n]data:\s*\[DONE\]')
+_RESPONSES = re.compile(rb'"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
+_CLAUDE = re.compile(rb'[\r\n]event:\s*message_stop|"type"\s*:\s*"message_stop"')
+_STREAM_ENDS: Mapping[Dialect, re.Pattern[bytes]] = {
+    "openai": _OPENAI,
+    "openai-responses": _RESPONSES,
+    "azure": _OPENAI,
+    "anthropic": _CLAUDE,
+    "deepseek": _OPENAI,
+    "ollama": _OPENAI,
+}
+"""How each dialect marks the end of a stream. The libraries of the other dialects look for it themselves."""
+_OVERLAP = 100
+"""Bytes of a piece that are searched again with the next one: the longest mark above, and spaces."""
+_LONGEST_ERROR = 20_000
+"""Bytes; a longer body is an answer."""
+_ANSWER_FIELDS = frozenset({"choices", "content", "output", "data"})
+"""Fields of models' answers; beside one of these, an error is a detail."""
+_TRANSIENT_CODES = frozenset({"408", "425", "429", "overloaded_error", "rate_limit_error", "api_error", "server_error"})
+
+
+class _ErrorWithGoodStatus(Exception):
+    """The body of a response is an error, and its status says otherwise."""
+
+    def __init__(self, error: object) -> None:
+        self.body = {"error": error}
+        super().__init__("an error with the status of an answer")
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may be answered later."""
+        error = self.body["error"]
+        known = cast("dict[str, object]", error) if isinstance(error, dict) else {}
+        codes = [str(known.get(name)) for name in ("code", "status", "type")]
+        return any(each in _TRANSIENT_CODES or re.fullmatch(r"5\d\d", each) for each in codes)
+
 
 class SchemaRefused(ModelRefused):
-    """The provider will not write by that schema."""
+    """The provider does not accept the JSON Schema of the output."""
+
+
+def check_responses(client: httpx2.AsyncClient, dialect: Dialect) -> None:
+    """Make a client raise for a stream that ends too early, as for a broken connection, and for an error in a body."""
+    end = _STREAM_ENDS.get(dialect)
+
+    async def check(response: httpx2.Response) -> None:
+        kind = response.headers.get("content-type", "").lower()
+        if end and _is_stream(kind, response.request):
+            response.aiter_bytes = partial(_read_to_end, end, response.aiter_bytes, response.request)
+        elif response.is_success and "json" in kind:
+            _raise_error_in(await response.aread())
+
+    client.event_hooks["response"].append(check)
+
+
+def _is_stream(kind: str, request: httpx2.Request) -> bool:
+    """Whether a response is a stream; where the server does not say, the request tells."""
+    if "json" in kind or "html" in kind:
+        return False
+    return kind.startswith("text/event-stream") or b'"stream":true' in request.content
+
+
+async def _read_to_end(
+    end: re.Pattern[bytes],
+    read: Callable[[int | None], AsyncGenerator[bytes]],
+    request: httpx2.Request,
+    chunk_size: int | None = None,
+) -> AsyncGenerator[bytes]:
+    last, ended = b"\n", False
+    async with aclosing(read(chunk_size)) as pieces:
+        async for piece in pieces:
+            ended = ended or end.search(last + piece) is not None
+            last = (last + piece)[-_OVERLAP:]
+            yield piece
+    if not ended:
+        raise httpx2.RemoteProtocolError("the answer ended before it said that it was at its end", request=request)
+
+
+def _raise_error_in(body: bytes) -> None:
+    if b'"error"' not in body[:_LONGEST_ERROR] or len(body) > _LONGEST_ERROR:
+        return
+    try:
+        found: Any = from_json(body)
+    except ValueError:
+        return
+    match found:
+        case {"error": error} if error and not any(map(found.get, _ANSWER_FIELDS)):
+            raise _ErrorWithGoodStatus(error)
+        case {"choices": [{"error": error}, *_]} if error:
+            raise _ErrorWithGoodStatus(error)
+        case _:
+            pass
 
 
 @contextmanager
-def translated(endpoint: Endpoint, model: str) -> Generator[None]:
-    """Turn whatever a provider's library raises into a `ModelError`."""
+def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
+    """Turn whatever a provider's library raises in this block into a `ModelError`."""
     try:
         yield
     except (ModelError, Warning):
         raise
     except Exception as error:
-        raise _translate(_innermost(error), _Asked(endpoint, model)) from error
+        raise _translate(_innermost(error), _Source(endpoint, model)) from error
 
 
 def _innermost(error: Exception) -> Exception:
-    """The first of a group: what went wrong first made the others fail. Libraries wrap what they do not know."""
+    """The error to report: the first of a group, since it made the others fail, and an error that a library wrapped."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    return next((each for each in _causes(error) if isinstance(each, ErrorAnswer)), error)
+    return next((each for each in _causes(error) if isinstance(each, _ErrorWithGoodStatus)), error)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came of."""
+    """An error and the errors that caused it."""
     each: BaseException | None = error
     while each is not None:
         yield each
         each = each.__cause__ or each.__context__
 
 
-class _Asked:
-    """Whom we asked, for the words of an error."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The model that failed, in the words of errors."""
 
-    def __init__(self, endpoint: Endpoint, model: str) -> None:
-        self.endpoint = endpoint
-        self.model = model
-        self.name = f"{endpoint.provider}:{model}"
+    endpoint: Endpoint
+    model: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.endpoint.provider}:{self.model}"
 
     @property
     def key(self) -> str:
-        """Where its key is set."""
+        """Where its key is set, in words."""
         if self.endpoint.own:
             return "api_key of the model in [[models.custom]]"
         known = PROVIDERS.get(self.endpoint.provider)
@@ -89,7 +189,7 @@ class _Asked:
         return f"{variable}api_key in [models.providers.{(known and known.settings) or self.endpoint.provider}]"
 
     def said(self, error: Exception) -> str:
-        """What the provider's answer says, as a sentence, cut, and without the key."""
+        """What the provider's answer says: a sentence of limited length, without the key."""
         text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
         secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
         text = hide(text.replace(secret, "***") if secret else text).strip()
@@ -98,7 +198,7 @@ class _Asked:
 
 
 def _message(body: object) -> str:
-    """The sentence in the body of an error, wherever the provider keeps it."""
+    """The message in the body of an error; each provider has it in another field."""
     match body:
         case {"error": dict()}:
             return _message(cast("dict[str, Any]", body)["error"])
@@ -114,68 +214,74 @@ def _message(body: object) -> str:
             return json.dumps(body, default=str)
 
 
-def _translate(error: Exception, asked: _Asked) -> ModelError:
+def _translate(error: Exception, source: _Source) -> ModelError:
     match error:
-        case ErrorAnswer():
-            kind = PassingFailure if error.passes else ModelUnavailable
-            return kind(f"{asked.name} answered with an error: {asked.said(error)}")
+        case _ErrorWithGoodStatus():
+            kind = TransientFailure if error.is_transient else ModelUnavailable
+            return kind(f"{source.name} answered with an error: {source.said(error)}")
         case ModelAPIError():
-            return _of_the_provider(error, asked)
+            return _of_the_provider(error, source)
         case TimeoutError():
-            return PassingFailure(f"{asked.name} gave no answer in time.")
+            return TransientFailure(f"{source.name} gave no answer in time.")
         case ContentFilterError():
-            return ModelRefused(f"{asked.name} refused: {asked.said(error)}")
+            return ModelRefused(f"{source.name} refused: {source.said(error)}")
         case UserError():
-            return ModelRefused(f"{asked.name} cannot be asked that: {asked.said(error)}")
+            return ModelRefused(f"{source.name} cannot be asked that: {source.said(error)}")
         case UnicodeEncodeError():
-            return ModelRefused(f"{asked.name} cannot be asked that: the prompt has half of a surrogate pair, no text.")
+            return ModelRefused(
+                f"{source.name} cannot be asked that: the prompt has half of a surrogate pair, no text."
+            )
         case _ if "Credentials" in type(error).__name__:
-            return ModelNotReady(f"{asked.endpoint.provider} found no credentials: {asked.said(error)}")
+            return ModelNotReady(f"{source.endpoint.provider} found no credentials: {source.said(error)}")
         case _:
-            return _unreadable(error, asked)
+            return _unreadable(error, source)
 
 
-def _of_the_provider(error: ModelAPIError, asked: _Asked) -> ModelError:
+def _of_the_provider(error: ModelAPIError, source: _Source) -> ModelError:
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:
         case ModelAuthenticationError():
-            return ModelRefused(f"{asked.endpoint.provider} does not accept the key{status}. Check {asked.key}.")
+            return ModelRefused(f"{source.endpoint.provider} does not accept the key{status}. Check {source.key}.")
         case ModelQuotaExceededError():
-            return ModelRefused(f"The account at {asked.endpoint.provider} has no credit left{status}: top it up.")
+            return ModelRefused(f"The account at {source.endpoint.provider} has no credit left{status}: top it up.")
         case ModelNotFoundError():
-            return ModelRefused(_not_found(error, asked, status))
+            return ModelRefused(_not_found(error, source, status))
         case ModelContextWindowExceededError():
-            return ModelRefused(f"The prompt is too long for {asked.name}{status}. Say less, or choose a larger model.")
+            return ModelRefused(
+                f"The prompt is too long for {source.name}{status}. Say less, or choose a larger model."
+            )
         case ModelRateLimitError():
-            return PassingFailure(f"{asked.name} has reached a rate limit{status}.", error.retry_after)
+            return TransientFailure(f"{source.name} has reached a rate limit{status}.", error.retry_after)
         case ModelServerError() | ModelUnavailableError():
-            return PassingFailure(f"{asked.name} failed{status}: {asked.said(error)}", error.retry_after)
+            return TransientFailure(f"{source.name} failed{status}: {source.said(error)}", error.retry_after)
         case ModelTimeoutError(phase="connect"):
-            return _disconnected(error, asked)
+            return _disconnected(error, source)
         case ModelTimeoutError() | ModelRequestTimeout():
-            return PassingFailure(f"{asked.name} gave no answer in time.", error.retry_after)
+            return TransientFailure(f"{source.name} gave no answer in time.", error.retry_after)
         case ModelConnectionError():
-            return _disconnected(error, asked)
+            return _disconnected(error, source)
         case ModelHTTPError() | ModelRequestRejectedError():
-            return _rejected(error, asked, status)
+            return _rejected(error, source, status)
         case _ if any(isinstance(each, ValueError) for each in _causes(error)):
-            return _unreadable(error, asked)
+            return _unreadable(error, source)
         case _:
-            return ModelUnavailable(f"{asked.name} answered with an error: {asked.said(error)}")
+            return ModelUnavailable(f"{source.name} answered with an error: {source.said(error)}")
 
 
-def _disconnected(error: ModelConnectionError, asked: _Asked) -> ModelError:
-    where = asked.endpoint.address or asked.endpoint.provider
+def _disconnected(error: ModelConnectionError, source: _Source) -> ModelError:
+    where = source.endpoint.address or source.endpoint.provider
     if error.phase == "read":
-        return PassingFailure(f"{asked.name} broke off in its answer at {where}: {_cause(error)}.", error.retry_after)
-    return PassingFailure(
-        f"{asked.name} cannot be reached at {where}: {_cause(error)}. Check the address, and that it runs.",
+        return TransientFailure(
+            f"{source.name} broke off in its answer at {where}: {_cause(error)}.", error.retry_after
+        )
+    return TransientFailure(
+        f"{source.name} cannot be reached at {where}: {_cause(error)}. Check the address, and that it runs.",
         unreachable=error.phase == "connect",
     )
 
 
 def _cause(error: Exception) -> str:
-    """What came first, in words; a library's own are that there was an error."""
+    """The first cause, in words; the library itself only says that there was an error."""
     match list(_causes(error))[-1]:
         case ConnectionRefusedError():
             return "nothing answers there (connection refused)"
@@ -187,33 +293,33 @@ def _cause(error: Exception) -> str:
             return (str(first) or type(first).__name__).rstrip(".")
 
 
-def _not_found(error: ModelAPIError, asked: _Asked, status: str) -> str:
+def _not_found(error: ModelAPIError, source: _Source, status: str) -> str:
     near = getattr(error, "suggested_model_id", None)
     guess = f" Did you mean {near}?" if near else ""
     return (
-        f"{asked.endpoint.provider} knows no model {asked.model!r}{status}: {asked.said(error)}{guess} "
-        f"Check the name, and the address {asked.endpoint.address or 'of the provider'}."
+        f"{source.endpoint.provider} knows no model {source.model!r}{status}: {source.said(error)}{guess} "
+        f"Check the name, and the address {source.endpoint.address or 'of the provider'}."
     )
 
 
-def _rejected(error: ModelAPIError, asked: _Asked, status: str) -> ModelError:
-    said = asked.said(error)
-    if isinstance(error, ModelHTTPError) and error.status_code in _PASSING_STATUS:
-        return PassingFailure(f"{asked.name} failed{status}: {said}", error.retry_after)
+def _rejected(error: ModelAPIError, source: _Source, status: str) -> ModelError:
+    said = source.said(error)
+    if isinstance(error, ModelHTTPError) and error.status_code in _TRANSIENT_STATUS:
+        return TransientFailure(f"{source.name} failed{status}: {said}", error.retry_after)
     if any(word in said.lower() for word in ("schema", "response_format", "output_format", "output_config")):
         return SchemaRefused(
-            f"{asked.name} does not take the schema of the type{status}: {said} "
+            f"{source.name} does not take the schema of the type{status}: {said} "
             "Use a simpler type (no unions, no recursion, no free-form dict), or another model."
         )
-    return ModelRefused(f"{asked.name} refused the request{status}: {said}")
+    return ModelRefused(f"{source.name} refused the request{status}: {said}")
 
 
-def _unreadable(error: Exception, asked: _Asked) -> ModelError:
-    """Not what the provider's API says: half a reply, or a web page, as a proxy or a wrong address gives."""
-    said = asked.said(error)
+def _unreadable(error: Exception, source: _Source) -> ModelError:
+    """The error for an answer that is not of the provider's API, as a proxy or a wrong address gives."""
+    said = source.said(error)
     if isinstance(error, AttributeError) and "token" in str(error.name):
         said = "it does not say how many tokens were used (`usage`)."
     return ModelUnavailable(
-        f"{asked.name} answered in a form that cannot be read ({type(error).__name__}): {said} "
-        f"Check that {asked.endpoint.address or 'its address'} is the API of {asked.endpoint.provider}."
+        f"{source.name} answered in a form that cannot be read ({type(error).__name__}): {said} "
+        f"Check that {source.endpoint.address or 'its address'} is the API of {source.endpoint.provider}."
     )

@@ -1,7 +1,7 @@
-"""What a reply costs: by the prices that were given for a model, else by those that pydantic-ai's data know.
+"""The cost of replies and vectors: by the prices that the settings give a model, else by pydantic-ai's price data.
 
-Those data are asked once for each model and day: asking them takes longer than all else that is done with a reply.
-Above: `adapter`.
+Those data are asked once for each model and day, because asking them takes longer than everything else that is done
+with a reply. Above: `adapter`.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ from goalport.llm.model import Prices
 __all__ = ["Pricing"]
 
 _MILLION: Final = 1_000_000
-_COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens"})
-_MOST_KNOWN: Final = 100
+_PRICED_FIELDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens"})
+_MOST_CACHED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Dollars for a million tokens, where each token costs the same."""
+    """US dollars per million tokens, where each token of a kind costs the same."""
 
     input: float
     cache_read: float
@@ -32,23 +32,23 @@ class _Rates:
 
     def of(self, usage: RequestUsage) -> float:
         fresh = usage.input_tokens - usage.cache_read_tokens
-        spent = fresh * self.input + usage.cache_read_tokens * self.cache_read + usage.output_tokens * self.output
-        return spent / _MILLION
+        cost = fresh * self.input + usage.cache_read_tokens * self.cache_read + usage.output_tokens * self.output
+        return cost / _MILLION
 
 
 class Pricing:
-    """Prices the replies of one model; `model` is what the provider calls it, which not every reply says."""
+    """Prices the replies of one model; `model` is the name that the provider gives it, which not every reply tells."""
 
-    def __init__(self, model: str, given: Prices | None = None) -> None:
+    def __init__(self, model: str, configured: Prices | None = None) -> None:
         self._model = model
-        self._given = None if given is None else _Rates(given.input, given.input, given.output)
-        self._known: dict[object, _Rates | None] = {}
+        self._configured = None if configured is None else _Rates(configured.input, configured.input, configured.output)
+        self._cached: dict[object, _Rates | None] = {}
 
     def cost(self, response: ModelResponse) -> float:
-        """Dollars; 0 when nobody knows the price."""
-        if self._given is not None:
-            return self._given.of(response.usage)
-        # A reply may come under the name of a deployment or an alias that no data know: then what was asked counts.
+        """The cost in US dollars; 0 when the price is not known."""
+        if self._configured is not None:
+            return self._configured.of(response.usage)
+        # A reply may bear the name of a deployment or an alias that the data do not know; then the asked name counts.
         for name in dict.fromkeys((response.model_name or self._model, self._model)):
             named = replace(response, model_name=name)
             try:
@@ -59,9 +59,9 @@ class Pricing:
         return 0.0
 
     def cost_of_vectors(self, result: EmbeddingResult) -> float:
-        """Dollars; 0 when nobody knows the price."""
-        if self._given is not None:
-            return self._given.of(result.usage)
+        """The cost in US dollars; 0 when the price is not known."""
+        if self._configured is not None:
+            return self._configured.of(result.usage)
         for name in dict.fromkeys((result.model_name or self._model, self._model)):
             try:
                 return float(replace(result, model_name=name).cost().total_price)
@@ -70,14 +70,14 @@ class Pricing:
         return 0.0
 
     def _rates(self, response: ModelResponse) -> _Rates | None:
-        """The rates for replies like this one; None: they depend on more."""
+        """The rates for replies like this one; None when the price depends on more than the number of tokens."""
         tier = frozenset((key, each) for key, each in _details(response).items() if isinstance(each, str))
         like = (response.model_name, response.provider_url, response.timestamp.date(), tier)
-        if like not in self._known:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[like] = _asked(response)
-        return self._known[like]
+        if like not in self._cached:
+            if len(self._cached) >= _MOST_CACHED:
+                self._cached.clear()
+            self._cached[like] = _looked_up(response)
+        return self._cached[like]
 
 
 def _details(response: ModelResponse) -> Mapping[str, Any]:
@@ -85,15 +85,15 @@ def _details(response: ModelResponse) -> Mapping[str, Any]:
 
 
 def _is_plain(usage: RequestUsage) -> bool:
-    """Whether nothing was used that is counted apart: sound, thoughts, writing to a cache."""
-    return not any(count for name, count in vars(usage).items() if name not in _COUNTED and name != "details")
+    """Whether nothing was used that has a price of its own: audio, thoughts, writing to a cache."""
+    return not any(count for name, count in vars(usage).items() if name not in _PRICED_FIELDS and name != "details")
 
 
-def _asked(response: ModelResponse) -> _Rates | None:
+def _looked_up(response: ModelResponse) -> _Rates | None:
     prices = vars(response.cost().model_price).values()
     if not all(isinstance(each, Decimal) for each in prices if each is not None):
         return None
-    nothing, fresh, cached, said = (
+    nothing, fresh, cached, written = (
         float(replace(response, usage=usage).cost().total_price)
         for usage in (
             RequestUsage(),
@@ -102,4 +102,4 @@ def _asked(response: ModelResponse) -> _Rates | None:
             RequestUsage(output_tokens=_MILLION),
         )
     )
-    return None if nothing else _Rates(fresh, cached, said)
+    return None if nothing else _Rates(fresh, cached, written)

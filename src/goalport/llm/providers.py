@@ -1,7 +1,7 @@
-"""The providers that are known: by which names, keys and addresses, and how each is spoken to. Data, and no library.
+"""The known providers, and how an endpoint is made of one: its address, its key, its API. No library is imported.
 
-User guide, sections 2.2.2 and "Model Provider Configuration". `catalogue` finds a model's provider here; `wiring` makes
-the client.
+`PROVIDERS` is the table: a provider with the API of OpenAI is added by one entry. Above: `catalogue` finds a model's
+provider here, `clients` makes the client. User guide, sections 2.2.2 and "Model Provider Configuration".
 """
 
 import re
@@ -16,40 +16,52 @@ from pydantic import SecretStr
 from goalport.errors import ModelNotReady
 from goalport.llm.settings import ProviderSettings
 
-__all__ = ["ALIASES", "PROVIDERS", "WITHOUT_VECTORS", "Dialect", "Endpoint", "KnownProvider", "endpoint", "provider_of"]
+__all__ = [
+    "ALIASES",
+    "PROVIDERS",
+    "WITHOUT_EMBEDDINGS",
+    "Dialect",
+    "Endpoint",
+    "KnownProvider",
+    "endpoint",
+    "provider_of",
+]
 
 Dialect = Literal[
     "openai", "openai-responses", "azure", "anthropic", "deepseek", "google", "mistral", "bedrock", "ollama"
 ]
-"""How a provider is spoken to; most speak as OpenAI does."""
-WITHOUT_VECTORS: frozenset[Dialect] = frozenset({"anthropic", "deepseek", "mistral"})
-"""Whose providers have no embedding models."""
+"""The API of a provider; most have the one of OpenAI."""
+WITHOUT_EMBEDDINGS: frozenset[Dialect] = frozenset({"anthropic", "deepseek", "mistral"})
+"""The dialects whose providers have no embedding models."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownProvider:
-    """What is known of a provider before anybody asks it."""
+    """What is known of a provider without asking it."""
 
     name: str
     dialect: Dialect = "openai"
     settings: str = ""
-    """The name in the settings, when it is another provider's."""
+    """The provider whose settings it shares; empty: it has its own."""
     key: str = ""
-    """The variable that holds its key; empty: it takes none, or finds one in its own way."""
+    """The environment variable with its key; empty: it needs none, or its library finds one."""
     base_url: str = ""
+    """Its public address; empty: it has none, or its library knows it."""
     address: str = ""
-    """The variable that holds its base URL."""
+    """The environment variable with its base URL."""
     models: str = r"(?!)"
-    """What its models' names look like, as a regular expression."""
+    """A regular expression for the beginning of its models' names."""
     extra: str = ""
+    """The extra of goalport that installs its library; empty: none is needed."""
     library: str = ""
-    """What the extra installs, as one imports it."""
+    """The module that the extra installs."""
     backoff_millis: int = 5_000
+    """Milliseconds between the first attempt and the second, where the settings say nothing of the provider."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Endpoint:
-    """A provider that is ready to be asked: its address, its key and how patiently it is asked."""
+    """A provider that is ready to be asked: its address, its key and its settings."""
 
     provider: str
     dialect: Dialect
@@ -57,15 +69,15 @@ class Endpoint:
     api_key: SecretStr | None = field(default=None, repr=False)
     settings: ProviderSettings
     own: bool = False
-    """Whether the address is one model's own: nothing that belongs to the provider is sent there."""
+    """Whether the address belongs to one model alone: nothing that belongs to the provider is sent there."""
 
     @property
     def address(self) -> str:
-        """The base URL as it may be shown: without a name and a password in it."""
-        return _WHO.sub("//", self.base_url)
+        """The base URL without the user name and password that may be in it, for messages."""
+        return _USER_INFO.sub("//", self.base_url)
 
 
-_WHO = re.compile("//[^/]*@")
+_USER_INFO = re.compile("//[^/]*@")
 _OPENAI = r"(gpt|chatgpt|text-embedding|codex|computer-use)-|o\d"
 _OPENAI_URL = "https://api.openai.com/v1"
 _BEDROCK = r"((us|eu|apac|global|jp|au|us-gov)\.)?(anthropic|amazon|meta|mistral|cohere|ai21|deepseek|openai|qwen)\."
@@ -144,17 +156,17 @@ PROVIDERS: Mapping[str, KnownProvider] = {
         ),
     )
 }
-"""By name."""
+"""The known providers by name."""
 ALIASES: Mapping[str, str] = {"googlegenai": "google", "vertex": "google"}
-"""Other names of providers: the guide's, and what people call them."""
+"""Other names of providers, those of the guide among them."""
 
 
 def provider_of(
     name: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]
 ) -> tuple[str, str]:
-    """The provider of a model, and the name without it; an empty provider when none can be told.
+    """The provider of a model, and the model's name without it; the provider is empty when it cannot be told.
 
-    A name that nobody can place goes to the OpenAI-compatible server whose address is set, if there is one.
+    A name that fits no provider belongs to the OpenAI-compatible server whose address is set, if there is one.
     """
     first, colon, rest = name.partition(":")
     first = ALIASES.get(first, first)
@@ -162,14 +174,14 @@ def provider_of(
         return first, rest
     for each in PROVIDERS.values():
         if re.match(each.models, name):
-            return _gemini(each.name, providers, environment), name
+            return _google_api(each.name, providers, environment), name
     if colon and _address("ollama", providers, environment):
         return "ollama", name
     return ("openai" if _address("openai", providers, environment) else ""), name
 
 
-def _gemini(provider: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]) -> str:
-    """Google has two doors; the one whose key is there is taken."""
+def _google_api(provider: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]) -> str:
+    """Google has two APIs, one of them like OpenAI's; the one with a key is chosen."""
     if provider != "gemini" or _has_key("gemini", providers, environment):
         return provider
     native = _has_key("google", providers, environment) or environment.get("GOOGLE_PROJECT_ID")
@@ -194,10 +206,10 @@ def endpoint(
     base_url: str = "",
     api_key: SecretStr | None = None,
 ) -> Endpoint:
-    """How to reach a provider; `base_url` and `api_key` are one model's own and win.
+    """The endpoint of a provider. `base_url` and `api_key` belong to one model and take precedence.
 
-    A key belongs to an address: at a model's own one, only its own key is sent, or none. Raises `ModelNotReady` when a
-    key, an address or a library is missing, and says which.
+    A key is sent to its own address only: a model with its own `base_url` gets its own key or none. Raises
+    `ModelNotReady` when a key, an address or a library is missing, and says which.
     """
     known = PROVIDERS.get(provider) or KnownProvider(name=provider, key=_variable(provider))
     own = bool(base_url.strip())
@@ -206,7 +218,7 @@ def endpoint(
     url = (base_url or settings.base_url or environment.get(known.address, "")).strip() or known.base_url
     _require_library(known)
     settings = _with_environment(known, settings, environment)
-    if own:  # a project of Google's stands for the credentials of this machine; a path is part of an address
+    if own:  # a Google project would bring the credentials of this machine, and a path belongs to the address
         elsewhere = {"api_key": None, "project": "", "completions_path": "", "embeddings_path": ""}
         settings = settings.model_copy(update=elsewhere)
     key = _secret(api_key if own else api_key or settings.api_key or environment.get(known.key))
@@ -220,13 +232,13 @@ def endpoint(
 
 
 def _variable(provider: str) -> str:
-    """Where the key of a provider of one's own is; it has none that is known as another's, whatever it is called."""
+    """The environment variable with the key of a provider of your own; empty where that is a known provider's."""
     variable = re.sub(r"\W+", "_", provider).upper() + "_API_KEY"
     return "" if any(each.key == variable for each in PROVIDERS.values()) else variable
 
 
 def _secret(value: SecretStr | str | None) -> SecretStr | None:
-    """A key without the end of line that files and shells add."""
+    """A key without the line break that files and shells add; None where there is none."""
     plain = (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
     return SecretStr(plain) if plain else None
 
@@ -237,7 +249,7 @@ _VARIABLES: Mapping[Dialect, Mapping[str, tuple[str, ...]]] = {
     "google": {"project": ("GOOGLE_PROJECT_ID",), "location": ("GOOGLE_LOCATION",)},
     "bedrock": {"location": ("AWS_REGION", "AWS_DEFAULT_REGION")},
 }
-"""What else the environment may say of a provider."""
+"""Further settings of providers, and the environment variables for them."""
 
 
 def _with_environment(
@@ -273,7 +285,7 @@ def _check_key(known: KnownProvider, key: SecretStr | None) -> None:
 
 
 def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None) -> None:
-    """A server of one's own may want no key, and Amazon's library finds credentials in many places."""
+    """Require a key, except of a server of your own (it may need none) and of Amazon (its library finds credentials)."""
     if key or not known.key or known.dialect == "bedrock" or (known.name not in PROVIDERS and settings.base_url):
         return
     if known.dialect == "google" and settings.project and settings.location:
@@ -303,7 +315,7 @@ def _where_key(known: KnownProvider) -> str:
 
 
 def _check_address(known: KnownProvider, url: str) -> None:
-    """Refuse what no request can be sent to. The library adds a path at its end, so it can have no query."""
+    """Refuse what is no address of an API. The libraries append a path to it, so it can have no query."""
     if url and not _is_address(url):
         variable = f"{known.address}, or " if known.address else ""
         raise ModelNotReady(
@@ -322,7 +334,7 @@ def _is_address(url: str) -> bool:
 
 
 def _complete(url: str, known: KnownProvider) -> str:
-    """The address as the client libraries want it: some write it without scheme or version, or with all its path."""
+    """The address as the libraries expect it: with scheme and version, without the path of chat completions."""
     if not url or known.dialect in {"azure", "google", "bedrock"}:
         return url if "://" in url or not url else f"https://{url}"
     if "://" not in url:

@@ -1,7 +1,7 @@
-"""How models are set up: which are the usual ones, what each role means, and how each provider is reached.
+"""The settings of models, `[models]` in a workspace's settings: defaults, roles, and how each provider is reached.
 
-This is `[models]` of a workspace's settings. User guide, "Setting default LLM and roles" and "Model Provider
-Configuration". Nothing here asks a provider; `catalogue` reads it.
+Nothing here asks a provider; `catalogue` reads these. User guide, "Setting default LLM and roles" and "Model Provider
+Configuration".
 """
 
 from datetime import date
@@ -18,65 +18,65 @@ _Settings = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, valid
 
 
 class ProviderSettings(BaseModel):
-    """How one provider is reached, and how patiently."""
+    """The address, the key and the retries of one provider."""
 
     model_config = _Settings
 
     base_url: str = ""
-    """Where it answers; empty: what its variable of the environment says, else its own address."""
+    """The address of its API; empty: as its environment variable says, else its public address."""
     api_key: SecretStr | None = None
-    """None: what its variable of the environment says."""
+    """None: as its environment variable says."""
     project: str = ""
-    """Google Cloud's name of the project, for Gemini by Vertex."""
+    """The name of the Google Cloud project, for Gemini through Vertex AI."""
     location: str = ""
-    """Google Cloud's or Amazon's region."""
+    """The region of Google Cloud or Amazon."""
     api_version: str = ""
-    """Azure's."""
+    """The version of Azure's API."""
     completions_path: str = ""
-    """Where chats are completed, when it is not the usual path: `/v1/chat/completions`."""
+    """The path for chat completions, where it is not the usual one, `/v1/chat/completions`."""
     embeddings_path: str = ""
-    """Where texts are embedded, when it is not the usual path: `/v1/embeddings`."""
+    """The path for embeddings, where it is not the usual one, `/v1/embeddings`."""
     max_attempts: Annotated[int, Field(ge=1)] = 10
-    """How often a request is made at most, when the provider is busy, fails or cannot be reached."""
+    """How many attempts are made at most when the provider is busy, fails or cannot be reached."""
     backoff_millis: _Millis = 5_000
-    """How long to wait before the second attempt."""
+    """Milliseconds between the first attempt and the second."""
     backoff_multiplier: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         default=5.0, validation_alias=AliasChoices("backoff_multiplier", "multiplier")
     )
-    """How many times longer each further wait is."""
+    """The factor by which each wait is longer than the one before."""
     backoff_max_interval: _Millis = Field(
         default=180_000, validation_alias=AliasChoices("backoff_max_interval", "max_interval")
     )
-    """Milliseconds; no wait is longer, and a provider that asks for a longer one is not asked again."""
+    """Milliseconds that a wait lasts at most. A provider that asks for a longer one is not asked again."""
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds that one attempt may take, when the call does not say; None: what goes for every provider."""
+    """Seconds that one attempt may take when the call does not say; None: as `[llm_operations]` says."""
 
 
 class CustomModel(BaseModel):
-    """A model that goalport would not know, or what it should know besides of one that it does."""
+    """A model that goalport does not know by itself, or additions to what it knows of one."""
 
     model_config = _Settings
 
     name: Annotated[str, Field(min_length=1)]
-    """What it is called here."""
+    """The name by which it is chosen here."""
     provider: str = ""
-    """Empty: told by the name; with a `base_url`, whatever it is called, one that speaks as OpenAI does."""
+    """Empty: found by the name; and where there is a `base_url`, a server with the API of OpenAI."""
     model: str = ""
-    """What the provider calls it; empty: the same."""
+    """The name that the provider gives it; empty: the same as `name`."""
     base_url: str = ""
-    """Empty: the provider's."""
+    """The address of its API; empty: the provider's."""
     api_key: SecretStr | None = None
-    """None: the provider's, or none where the model has a `base_url`: a key goes to no address but its provider's."""
+    """None: the provider's key, but none for a model with a `base_url`: a key goes to its provider's address only."""
     knowledge_cutoff: date | None = None
     prices: Prices | None = None
     vision: bool | None = None
-    """Whether it takes images; None: the provider decides."""
+    """Whether the model takes images; None: the provider decides."""
     contributors: tuple[str, ...] = ()
-    """Texts for the system prompt of each of its calls."""
+    """Texts for the system prompt of every call of this model."""
 
 
 class ModelsSettings(BaseModel):
-    """Which models there are, and what each is for."""
+    """Which models there are, and which role each has."""
 
     model_config = _Settings
 
@@ -85,9 +85,9 @@ class ModelsSettings(BaseModel):
     default_embedding_model: str = ""
     """The embedding model that is used when a call names none; empty: none."""
     llms: dict[str, str] = Field(default_factory=dict)
-    """What a role means: the name of a model."""
+    """The name of a model for each role."""
     embedding_services: dict[str, str] = Field(default_factory=dict)
-    """The same for embedding models."""
+    """The name of an embedding model for each role."""
     providers: dict[str, ProviderSettings] = Field(default_factory=dict)
-    """By the provider's name; a name of your own, with a `base_url`, is one that speaks as OpenAI does."""
+    """The settings of each provider, by its name. A name of your own needs a `base_url`, with the API of OpenAI."""
     custom: tuple[CustomModel, ...] = ()

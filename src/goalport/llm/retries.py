@@ -1,68 +1,70 @@
-"""Asking again: what passes by itself (a rate limit, a time-out, a server's failure) is tried again, nothing else is.
+"""Retries: a request that fails in a way that may pass (a rate limit, a time-out, a server's failure) is made again.
 
-The waits are the provider's settings, or longer when the provider says how long. The libraries below never try again.
+The provider's settings say how often and after which waits; a provider that asks for a longer wait (retry-after) gets
+it. The libraries below never retry. Above: `clients` wraps each model in `RetryingModel`; below: `adapter` raises
+`TransientFailure`.
 """
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
 
 from goalport.errors import ModelUnavailable
-from goalport.llm.embedding import EmbeddingService
-from goalport.llm.model import ModelCall, ModelCard, ModelReply, Retry, TextDelta, ThinkingDelta
+from goalport.llm.model import (
+    ClosableEmbeddings,
+    ClosableModel,
+    ModelCall,
+    ModelCard,
+    ModelReply,
+    Retry,
+    TextDelta,
+    ThinkingDelta,
+)
 from goalport.llm.settings import ProviderSettings
 
-__all__ = ["PassingFailure", "RetryingEmbeddings", "RetryingModel"]
+__all__ = ["RetryingEmbeddings", "RetryingModel", "TransientFailure"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _UNREACHABLE_ATTEMPTS = 3
 _UNREACHABLE_SECONDS = 1.0
-"""Where nothing answers at all, somebody has to do something: it is told after seconds, and not after all attempts."""
+"""Without any connection, somebody has to mend something: the error comes after seconds, not after all attempts."""
 
 
-class PassingFailure(ModelUnavailable):
+class TransientFailure(ModelUnavailable):
     """One attempt failed, and another may succeed."""
 
     def __init__(self, message: str, retry_after: float | None = None, *, unreachable: bool = False) -> None:
         self.retry_after = retry_after
-        """Seconds that the provider asked to wait; None: it did not say."""
+        """Seconds that the provider asks to wait; None: it did not say."""
         self.unreachable = unreachable
         """Whether there was no connection at all: most often a wrong address, or a server that does not run."""
         super().__init__(message)
 
 
-class _Asked(Protocol):
-    """A model of one attempt, which is closed when nobody asks it any more."""
-
-    @property
-    def card(self) -> ModelCard: ...
-
-    async def reply(self, call: ModelCall, /) -> ModelReply: ...
-
-    def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]: ...
-
-    async def aclose(self) -> None: ...
-
-
-class _AskedForVectors(EmbeddingService, Protocol):
-    """An embedding service of one attempt, which is closed likewise."""
-
-    async def aclose(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class _Patience:
-    """How often, and after which waits."""
+class _RetryPolicy:
+    """How many attempts are made, and how long each wait is."""
 
     settings: ProviderSettings
     name: str
+    """What is asked, for the log."""
 
-    async def wait(self, failure: PassingFailure, attempt: int, on_retry: Callable[[Retry], None] | None) -> None:
+    async def run(self, attempt: Callable[[], Awaitable[T]], on_retry: Callable[[Retry], None] | None) -> T:
+        """The result of the first attempt that succeeds. Raises `ModelUnavailable` when none does."""
+        number = 1
+        while True:
+            try:
+                return await attempt()
+            except TransientFailure as failure:
+                await self.wait(failure, number, on_retry)
+            number += 1
+
+    async def wait(self, failure: TransientFailure, attempt: int, on_retry: Callable[[Retry], None] | None) -> None:
         """Wait before the next attempt. Raises `ModelUnavailable` when there is to be none."""
         longest = self.settings.backoff_max_interval / 1_000
         most = self.settings.max_attempts
@@ -83,33 +85,23 @@ class _Patience:
             on_retry(Retry(attempt=attempt, attempts=most, delay_seconds=delay, error=str(failure)))
         await anyio.sleep(delay)
 
-    async def again(self, ask: Callable[[], Awaitable[T]], on_retry: Callable[[Retry], None] | None) -> T:
-        """What `ask` gives in the end."""
-        attempt = 1
-        while True:
-            try:
-                return await ask()
-            except PassingFailure as failure:
-                await self.wait(failure, attempt, on_retry)
-            attempt += 1
-
 
 class RetryingModel:
-    """A model that is asked again, as its provider's settings say."""
+    """A model whose requests are retried as its provider's settings say."""
 
-    def __init__(self, model: _Asked, settings: ProviderSettings) -> None:
+    def __init__(self, model: ClosableModel, settings: ProviderSettings) -> None:
         self._model = model
-        self._patience = _Patience(settings, f"{model.card.provider}:{model.card.name}")
+        self._policy = _RetryPolicy(settings, f"{model.card.provider}:{model.card.name}")
 
     @property
     def card(self) -> ModelCard:
         return self._model.card
 
     async def reply(self, call: ModelCall, /) -> ModelReply:
-        return await self._patience.again(lambda: self._model.reply(call), call.on_retry)
+        return await self._policy.run(lambda: self._model.reply(call), call.on_retry)
 
     async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """Asked again only as long as nothing has come: what was told cannot be taken back."""
+        """Retries only while nothing has come: pieces that were passed on cannot be taken back."""
         attempt, begun = 1, False
         while True:
             try:
@@ -118,10 +110,10 @@ class RetryingModel:
                         begun = True
                         yield piece
                 return
-            except PassingFailure as failure:
+            except TransientFailure as failure:
                 if begun:
                     raise ModelUnavailable(f"{failure} It had begun to answer.") from failure
-                await self._patience.wait(failure, attempt, call.on_retry)
+                await self._policy.wait(failure, attempt, call.on_retry)
             attempt += 1
 
     async def aclose(self) -> None:
@@ -129,11 +121,11 @@ class RetryingModel:
 
 
 class RetryingEmbeddings:
-    """An embedding service that is asked again, as its provider's settings say."""
+    """An embedding service whose requests are retried as its provider's settings say."""
 
-    def __init__(self, service: _AskedForVectors, settings: ProviderSettings) -> None:
+    def __init__(self, service: ClosableEmbeddings, settings: ProviderSettings) -> None:
         self._service = service
-        self._patience = _Patience(settings, service.name)
+        self._policy = _RetryPolicy(settings, service.name)
 
     @property
     def name(self) -> str:
@@ -144,7 +136,7 @@ class RetryingEmbeddings:
         return self._service.dimensions
 
     async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
-        return await self._patience.again(lambda: self._service.embed(texts), None)
+        return await self._policy.run(lambda: self._service.embed(texts), None)
 
     async def aclose(self) -> None:
         await self._service.aclose()

@@ -1,6 +1,7 @@
-"""Makes the clients of providers: from an endpoint to a model or an embedding service that can be asked.
+"""The clients of providers: from an endpoint to a model or an embedding service that can be asked.
 
-This is where a provider's library is imported. `catalogue` imports this module when a model is first asked for.
+This is where the providers' libraries are imported; `lazy` imports this module when a model is first asked. A provider
+with an API of its own is added here, by a function and an entry in `_MODELS`, and to the table in `providers`.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,67 +20,65 @@ from pydantic_ai.providers import Provider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from goalport.llm.adapter import AdaptedModel
-from goalport.llm.connection import Connection
+from goalport.llm.adapter import ClientPerLoop, PydanticAiEmbeddings, PydanticAiModel
+from goalport.llm.failures import check_responses
 from goalport.llm.model import ModelCard
 from goalport.llm.providers import Dialect, Endpoint
-from goalport.llm.retrying import RetryingEmbeddings, RetryingModel
-from goalport.llm.vectors import AdaptedEmbeddings
-from goalport.llm.wire import check_answers
+from goalport.llm.retries import RetryingEmbeddings, RetryingModel
 
 __all__ = ["embedding_service", "language_model"]
 
 SDK = TypeVar("SDK", AsyncOpenAI, AsyncAnthropic)
 _CONNECT_SECONDS = 5.0
 _NO_KEY = "none"
-"""What libraries are given that want a key, where none is needed; it is not sent."""
+"""Stands for a key in libraries that insist on one, where none is needed; it is not sent."""
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _OPENAIS_OWN = frozenset({"openai", "openai-responses"})
 
 
 def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> RetryingModel:
-    """A model that is asked there, again when it must be; `model` is what the provider calls it."""
+    """A model at an endpoint, with retries; `model` is the name that the provider gives it."""
     _import_all(endpoint.dialect)
-    connection = Connection(partial(_client, endpoint), partial(_MODELS[endpoint.dialect], endpoint, model))
-    return RetryingModel(AdaptedModel(card, connection, endpoint, model), endpoint.settings)
+    clients = ClientPerLoop(partial(_client, endpoint), partial(_MODELS[endpoint.dialect], endpoint, model))
+    return RetryingModel(PydanticAiModel(card, clients, endpoint, model), endpoint.settings)
 
 
 def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> RetryingEmbeddings:
-    """An embedding service that is asked there; its dialect is none of `WITHOUT_VECTORS`."""
+    """An embedding service at an endpoint, with retries; its dialect is none of `WITHOUT_EMBEDDINGS`."""
     _import_all(endpoint.dialect)
-    connection = Connection(partial(_client, endpoint), partial(_EMBEDDINGS[endpoint.dialect], endpoint, model))
-    return RetryingEmbeddings(AdaptedEmbeddings(name, connection, endpoint, model, card.prices), endpoint.settings)
+    clients = ClientPerLoop(partial(_client, endpoint), partial(_EMBEDDINGS[endpoint.dialect], endpoint, model))
+    return RetryingEmbeddings(PydanticAiEmbeddings(name, clients, endpoint, model, card.prices), endpoint.settings)
 
 
 def _import_all(dialect: Dialect) -> None:
-    """Import what the libraries would import at the first request: that one is made on the event loop."""
-    for name in (*_PRICES, *_LATER[dialect]):
+    """Import now what the libraries would import at the first request, which is made on the event loop."""
+    for name in (*_PRICE_DATA, *_LATE_IMPORTS[dialect]):
         import_module(name)
 
 
 def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
-    # How long a request may take is for `adapter` to say; nothing below gives up before.
+    # The time-out of a request is set in `adapter`; nothing below may give up earlier.
     client = create_async_httpx2_client(timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS))
     paths = {
         "/chat/completions": endpoint.settings.completions_path,
         "/embeddings": endpoint.settings.embeddings_path,
     }
 
-    async def to_its_own_path(request: httpx2.Request) -> None:
+    async def to_configured_path(request: httpx2.Request) -> None:
         for usual, own in paths.items():
             if own and request.url.path.endswith(usual):
                 request.url = request.url.copy_with(path=f"/{own.lstrip('/')}")
 
     hooks: list[Callable[[httpx2.Request], Any]] = [] if endpoint.api_key else [_without_key]
     if any(paths.values()):
-        hooks.append(to_its_own_path)
+        hooks.append(to_configured_path)
     client.event_hooks["request"] += hooks
-    check_answers(client, endpoint.dialect)
+    check_responses(client, endpoint.dialect)
     return client
 
 
 async def _without_key(request: httpx2.Request) -> None:
-    """Send no key where there is none: a server might refuse one that it does not know."""
+    """Remove the stand-in for a key: a server might refuse one that it does not know."""
     for name in _KEY_HEADERS:
         if request.headers.get(name, "").removeprefix("Bearer ") == _NO_KEY:
             del request.headers[name]
@@ -89,8 +88,8 @@ def _key(endpoint: Endpoint) -> str:
     return endpoint.api_key.get_secret_value() if endpoint.api_key else _NO_KEY
 
 
-def _kept_apart(sdk: SDK) -> SDK:
-    """Take from a client what it read in the environment beside a key: that is meant for its maker's address only."""
+def _without_environment(sdk: SDK) -> SDK:
+    """Remove what a client read from the environment besides the key: it is meant for its provider's address only."""
     known = vars(sdk)
     known.update({name: None for name in ("organization", "project", "admin_api_key") if name in known})
     known["_custom_headers"] = {}
@@ -99,7 +98,7 @@ def _kept_apart(sdk: SDK) -> SDK:
 
 def _openai_client(endpoint: Endpoint, client: httpx2.AsyncClient) -> AsyncOpenAI:
     sdk = AsyncOpenAI(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
-    return sdk if endpoint.provider in _OPENAIS_OWN and not endpoint.own else _kept_apart(sdk)
+    return sdk if endpoint.provider in _OPENAIS_OWN and not endpoint.own else _without_environment(sdk)
 
 
 def _openai_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[AsyncOpenAI]:
@@ -118,7 +117,7 @@ def _azure_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[
         api_key=_key(endpoint),
         http_client=client,
     )
-    _kept_apart(provider.client).max_retries = 0
+    _without_environment(provider.client).max_retries = 0
     return provider
 
 
@@ -152,7 +151,7 @@ def _anthropic(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Mo
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     sdk = AsyncAnthropic(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
-    sdk = _kept_apart(sdk) if endpoint.own else sdk
+    sdk = _without_environment(sdk) if endpoint.own else sdk
     return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
 
 
@@ -191,10 +190,10 @@ def _bedrock_provider(endpoint: Endpoint) -> Any:
 
     settings = endpoint.settings
     places: dict[str, Any] = {"region_name": settings.location or None, "base_url": endpoint.base_url or None}
-    if endpoint.api_key or endpoint.own:  # without one, Amazon's library takes the credentials of this machine
+    if endpoint.api_key or endpoint.own:  # without a key, Amazon's library takes the credentials of this machine
         places["api_key"] = _key(endpoint)
     provider: Any = BedrockProvider(**places)
-    # botocore's way to say that it is not to try again.
+    # How botocore is told not to retry.
     provider.client.meta.events.unregister("needs-retry.bedrock-runtime", unique_id="retry-config-bedrock-runtime")
     return provider
 
@@ -205,21 +204,21 @@ def _bedrock(endpoint: Endpoint, model: str, _: httpx2.AsyncClient) -> Model:
     return BedrockConverseModel(model, provider=_bedrock_provider(endpoint))
 
 
-def _openai_vectors(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
+def _openai_embeddings(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
     return OpenAIEmbeddingModel(model, provider=_openai_provider(endpoint, client))
 
 
-def _azure_vectors(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
+def _azure_embeddings(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
     return OpenAIEmbeddingModel(model, provider=_azure_provider(endpoint, client))
 
 
-def _google_vectors(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
+def _google_embeddings(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
     from pydantic_ai.embeddings.google import GoogleEmbeddingModel
 
     return GoogleEmbeddingModel(model, provider=_google_provider(endpoint, client))
 
 
-def _bedrock_vectors(endpoint: Endpoint, model: str, _: httpx2.AsyncClient) -> EmbeddingModel:
+def _bedrock_embeddings(endpoint: Endpoint, model: str, _: httpx2.AsyncClient) -> EmbeddingModel:
     from pydantic_ai.embeddings.bedrock import BedrockEmbeddingModel
 
     return BedrockEmbeddingModel(model, provider=_bedrock_provider(endpoint))
@@ -237,14 +236,14 @@ _MODELS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], Model]] 
     "ollama": _ollama,
 }
 _EMBEDDINGS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], EmbeddingModel]] = {
-    "openai": _openai_vectors,
-    "openai-responses": _openai_vectors,
-    "azure": _azure_vectors,
-    "ollama": _openai_vectors,
-    "google": _google_vectors,
-    "bedrock": _bedrock_vectors,
+    "openai": _openai_embeddings,
+    "openai-responses": _openai_embeddings,
+    "azure": _azure_embeddings,
+    "ollama": _openai_embeddings,
+    "google": _google_embeddings,
+    "bedrock": _bedrock_embeddings,
 }
-_PRICES = ("genai_prices.data", "genai_prices.data_units", "genai_prices.validation", "genai_prices.decompose")
+_PRICE_DATA = ("genai_prices.data", "genai_prices.data_units", "genai_prices.validation", "genai_prices.decompose")
 _CHAT = (
     "openai.resources.chat.chat",
     "openai.resources.chat.completions.completions",
@@ -252,7 +251,7 @@ _CHAT = (
     "openai.resources.embeddings",
     "openai.lib.streaming.chat",
 )
-_LATER: Mapping[Dialect, tuple[str, ...]] = {
+_LATE_IMPORTS: Mapping[Dialect, tuple[str, ...]] = {
     "openai": _CHAT,
     "openai-responses": ("openai.resources.responses",),
     "azure": (*_CHAT, "pydantic_ai.providers.azure"),

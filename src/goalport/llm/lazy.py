@@ -1,45 +1,38 @@
-"""Models and embedding services whose provider's library is imported when they are first asked, off the event loop.
+"""Models and embedding services that import their provider's library at the first request, in a worker thread.
 
-The libraries take seconds to import; in a worker thread, the server answers others meanwhile. Above: `catalogue` makes
-these; below: `wiring` makes what they stand for.
+The libraries take seconds to import; imported on the event loop, they would keep the server from answering others.
+Above: `catalogue` makes these; below: `clients` makes the models that they stand for.
 """
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
-from goalport.llm.embedding import EmbeddingService
-from goalport.llm.model import LanguageModel, ModelCall, ModelCard, ModelReply, TextDelta, ThinkingDelta
+from goalport.llm.model import (
+    Closable,
+    ClosableEmbeddings,
+    ClosableModel,
+    ModelCall,
+    ModelCard,
+    ModelReply,
+    TextDelta,
+    ThinkingDelta,
+)
 from goalport.llm.providers import Endpoint
 
-__all__ = ["EmbeddingsOnDemand", "ModelOnDemand"]
+__all__ = ["LazyEmbeddings", "LazyModel"]
+
+T = TypeVar("T", bound=Closable)
+_import_lock = threading.Lock()
+"""Two threads that import modules which import one another would find them half initialised."""
 
 
-class _Closable(Protocol):
-    async def aclose(self) -> None: ...
-
-
-T = TypeVar("T", bound=_Closable)
-
-
-class _Model(LanguageModel, _Closable, Protocol):
-    """A model that holds connections."""
-
-
-class _Embeddings(EmbeddingService, _Closable, Protocol):
-    """An embedding service that holds connections."""
-
-
-_importing = threading.Lock()
-"""Two threads that import modules which import one another in a circle would find them half made."""
-
-
-class _OnDemand(Generic[T]):
-    """What is made once, in a worker thread; whoever is cancelled meanwhile does not wait for it."""
+class _Lazy(Generic[T]):
+    """A value that is made once, in a worker thread. A task that is cancelled does not wait for it."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -48,7 +41,7 @@ class _OnDemand(Generic[T]):
     async def get(self) -> T:
         if self._made is None:
             # A limiter of its own: steps that fill the threads must not keep a model from being asked.
-            self._made = await run_sync(self._in_turn, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+            self._made = await run_sync(self._make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
         return self._made
 
     async def aclose(self) -> None:
@@ -56,22 +49,22 @@ class _OnDemand(Generic[T]):
         if made is not None:
             await made.aclose()
 
-    def _in_turn(self) -> T:
-        with _importing:
+    def _make_once(self) -> T:
+        with _import_lock:
             return self._made or self._make()
 
 
-class ModelOnDemand:
-    """A model of a provider; `model` is what the provider calls it."""
+class LazyModel:
+    """A language model of a provider; `model` is the name that the provider gives it."""
 
     def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
-        def make() -> _Model:
-            from goalport.llm.wiring import language_model
+        def make() -> ClosableModel:
+            from goalport.llm.clients import language_model
 
             return language_model(card, model, endpoint)
 
         self._card = card
-        self._model = _OnDemand(make)
+        self._model = _Lazy(make)
 
     @property
     def card(self) -> ModelCard:
@@ -91,18 +84,18 @@ class ModelOnDemand:
         await self._model.aclose()
 
 
-class EmbeddingsOnDemand:
-    """An embedding service of a provider; `model` is what the provider calls it."""
+class LazyEmbeddings:
+    """An embedding service of a provider; `model` is the name that the provider gives it."""
 
     def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:
-        def make() -> _Embeddings:
-            from goalport.llm.wiring import embedding_service
+        def make() -> ClosableEmbeddings:
+            from goalport.llm.clients import embedding_service
 
             return embedding_service(card, name, model, endpoint)
 
         self._name = name
         self._dimensions: int | None = None
-        self._service = _OnDemand(make)
+        self._service = _Lazy(make)
 
     @property
     def name(self) -> str:
