@@ -429,6 +429,7 @@ async def test_a_process_that_is_killed_while_it_waits_in_an_action_has_no_open_
         process.kill("enough")
         assert process.outcome == Killed("enough")
         assert process.open_questions == ()
+        assert process.progress.journals == {}
 
 
 async def test_what_an_action_has_done_is_forgotten_when_it_is_over() -> None:

@@ -47,6 +47,25 @@ async def test_a_list_without_an_element_type_takes_any_list() -> None:
     assert process.outcome == Completed(Writeup("2"))
 
 
+async def test_lists_of_literals_and_lists_of_objects_are_told_apart() -> None:
+    @agent(description="d")
+    class Grades:
+        @action
+        def grade(self, user_input: UserInput) -> list[Level]:
+            return ["low"]
+
+        @action
+        def name(self, user_input: UserInput) -> list[Person]:
+            return [Person(user_input.content)]
+
+        @achieves_goal(description="g")
+        def write(self, levels: list[Level], people: list[Person]) -> Writeup:
+            return Writeup(f"{levels[0]} {people[0].name}")
+
+    process = await AgentPlatform([Grades]).run("Grades", UserInput("Ada"))
+    assert process.outcome == Completed(Writeup("low Ada"))
+
+
 async def test_a_new_type_is_taken_for_the_type_that_it_names() -> None:
     @agent(description="d")
     class Greets:

@@ -1,0 +1,23 @@
+"""Secrets are hidden from everything that is said, for as long as somebody keeps them."""
+
+import gc
+import logging
+
+import pytest
+
+from goalport.secrecy import hide_known, keep
+
+
+class Keeper:
+    pass
+
+
+def test_a_secret_is_hidden_until_whoever_keeps_it_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    keeper = Keeper()
+    keep(keeper, ["open-sesame-17", "open-barley-23"])
+    logging.getLogger("somebody").warning("Say open-sesame-17")
+    assert hide_known("open-sesame-17, open-barley-23") == "***, ***"
+    assert caplog.messages == ["Say ***"]
+    del keeper
+    gc.collect()
+    assert hide_known("open-sesame-17, open-barley-23") == "open-sesame-17, open-barley-23"
