@@ -131,10 +131,9 @@ class Processes:
             self._told_of_blocking,
         )
         goals = _chosen(scope, inputs.goals)
-        process = AgentProcess(new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings)
-        if inputs.parent is not None:
-            process.parent = inputs.parent
-            inputs.parent.children.append(process)
+        process = AgentProcess(
+            new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings, inputs.parent
+        )
         process.goals = goals
         process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
         if process.audience.attentive:
@@ -208,12 +207,14 @@ class Processes:
                     process.blackboard.add(value)
                 self._drive(process)
 
-        process.audience.on_loop(go_on)
+        process.on_loop(go_on)
 
     def _go_on(self, process: AgentProcess) -> None:
-        """Let a process go on that need not wait any more, unless it is driven step by step."""
+        """Let a process go on that need not wait any more; one that is driven step by step is ready for the next."""
         if not process.stepped:
             self.resume(process)
+        elif process.status is ProcessStatus.WAITING and process.idle:
+            process.reopen()
 
     async def _step(self, process: AgentProcess) -> None:
         process.stepped = True
@@ -223,9 +224,8 @@ class Processes:
     def _drive(
         self, process: AgentProcess, how: Callable[[AgentProcess], Coroutine[Any, Any, None]] = drive
     ) -> asyncio.Task[None]:
-        task = process.launch(how)
+        task = process.launch(how, self._rested)
         self._running[task] = process
-        task.add_done_callback(self._rested)
         for each in (process, *_heeding(process)):
             if not each.options.ephemeral:
                 self._repository.save(each)

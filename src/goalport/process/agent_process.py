@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import anyio
 from anyio import CapacityLimiter
@@ -128,14 +128,17 @@ class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
     def __init__(
-        self, process_id: str, scope: Scope, options: ProcessOptions, caller: Caller, surroundings: Surroundings
+        self,
+        process_id: str,
+        scope: Scope,
+        options: ProcessOptions,
+        caller: Caller,
+        surroundings: Surroundings,
+        parent: Self | None = None,
     ) -> None:
-        super().__init__()
-        self.id = process_id
-        self.parent: AgentProcess | None = None
+        super().__init__(process_id, parent)
         self.started_by = ""
-        """The process that started this one, above, and the name of the action that did."""
-        self.children: list[AgentProcess] = []
+        """The name of the action that started it."""
         self.scope = scope
         self.agent: Agent = scope.agent
         """The agent that runs, with what components lend it."""
@@ -159,14 +162,9 @@ class AgentProcess(Lifecycle):
         """The same entry by entry, summed by action, model and process."""
         self.failure: Failure | None = None
         """What went wrong last, whether or not another way was found."""
-        self.created_at = datetime.now(UTC)
-        self.stepped = False
-        """Whether it goes on by `tick` only, and not by itself after an answer."""
         self.traced = False
         self.forgotten = False
         """Whether only its end and its history are left, since it ended long ago."""
-        self.cancel_scope: anyio.CancelScope | None = None
-        """What can be cancelled: while the process is driven."""
 
     @property
     def history(self) -> tuple[ActionInvocation, ...]:
@@ -190,7 +188,7 @@ class AgentProcess(Lifecycle):
         for child in self.children:
             child.kill(reason)
         if not self.over:
-            self.audience.on_loop(partial(_obey, self))
+            self.on_loop(partial(_obey, self))
 
     def terminate(self, reason: str = "It was terminated.") -> None:
         """End the process after the action that is running now, or before that asks a model or calls a tool again.
@@ -202,7 +200,11 @@ class AgentProcess(Lifecycle):
         for child in self.children:
             child.terminate(reason)
         if not self.over:
-            self.audience.on_loop(partial(_obey, self))
+            self.on_loop(partial(_obey, self))
+
+    def on_loop(self, change: Callable[[], None]) -> None:
+        """Change the process on the event loop: at once from there, soon from another thread."""
+        self.audience.on_loop(self.expect(change))
 
     def resume(self, *objects: object) -> None:
         """Let it go on to its end if it waits, is stuck or rests between steps, with more objects on its blackboard.
@@ -287,7 +289,7 @@ class AgentProcess(Lifecycle):
         if self.driven or self.over or not self.progress.parked:
             return False
         if _delegates(self) and isinstance(self.outcome, Waiting):
-            self._reopen()
+            self.reopen()
             return True
         if not _delegates(self) and self.outcome is None:
             self.settle(Waiting(self.open_questions))
@@ -319,7 +321,7 @@ class AgentProcess(Lifecycle):
         if self.over:
             return
         if isinstance(outcome, Waiting) and _delegates(self):
-            self.rest()
+            self.release()
             return
         self._settle(outcome)
         self.plan = ()
@@ -331,12 +333,17 @@ class AgentProcess(Lifecycle):
             self.failure = Failure(outcome.reason)
         if self.audience.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
-        self._tell_waiters()
+        self.tell_waiters()
 
 
 def _delegates(process: AgentProcess) -> bool:
     """Whether something goes on in a process that an action waits for."""
-    return any(not isinstance(each.outcome, Waiting) for each in process.progress.parked.values())
+    progress = process.progress
+    return any(
+        not isinstance(child.outcome, Waiting)
+        or any(each.outcome is None for each in progress.journals[action].waits_for)
+        for action, child in progress.parked.items()
+    )
 
 
 def _obey(process: AgentProcess) -> None:

@@ -1,34 +1,54 @@
 """Where a process stands, and the only ways in which that changes.
 
-Each change has a name and asks first whether it may be: nothing can bring a process to where nobody drives it and
-nobody ever will. Below: statuses and ends. Above: the process, which is such a life with something to do in it.
+Each transition has a name and checks first whether it is allowed, so that no process is left in a state in which nobody
+drives it and nobody ever will. Below: statuses and outcomes. Above: `AgentProcess`, which adds what a process knows.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Self
+
+import anyio
 
 from goalport.errors import GoalportError
 from goalport.process.outcome import Outcome, ProcessStatus
 
 __all__ = ["Lifecycle"]
 
+_counting = threading.Lock()
+
 
 class Lifecycle:
-    """A life from its beginning through rests to its end."""
+    """The state of a process from its beginning to its end, with the process that started it and those it started."""
 
-    id: str
-
-    def __init__(self) -> None:
+    def __init__(self, process_id: str, parent: Self | None) -> None:
+        self.id = process_id
+        self.parent = parent
+        """The process whose action started this one."""
+        self.children: list[Self] = []
+        """The processes that its actions started."""
+        self.end_requested: Outcome | None = None
+        """How it is to end as soon as it can, if somebody has asked for that."""
+        self.created_at = datetime.now(UTC)
+        self.stepped = False
+        """Whether it goes on by `tick` only, and not by itself after an answer."""
+        self.cancel_scope: anyio.CancelScope | None = None
+        """What can be cancelled: while the process is driven."""
         self._status = ProcessStatus.NOT_STARTED
         self._outcome: Outcome | None = None
         self._finished_at: datetime | None = None
         self._driven = False
-        self._settled = asyncio.Event()
-        self.end_requested: Outcome | None = None
-        """How it is to end as soon as it can, if somebody has asked for that."""
+        self._tasks = 0
+        """How many tasks that drove it are not over, with what follows from their end."""
+        self._due = 0
+        """How many changes that were asked for, perhaps by other threads, are not made yet."""
+        self._changed: asyncio.Event | None = None
+        """Set and forgotten when something has changed; None while nobody waits."""
+        if parent is not None:
+            parent.children.append(self)
 
     @property
     def status(self) -> ProcessStatus:
@@ -61,24 +81,90 @@ class Lifecycle:
         return not (self._driven or self.over or self.end_requested)
 
     async def wait(self) -> Outcome:
-        """How it ended, or what it waits for, as soon as nothing goes on. Cancelling the wait leaves it as it is."""
-        while self._outcome is None:
-            await self._settled.wait()
+        """How it ended or what it waits for, as soon as it has an outcome that nothing is about to change.
+
+        After an answer that is what comes of the answer. Cancelling the wait leaves the process as it is.
+        """
+        while self._outcome is None or (self.changing and not self.over):
+            await self._change()
         return self._outcome
 
-    def launch(self, drive: Callable[[Self], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
+    async def rest(self) -> Outcome | None:
+        """Wait until nothing goes on any more, here and in the processes that it started, and give its outcome.
+
+        It rests when it has ended, waits for people, is stuck, has not begun, or is driven step by step and is between
+        two steps; in the last two cases the outcome is None. Cancelling this leaves the process as it is.
+        """
+        while self.going_on:
+            await self._change()
+        return self._outcome
+
+    @property
+    def going_on(self) -> bool:
+        """Whether anything goes on in it, or in a process that it started."""
+        return self._driven or self._tasks > 0 or self.changing or any(each.going_on for each in self.children)
+
+    @property
+    def changing(self) -> bool:
+        """Whether it, or a process that it started, is about to be changed as somebody has asked."""
+        own = not self.over and (self._due > 0 or self.end_requested is not None)
+        return own or any(each.changing for each in self.children)
+
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        await self._changed.wait()
+
+    def tell_waiters(self) -> None:
+        """Let those look again who wait for this process, or for one that it is part of."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+        if self.parent is not None:
+            self.parent.tell_waiters()
+
+    def expect(self, change: Callable[[], None]) -> Callable[[], None]:
+        """The same change, to be made on the event loop; until it is made, nobody takes the process to be at rest."""
+
+        def make() -> None:
+            try:
+                change()
+            finally:
+                with _counting:
+                    self._due -= 1
+                self.tell_waiters()
+
+        with _counting:
+            self._due += 1
+        return make
+
+    def launch(
+        self,
+        drive: Callable[[Self], Coroutine[Any, Any, None]],
+        after: "Callable[[asyncio.Task[None]], None]",
+    ) -> "asyncio.Task[None]":
         """Let `drive` bring it to its next outcome, in a task that begins with the event loop's next turn.
 
-        Raises `GoalportError` unless it is idle.
+        `after` is called with the task when that is over, before anybody takes the process to be at rest. Raises
+        `GoalportError` unless the process is idle.
         """
         if not self.idle:
             raise GoalportError(
                 f"Expected a process that nobody drives and that may go on: {self.id} is {self._status}."
             )
         if self._status is not ProcessStatus.NOT_STARTED:
-            self._reopen()
+            self.reopen()
         self._driven = True
-        return asyncio.get_running_loop().create_task(drive(self), name=self.id)
+        self._tasks += 1
+
+        def leave(task: "asyncio.Task[None]") -> None:
+            self._tasks -= 1
+            after(task)
+            self.tell_waiters()
+
+        task = asyncio.get_running_loop().create_task(drive(self), name=self.id)
+        task.add_done_callback(leave)
+        return task
 
     def begin(self) -> None:
         """Note that whoever drives it has begun; what has an outcome stays as it is."""
@@ -95,19 +181,15 @@ class Lifecycle:
             if self._status is ProcessStatus.PAUSED:
                 self._status = ProcessStatus.RUNNING
 
-    def _reopen(self) -> None:
+    def reopen(self) -> None:
+        """Take back what it waits for, or that it is stuck: it may go on."""
         self._outcome, self._finished_at = None, None
         self._status = ProcessStatus.RUNNING
-        if self._settled.is_set():  # who waits already goes on waiting for the same one
-            self._settled = asyncio.Event()
 
-    def rest(self) -> None:
-        """What drove it lets go of it in the middle: others have to go on, or it is driven step by step."""
+    def release(self) -> None:
+        """Note that what drove it lets go of it: processes that it started go on, or it is driven step by step."""
         self._driven = False
 
     def _settle(self, outcome: Outcome) -> None:
         self._driven = False
         self._outcome, self._status, self._finished_at = outcome, outcome.status, datetime.now(UTC)
-
-    def _tell_waiters(self) -> None:
-        self._settled.set()

@@ -68,7 +68,7 @@ async def _drive(process: AgentProcess, advance: Advance) -> None:
         process.failure = Failure(outcome.reason, error=bug if process.surroundings.tells_errors else None)
     finally:
         if goes_on:
-            process.rest()
+            process.release()
         else:
             outcome = _ending(process, outcome)
             if _is_final(outcome):

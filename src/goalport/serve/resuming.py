@@ -101,7 +101,7 @@ async def _cancel(process: AgentProcess) -> Wire:
         raise BadInput(f"Process {process.id} has ended already: {process.status}. {_now(process)}")
     process.kill("Its caller cancelled it.")
     with anyio.move_on_after(_ENDING):
-        await process.wait()
+        await process.rest()
     text = f"Process {process.id} was stopped. Nothing goes on."
     return done([text_block(text)], {"processId": process.id, "status": str(process.status), "questions": []})
 

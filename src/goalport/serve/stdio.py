@@ -130,7 +130,7 @@ async def _finish(serving: Serving) -> None:
     """Detached processes get the time of a shutdown to end, the others were killed with their calls."""
     with anyio.move_on_after(serving.settings.shutdown_seconds):
         for process in serving.platform.processes:
-            await process.wait()
+            await process.rest()
     await serving.platform.aclose()
 
 

@@ -125,7 +125,7 @@ async def test_resuming_a_process_by_itself_lets_it_go_on() -> None:
     process.resume(Permit(2))
     assert process.outcome == Completed(House(1))
     with pytest.raises(GoalportError, match="completed"):
-        process.launch(drive)
+        process.launch(drive, lambda _task: None)
 
 
 async def test_how_a_process_stands_cannot_be_set_from_outside() -> None:
@@ -141,8 +141,6 @@ async def test_a_waiting_process_can_be_killed_from_another_thread() -> None:
         thread = threading.Thread(target=process.kill, args=("Somebody else.",))
         thread.start()
         await anyio.to_thread.run_sync(thread.join)
-        while isinstance(process.outcome, Waiting):
-            await anyio.lowlevel.checkpoint()
         assert await process.wait() == Killed("Somebody else.")
 
 

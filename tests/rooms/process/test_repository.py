@@ -83,10 +83,10 @@ def knows(platform: AgentPlatform, process_id: str) -> bool:
 
 async def ran(platform: AgentPlatform, agent: str, times: int = 1) -> list[str]:
     """The ids of processes that have run to their ends and whose tasks are over."""
-    found = [(await platform.run(agent, UserInput("x"))).id for _ in range(times)]
-    await anyio.lowlevel.checkpoint()
-    await anyio.lowlevel.checkpoint()
-    return found
+    found = [await platform.run(agent, UserInput("x")) for _ in range(times)]
+    for each in found:
+        await each.rest()
+    return [each.id for each in found]
 
 
 async def test_the_process_that_ended_first_is_forgotten_first_whenever_it_began() -> None:
@@ -95,8 +95,7 @@ async def test_the_process_that_ended_first_is_forgotten_first_whenever_it_began
         first = platform.start("Slow", UserInput("late"))
         quick = await ran(platform, "Quick", 3)
         slow.door.set()
-        await first.wait()
-        await anyio.lowlevel.checkpoint()
+        await first.rest()
         (last,) = await ran(platform, "Quick")
     assert [knows(platform, each) for each in (*quick, first.id, last)] == [False, False, True, True, True]
 

@@ -140,8 +140,7 @@ async def test_a_step_whose_caller_went_away_is_taken_all_the_same() -> None:
     assert scope.cancelled_caught
     gate.set()
     with anyio.fail_after(5):
-        while process.driven:
-            await anyio.lowlevel.checkpoint()
+        assert await process.rest() is None
     assert (writer.done, process.status) == (["draft"], ProcessStatus.RUNNING)
 
 

@@ -302,10 +302,7 @@ async def test_a_question_of_a_sub_process_parks_its_parent_which_finds_what_it_
     assert child.parent is process
     (question,) = process.open_questions
     platform.answer(process.id, question.id, Feedback(comments="good"))
-    with anyio.fail_after(5):
-        while not isinstance(outcome := await process.wait(), Completed):
-            await anyio.lowlevel.checkpoint()
-    assert outcome == Completed(Draft("tale (good, 3) for 5"))
+    assert await settled(process) == Completed(Draft("tale (good, 3) for 5"))
     assert delegates.begun == 2
     assert writer.calls == ["draft", "ask"]
     assert process.last(Story) is None
@@ -370,7 +367,6 @@ async def test_killing_a_sub_process_that_waits_lets_its_parent_find_another_way
     platform = AgentPlatform([Delegates(), Writer(), Orders])
     process = await platform.run("Delegates", UserInput("tale"))
     process.children[0].kill("Nobody will answer.")
-    with anyio.fail_after(5):
-        while not isinstance(outcome := await process.wait(), Failed):
-            await anyio.lowlevel.checkpoint()
+    outcome = await settled(process)
+    assert isinstance(outcome, Failed)
     assert "Nobody will answer" in outcome.reason
