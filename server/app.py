@@ -6,8 +6,8 @@
 from pathlib import Path
 
 from goalport import AgentPlatform
-from goalport.serve import create_app
 from goalport.settings import load_settings
+from goalport.site import create_app
 from goalport.workspace import load_workspace
 
 root = Path(__file__).parents[1]

@@ -25,10 +25,8 @@ EDGES = {
         1,
         "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",
     ),
-    "src/goalport/serve/": (
-        2,
-        "a bug in one request must become an answer, and a type of a user that breaks when it is read, a problem",
-    ),
+    "src/goalport/publish/": (1, "a user's type may raise anything when it is read, and must become a problem"),
+    "src/goalport/serve/": (1, "a bug in one request must become an answer"),
     "src/goalport/platform/": (
         2,
         "what the author of an agent wrote, a cost method too, may raise anything, and the others must be served",

@@ -76,7 +76,7 @@ AGREE = distribution.locks_agree
 VERSION = distribution.version_and_changelog_agree
 COMMANDS = distribution.documented_commands_exist
 
-PLAN, SERVE, PROCESS = "src/goalport/plan/astar.py", "src/goalport/serve/http.py", "src/goalport/process/edge.py"
+PLAN, SERVE, PROCESS = "src/goalport/plan/astar.py", "src/goalport/serve/server.py", "src/goalport/process/edge.py"
 AGENT, AGENT_FOLDER = "agents/one.py", "agents/two/__init__.py"
 SEVEN = "a, b, c, d, e, f, g"
 HALVES = "def _half():\n    return 1\ndef _all():\n    return 2\n"
@@ -85,7 +85,7 @@ BROKEN = (
     Case(DOWN, PLAN, "from goalport.process import tick", "plan (floor 1) imports process (floor 5)"),
     Case(DOWN, PLAN, "import goalport.process.tick", "astar.py:1: plan (floor 1) imports process (floor 5)"),
     Case(DOWN, PLAN, "def f():\n    from goalport import process", "astar.py:2: plan (floor 1) imports process"),
-    Case(DOWN, PLAN, "from ..serve import http", "plan (floor 1) imports serve (floor 10)"),
+    Case(DOWN, PLAN, "from ..serve import door", "plan (floor 1) imports serve (floor 10)"),
     Case(DOWN, PLAN, "from .. import serve", "plan (floor 1) imports serve (floor 10)"),
     Case(DOWN, PLAN, "from importlib import import_module\nimport_module('goalport.cli')", "imports cli (floor 12)"),
     Case(DOWN, PLAN, "from goalport.prompts import x", "plan (floor 1) imports prompts (floor 1)"),
@@ -146,7 +146,7 @@ BROKEN = (
     Case(EDGES, PLAN, "try: x\nexcept* Exception: y", "catches everything"),
     Case(EDGES, PLAN, "with contextlib.suppress(Exception): y", "catches everything"),
     Case(EDGES, AGENT, "try: x\nexcept builtins.Exception: y", "catches everything"),
-    Case(EDGES, SERVE, lines(3, "try: x\nexcept Exception: y\n"), "http.py:6: catches everything"),
+    Case(EDGES, SERVE, lines(2, "try: x\nexcept Exception: y\n"), "server.py:4: catches everything"),
     Case(SHORT_CUTS, "tests/test_x.py", "from unittest.mock import Mock", "test_x.py:1: a mock"),
     Case(SHORT_CUTS, "tests/test_x.py", "@pytest.mark.xfail\ndef test(): ...", "an expected failure"),
     Case(SHORT_CUTS, "tests/test_x.py", "time.sleep(1)", "a sleep"),

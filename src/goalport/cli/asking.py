@@ -11,7 +11,7 @@ from typing import Any, cast
 from goalport.cli.terminal import say
 from goalport.errors import BadInput
 from goalport.process import Question
-from goalport.serve.forms import Form
+from goalport.publish.forms import Form
 
 __all__ = ["Unanswered", "answer_to"]
 

@@ -15,11 +15,11 @@ from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
 from goalport.cli.terminal import Format
 from goalport.platform import forgotten_in, mistakes_in
-from goalport.serve.goal_tool import GoalTool
-from goalport.serve.lint import without_hints
-from goalport.serve.models import models_in_words
-from goalport.serve.publication import publish
-from goalport.serve.tool_groups import switched_off
+from goalport.publish.goal_tool import GoalTool
+from goalport.publish.lint import without_hints
+from goalport.publish.models import models_in_words
+from goalport.publish.publication import publish
+from goalport.publish.tool_groups import switched_off
 from goalport.signs import signed
 
 FINE, WRONG = 0, 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from goalport.domain import Agent, Goal
 from goalport.errors import UnknownName
 from goalport.platform import AgentPlatform
-from goalport.serve.offers import Offer, offers_of
+from goalport.publish.offers import Offer, offers_of
 
 Starts = tuple[object, ...]
 """Types that are needed together to start a goal."""

@@ -13,8 +13,8 @@ from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened_aloud
 from goalport.cli.terminal import Format, Record, show
 from goalport.domain import Action, Agent
-from goalport.serve.offers import Offer, Refusal, offers_of
-from goalport.serve.publication import publish
+from goalport.publish.offers import Offer, Refusal, offers_of
+from goalport.publish.publication import publish
 from goalport.words import type_label
 
 OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]

@@ -35,11 +35,11 @@ from goalport.events import (
 )
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
+from goalport.publish.arguments import Arguments
+from goalport.publish.handle import Handle
+from goalport.publish.outcomes import reason_of
+from goalport.publish.output import Output
 from goalport.secrecy import hide
-from goalport.serve.arguments import Arguments
-from goalport.serve.handle import Handle
-from goalport.serve.outcomes import reason_of
-from goalport.serve.output import Output
 from goalport.words import type_label
 
 FAILED, MISUSED = 1, 2

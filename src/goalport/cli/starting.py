@@ -10,7 +10,7 @@ import anyio
 from goalport.cli.place import Place
 from goalport.cli.terminal import say
 from goalport.greeting import Greeting
-from goalport.serve import serve_http, serve_stdio
+from goalport.site import serve_http, serve_stdio
 
 
 def start(place: Place, greeting: Greeting | None, *, reload: bool) -> None:

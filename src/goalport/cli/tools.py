@@ -20,8 +20,8 @@ from goalport.cli.terminal import Format, Record, say, show
 from goalport.cli.upstream import Timeout, connected
 from goalport.errors import ToolError, UnknownName
 from goalport.platform import AgentPlatform
-from goalport.serve.function_tool import FunctionTool
-from goalport.serve.output import Wire
+from goalport.publish.function_tool import FunctionTool
+from goalport.publish.output import Wire
 from goalport.tools import Tool
 from goalport.upstream import GroupConfig
 from goalport.upstream.hooks import call_hooks

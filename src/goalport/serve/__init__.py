@@ -1,12 +1,9 @@
-"""The MCP server: what it publishes, how calls are answered, and the transports. Floor 9."""
+"""The MCP server and its transports: sessions, calls, resources, subscriptions, and how bytes come and go. Floor 10.
 
-from goalport.serve.http import create_app
-from goalport.serve.publication import Publication, publish
+What is offered is made in `publish`; `site` mounts this door, listens and shuts down.
+"""
+
 from goalport.serve.raw import (
-    RawPrompt,
-    RawResource,
-    RawTemplate,
-    RawTool,
     changed,
     raw_prompt,
     raw_resource,
@@ -14,25 +11,5 @@ from goalport.serve.raw import (
     raw_tool,
     resource_updated,
 )
-from goalport.serve.report import report_of
-from goalport.serve.running import serve_http
-from goalport.serve.stdio import serve_stdio
 
-__all__ = [
-    "Publication",
-    "RawPrompt",
-    "RawResource",
-    "RawTemplate",
-    "RawTool",
-    "changed",
-    "create_app",
-    "publish",
-    "raw_prompt",
-    "raw_resource",
-    "raw_template",
-    "raw_tool",
-    "report_of",
-    "resource_updated",
-    "serve_http",
-    "serve_stdio",
-]
+__all__ = ["changed", "raw_prompt", "raw_resource", "raw_template", "raw_tool", "resource_updated"]

@@ -14,22 +14,22 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams
 
 from goalport.errors import BadInput, UnknownName
 from goalport.process import Failed, Stuck, Terminated
-from goalport.serve.answers import error_wire
+from goalport.publish.answers import error_wire
+from goalport.publish.companions import Companion
+from goalport.publish.function_tool import FunctionTool
+from goalport.publish.goal_tool import GoalTool
+from goalport.publish.output import Wire
+from goalport.publish.publication import PublishedTool
+from goalport.publish.raw import RawTool
+from goalport.publish.texts import one_line
 from goalport.serve.callers import current_caller
-from goalport.serve.companions import Companion
 from goalport.serve.connections import progress_wanted
 from goalport.serve.departures import departure_of
-from goalport.serve.edge import Broken, answer_of
-from goalport.serve.function_tool import FunctionTool
-from goalport.serve.goal_tool import GoalTool
-from goalport.serve.output import Wire
-from goalport.serve.publication import PublishedTool
+from goalport.serve.failures import HandlerFailed, answer_of
 from goalport.serve.pulse import heard
-from goalport.serve.raw import RawTool
 from goalport.serve.resuming import accompany
 from goalport.serve.runs import Run, Ticket
 from goalport.serve.serving import Context
-from goalport.serve.texts import one_line
 from goalport.serve.watching import outcome_of
 
 __all__ = ["call_tool"]
@@ -55,8 +55,8 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
         except BadInput as error:
             _log.debug("%s was refused: %s", params.name, one_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
-        except Broken as broken:
-            return error_wire(broken.message)
+        except HandlerFailed as failure:
+            return error_wire(failure.message)
 
 
 async def _answer(context: Context, published: PublishedTool, params: CallToolRequestParams) -> HandlerResult:

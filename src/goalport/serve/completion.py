@@ -4,7 +4,7 @@ from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CompleteRequestParams, CompleteResult, Completion, PromptReference
 
-from goalport.serve.prompts import GoalPrompt
+from goalport.publish.prompts import GoalPrompt
 from goalport.serve.serving import Context, Serving
 
 __all__ = ["complete"]

@@ -11,7 +11,7 @@ from typing import Final, cast
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic_core import from_json
 
-from goalport.serve.texts import one_line
+from goalport.publish.texts import one_line
 
 __all__ = ["id_of", "is_request", "read_message", "refusal"]
 

@@ -17,9 +17,9 @@ from mcp_types import (
 )
 
 from goalport.events import Event
+from goalport.publish.places import place_of, process_uri
 from goalport.serve.callers import current_caller
 from goalport.serve.changes import Changes
-from goalport.serve.places import place_of, process_uri
 from goalport.serve.resources import may_watch
 from goalport.serve.serving import Context, Serving
 

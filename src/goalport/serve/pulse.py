@@ -10,8 +10,8 @@ from typing import Any, Final
 import anyio
 from mcp.server.context import ServerRequestContext
 
+from goalport.publish.texts import one_line
 from goalport.serve.connections import progress_wanted
-from goalport.serve.texts import one_line
 from goalport.upstream.hooks import call_hooks
 
 __all__ = ["heard"]

@@ -5,7 +5,6 @@ has is within reach. goalport adds nothing but its place in the lists and an ans
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from mcp.server.context import ServerRequestContext
@@ -24,13 +23,10 @@ from mcp_types import (
     Tool,
 )
 
+from goalport.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.serve.changes import Changes, Kind
 
 __all__ = [
-    "RawPrompt",
-    "RawResource",
-    "RawTemplate",
-    "RawTool",
     "changed",
     "raw_prompt",
     "raw_resource",
@@ -56,43 +52,6 @@ GetPrompt = Callable[[Context, GetPromptRequestParams], Awaitable[GetPromptResul
 ReadResource = Callable[
     [Context, ReadResourceRequestParams], Awaitable[ReadResourceResult | InputRequiredResult | Wire]
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class RawTool:
-    """A tool whose definition is published as it is."""
-
-    tool: Tool
-    handler: CallTool
-
-
-@dataclass(frozen=True, slots=True)
-class RawPrompt:
-    """A prompt whose definition is published as it is."""
-
-    prompt: Prompt
-    handler: GetPrompt
-
-
-@dataclass(frozen=True, slots=True)
-class RawResource:
-    """A resource at one address."""
-
-    resource: Resource
-    handler: ReadResource
-
-
-@dataclass(frozen=True, slots=True)
-class RawTemplate:
-    """Resources at all addresses of one form."""
-
-    template: ResourceTemplate
-    handler: ReadResource
-    form: UriTemplate
-
-    def matches(self, uri: str) -> bool:
-        """Whether an address has the form."""
-        return self.form.match(uri) is not None
 
 
 def raw_tool(tool: Tool, handler: CallTool) -> RawTool:

@@ -11,16 +11,16 @@ from mcp_types import INVALID_PARAMS, ReadResourceRequestParams, ReadResourceRes
 from goalport.domain import Agent
 from goalport.errors import UnknownName
 from goalport.process import AgentProcess, Question
+from goalport.publish.answers import cost_of
+from goalport.publish.goal_tool import GoalTool
+from goalport.publish.handle import Asked
+from goalport.publish.pictures import picture_of
+from goalport.publish.pieces import Pages
+from goalport.publish.places import Place, place_of
+from goalport.publish.publication import Publication
 from goalport.secrecy import hide_known
-from goalport.serve.answers import cost_of
 from goalport.serve.callers import current_caller
-from goalport.serve.edge import answer_of
-from goalport.serve.goal_tool import GoalTool
-from goalport.serve.handle import Asked
-from goalport.serve.pictures import picture_of
-from goalport.serve.pieces import Pages
-from goalport.serve.places import Place, place_of
-from goalport.serve.publication import Publication
+from goalport.serve.failures import answer_of
 from goalport.serve.serving import Context, Serving
 from goalport.tools.schema_errors import UNREADABLE
 from goalport.words import type_name

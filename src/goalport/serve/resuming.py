@@ -10,9 +10,8 @@ import anyio
 
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.process import AgentProcess, Completed, Question
-from goalport.serve.answers import error_wire
-from goalport.serve.callers import current_caller
-from goalport.serve.companions import (
+from goalport.publish.answers import error_wire
+from goalport.publish.companions import (
     CANCEL,
     CONFIRM,
     STATUS,
@@ -24,13 +23,14 @@ from goalport.serve.companions import (
     Read,
     Submit,
 )
+from goalport.publish.forms import Form, Kind
+from goalport.publish.handle import LargeResult
+from goalport.publish.output import Wire, done, text_block
+from goalport.publish.pieces import Pages
+from goalport.publish.terms import Terms
+from goalport.serve.callers import current_caller
 from goalport.serve.connections import progress_wanted
-from goalport.serve.forms import Form, Kind
-from goalport.serve.handle import LargeResult
-from goalport.serve.output import Wire, done, text_block
-from goalport.serve.pieces import Pages
 from goalport.serve.serving import Context
-from goalport.serve.terms import Terms
 from goalport.serve.watching import outcome_of, seen
 
 __all__ = ["accompany"]

@@ -32,10 +32,10 @@ from opentelemetry.trace import ProxyTracerProvider
 from goalport import __version__
 from goalport.errors import UnknownName
 from goalport.greeting import INSTRUCTIONS
+from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, completion, news, resources
 from goalport.serve.connections import set_log_level, without_deprecations
-from goalport.serve.edge import answer_of
-from goalport.serve.prompts import GoalPrompt
+from goalport.serve.failures import answer_of
 from goalport.serve.sealing import sealing_keys
 from goalport.serve.serving import Context, Serving
 

@@ -5,10 +5,11 @@ Handlers find it as the SDK's lifespan context. It composes; the work is done in
 
 import asyncio
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
 
+import anyio
 from anyio import to_thread
 from mcp.server.context import ServerRequestContext
 
@@ -16,16 +17,19 @@ from goalport.caller import Caller
 from goalport.errors import SettingsError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
-from goalport.serve.answers import Answers
+from goalport.publish.answers import Answers
+from goalport.publish.group_tools import exported_groups
+from goalport.publish.publication import Publication, publish
 from goalport.serve.changes import Changes, Kind
-from goalport.serve.publication import Publication, publish
 from goalport.serve.runs import Runs
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
-__all__ = ["Context", "Serving"]
+__all__ = ["Context", "Serving", "connected"]
 
 _log = logging.getLogger(__name__)
+_GAP: Final = 0.05
+"""Seconds in which changes of several servers become one."""
 
 
 class Serving:
@@ -98,3 +102,37 @@ class Serving:
 
 
 Context = ServerRequestContext[Serving, Any]
+
+
+@asynccontextmanager
+async def connected(serving: Serving) -> AsyncGenerator[None]:
+    """The time in which upstream servers are connected, and what is published follows what they list."""
+    upstream = serving.platform.upstream
+    bell = asyncio.Event()
+    upstream.on_change = bell.set
+    bell.set()
+    try:
+        if not upstream.connected:
+            await upstream.open()
+            await serving.republish()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_follow, serving, bell)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        upstream.on_change = lambda: None
+
+
+async def _follow(serving: Serving, bell: asyncio.Event) -> None:
+    """Publish anew whenever exported tools are others, until cancelled."""
+    while True:
+        await bell.wait()
+        await anyio.sleep(_GAP)
+        bell.clear()
+        before = serving.publication
+        # In a thread, as publishing is: thousands of tools take long to look through.
+        if await to_thread.run_sync(exported_groups, serving.platform) != before.of_groups.groups:
+            await serving.republish()
+            if serving.publication.tool_list.entries != before.tool_list.entries:
+                await serving.changes.announce("tools")
+            serving.say_what_is_new(before)

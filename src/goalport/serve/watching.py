@@ -22,11 +22,11 @@ from goalport.events import (
 )
 from goalport.observe import in_words
 from goalport.process import AgentProcess, Outcome
+from goalport.publish.texts import one_line
 from goalport.serve.connections import log_level_of, progress_wanted, send_log
 from goalport.serve.departures import departure_of
 from goalport.serve.progress import Meter, Step
 from goalport.serve.runs import Run, Watch
-from goalport.serve.texts import one_line
 
 __all__ = ["outcome_of", "seen"]
 

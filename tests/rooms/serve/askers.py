@@ -10,7 +10,7 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, Field
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent, run_subagent
-from goalport.serve.handle import HANDLE
+from goalport.publish.handle import HANDLE
 from tests.rooms.serve.served import Served
 
 

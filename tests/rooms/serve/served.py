@@ -10,7 +10,7 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent, Tool
 
 from goalport.platform import AgentPlatform
-from goalport.serve.publication import Publication, publish
+from goalport.publish.publication import Publication, publish
 from goalport.serve.server import GoalServer, make_server
 from goalport.serve.serving import Serving
 from goalport.settings import load_settings

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from goalport.serve.server import make_server
-from goalport.serve.tool_groups import connected
+from goalport.serve.serving import connected
 from tests.rooms.serve.served import Served, serving_of, text_of
 from tests.rooms.upstream.hubs import MARK, nothing_left_behind
 from tests.stories.servers import GOALPORT

@@ -13,13 +13,12 @@ import httpx2
 import pytest
 from mcp import Client
 
-from goalport.serve import create_app
-from goalport.serve.function_tool import FunctionTool
-from goalport.serve.output import Wire
-from goalport.serve.publication import Publication
-from goalport.serve.report import report_of
+from goalport.publish.function_tool import FunctionTool
+from goalport.publish.output import Wire
+from goalport.publish.publication import Publication
 from goalport.serve.server import make_server
-from goalport.serve.tool_groups import connected
+from goalport.serve.serving import connected
+from goalport.site import create_app, startup_report
 from tests.rooms.serve.served import ERAS, Served, serving_of, text_of
 from tests.rooms.upstream.hubs import MARK, PLAIN, nothing_left_behind
 
@@ -202,7 +201,7 @@ async def test_what_a_server_wrote_that_is_down_reaches_no_client(tmp_path: Path
         assert stuck.is_error
         assert "The server 'one' is down; it is tried again" in text_of(stuck)
         assert "swordfish" not in str(stuck)
-        told = "\n".join(report_of(server.serving.publication, server.platform, server.serving.settings, None))
+        told = "\n".join(startup_report(server.serving.publication, server.platform, server.serving.settings, None))
         assert "upstream server one: down: " in told
         assert "swordfish" in told
 
@@ -298,7 +297,7 @@ async def test_the_report_tells_of_groups_servers_and_what_is_probably_not_meant
     groups = {"theirs": {"include": ["pid", "ecko"], "exports": True}, "lost": {"servers": ["plane"]}}
     async with wired(tmp_path, groups) as server:
         serving = server.serving
-        told = "\n".join(report_of(serving.publication, serving.platform, serving.settings, None))
+        told = "\n".join(startup_report(serving.publication, serving.platform, serving.settings, None))
     assert "  tool group theirs: up, 1 tool, published\n" in told
     assert "  tool group lost: down, 0 tools. There is no server 'plane' in mcp_config.json.\n" in told
     assert "  tool group loud: up, 1 tool, published\n" in told

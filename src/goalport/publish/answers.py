@@ -1,0 +1,129 @@
+"""The answer to a call: the goal's output or why there is none, what it cost, and what to do when it is too big.
+
+`output` writes the values, `outcomes` words the ends; here they become one result on the wire. Nothing is awaited.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from goalport.errors import ToolError
+from goalport.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.publish.handle import Handle, LargeResult
+from goalport.publish.outcomes import TEXT_CUT, cut_in_words, handle_in_words, large_in_words, reason_of, unannounced
+from goalport.publish.output import Output, Wire, done, failed, text_block
+from goalport.publish.pieces import Pages, beginning_of
+from goalport.publish.places import process_uri
+from goalport.publish.terms import Terms
+from goalport.publish.texts import one_line, plain
+from goalport.secrecy import hide_known
+from goalport.tools.schema_errors import UNREADABLE
+
+__all__ = ["Answers", "cost_of", "error_wire"]
+
+_ENVELOPE: Final = 1_000
+"""Bytes around content and structured content, with `_meta`."""
+
+
+def error_wire(text: str) -> Wire:
+    """A failure that a model is to read."""
+    return failed(text_block(plain(hide_known(text))))
+
+
+def cost_of(process: AgentProcess) -> Mapping[str, float]:
+    """What models cost a process and those that it started: US dollars, tokens, and how often they were asked."""
+    spent = process.usage
+    return {
+        "usd": spent.cost,
+        "inputTokens": spent.input_tokens,
+        "outputTokens": spent.output_tokens,
+        "modelCalls": process.ledger.requests,
+    }
+
+
+def large_result_of(process: AgentProcess, limit: int) -> LargeResult:
+    """Where the result of a process that has one is read."""
+    pages = Pages.of(process, limit)
+    assert pages is not None
+    return LargeResult(process.id, f"{process_uri(process.id)}/result", len(pages.pages))
+
+
+def _handle(terms: Terms, process: AgentProcess) -> Wire:
+    if not terms.hands_over:
+        process.kill("It asks a person, and its publication does not say that it may.")
+        return error_wire(unannounced(terms.name))
+    try:
+        handle = Handle.of(process, terms.name)
+    except UNREADABLE as error:
+        reason = one_line(str(error))
+        return error_wire(f"{terms.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
+    return done([text_block(plain(hide_known(handle_in_words(handle))))], handle.structured)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How the calls of a server are answered."""
+
+    max_bytes: int
+    """An answer that takes more on the wire is not sent; mcp clients cut the connection at 1 MiB."""
+
+    def of(self, terms: Terms, process: AgentProcess, outcome: Outcome | None) -> Wire:
+        """The answer to a call of a goal, or of a companion tool; None: the process still runs."""
+        if outcome is None or isinstance(outcome, Waiting):
+            wire = _handle(terms, process)
+        else:
+            wire = self._end(terms.name, terms.output, process, outcome)
+        wire["_meta"] = {
+            "goalport/processId": process.id,
+            "goalport/cost": cost_of(process),
+            "goalport/actions": len(process.history),
+        }
+        return wire
+
+    def fitting(self, tool: str, wire: Wire) -> Wire:
+        """The answer of an exported tool, unless it is too big or no text: such a tool has no result to read later."""
+        try:
+            size = len(to_json(wire))
+        except PydanticSerializationError as error:
+            return error_wire(f"The result of {tool} cannot be written: {error}.")
+        if size <= self.max_bytes:
+            return wire
+        return self._with_text_cut(wire, TEXT_CUT) or error_wire(
+            f"The result of {tool} takes {size:,} bytes and an answer may have {self.max_bytes:,}. Ask for less."
+        )
+
+    def _end(self, tool: str, output: Output, process: AgentProcess, outcome: Outcome) -> Wire:
+        if not isinstance(outcome, Completed):
+            return error_wire(reason_of(outcome, tool) or "")
+        try:
+            wire, bound = output.wire(outcome.value)
+        except PydanticSerializationError as error:
+            return error_wire(f"{tool} was done, but its result cannot be written as its declared type: {error}.")
+        except ToolError as error:
+            return error_wire(f"{tool} was done, but {error}")
+        return wire if bound <= self.max_bytes else self._fitted(tool, process, wire)
+
+    def _fitted(self, tool: str, process: AgentProcess, wire: Wire) -> Wire:
+        """The answer as it is where it fits, else with its text cut, else a link in its place.
+
+        The text says again what is structured, so the limit is one for the value; but both go in one message, and
+        clients cut the connection at 1 MiB.
+        """
+        if len(json.dumps(wire)) <= self.max_bytes:
+            return wire
+        large = large_result_of(process, self.max_bytes)
+        if (cut := self._with_text_cut(wire, cut_in_words(large))) is not None:
+            return cut
+        link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
+        return done([text_block(large_in_words(large, tool)), link], large.structured)
+
+    def _with_text_cut(self, wire: Wire, below: str) -> Wire | None:
+        """The answer whose text says again what is structured, cut so that it fits; None where that is too little."""
+        structured, content = wire.get("structuredContent"), wire["content"]
+        room = self.max_bytes - len(json.dumps(structured)) - len(below) - _ENVELOPE
+        if structured is None or room < 0 or [each["type"] for each in content] != ["text"]:
+            return None
+        return done([text_block(beginning_of(content[0]["text"], room) + below)], structured)

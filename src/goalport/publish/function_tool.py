@@ -1,0 +1,68 @@
+"""An exported function or object method as an MCP tool: no process, no plan, the function's answer at once.
+
+`goalport.tools` reads the function and checks its arguments; here its tool only gets its form for the wire.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_types import Tool, ToolAnnotations
+
+from goalport import tools
+from goalport.errors import Signal
+from goalport.publish.faults import logged
+from goalport.publish.output import Wire, done, failed, refuse_bytes, text_block
+from goalport.publish.schemas import portable
+
+__all__ = ["FunctionTool", "annotations_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """What is published of one exported tool."""
+
+    tool: Tool
+    exported: tools.Tool
+
+    @classmethod
+    def of(cls, exported: tools.Tool) -> "FunctionTool":
+        """The tool in its form for the wire."""
+        output = exported.output_schema
+        if output is not None:
+            refuse_bytes(dict(output))
+        tool = Tool(
+            name=exported.name,
+            title=exported.title or None,
+            description=exported.description,
+            input_schema=portable(exported.input_schema),
+            output_schema=portable(output) if output is not None else None,
+            annotations=annotations_of(exported),
+        )
+        return cls(tool, exported)
+
+    async def call(self, arguments: dict[str, Any], *, tells_errors: bool) -> Wire:
+        """Run it. Bad arguments and failures are error results in words for a model."""
+        try:
+            result = await self.exported.call(arguments)
+        except Signal as signal:  # there is no process to steer here
+            result = tools.ToolResult.of_error(str(signal))
+        if result.error is not None:
+            return failed(text_block(logged(self.tool.name, result.error, tells_errors=tells_errors)))
+        content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+        if result.is_error:
+            return failed(*content)
+        if self.tool.output_schema is not None and result.structured is None:
+            return failed(*content, text_block("The tool did not give the structured result that it promises."))
+        return done(content, None if result.structured is None else dict(result.structured))
+
+
+def annotations_of(hints: Any) -> ToolAnnotations | None:
+    """The hints of an export or a tool; None when it gives none."""
+    given = {
+        "read_only_hint": hints.read_only,
+        "destructive_hint": hints.destructive,
+        "idempotent_hint": hints.idempotent,
+        "open_world_hint": hints.open_world,
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    return ToolAnnotations(**known) if known else None

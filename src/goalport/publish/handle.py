@@ -1,0 +1,207 @@
+"""What a caller gets in place of a result: the handle of a process without one yet, or where a large one is read.
+
+Either names the process and the next call, so that the companion tools can finish it. Data for the wire; `outcomes`
+has the words, `companions` the tools.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from goalport.process import AgentProcess, Question
+from goalport.publish.companions import CANCEL, CONFIRM, READ, STATUS, SUBMIT
+from goalport.publish.forms import Form, Kind
+from goalport.publish.schemas import Schema
+
+__all__ = ["HANDLE", "LARGE", "Asked", "Call", "Handle", "LargeResult", "or_instead"]
+
+_LONGEST_LOOK: Final = 25
+_NEXT: Final[Schema] = {
+    "type": "object",
+    "description": "The call to make next",
+    "properties": {
+        "tool": {"type": "string"},
+        "arguments": {"type": "object", "description": "Valid as they are; an answer in them is an example"},
+        "instruction": {"type": "string"},
+    },
+    "required": ["tool", "arguments", "instruction"],
+}
+HANDLE: Final[Schema] = {
+    "title": "Handle",
+    "description": "Not the result yet: the process goes on, or waits for answers",
+    "type": "object",
+    "properties": {
+        "processId": {"type": "string"},
+        "status": {"type": "string", "enum": ["running", "waiting"]},
+        "questions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string"},
+                    "message": {"type": "string"},
+                    "schema": {"type": "object", "description": "The JSON Schema of the answer"},
+                    "kind": {"type": "string", "enum": ["form", "confirmation"]},
+                },
+                "required": ["id", "message", "schema", "kind"],
+            },
+        },
+        "next": _NEXT,
+        "waitsFor": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "The models that did not answer and will be asked again: nothing to do about it but to know",
+        },
+    },
+    "required": ["processId", "status", "questions", "next"],
+}
+LARGE: Final[Schema] = {
+    "title": "LargeResult",
+    "description": "The goal is reached; its result is too large for one answer and is read in pages",
+    "type": "object",
+    "properties": {
+        "processId": {"type": "string"},
+        "status": {"type": "string", "const": "completed"},
+        "uri": {"type": "string", "description": "The resource that holds the whole result"},
+        "pages": {"type": "integer"},
+        "next": _NEXT,
+    },
+    "required": ["processId", "status", "uri", "pages", "next"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a companion tool that can be sent as it is."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"call {self.tool} with {json.dumps(self.arguments, ensure_ascii=False)}."
+
+    def structured(self, instruction: str) -> dict[str, Any]:
+        """The call as JSON, with a sentence about when to make it."""
+        return {"tool": self.tool, "arguments": self.arguments, "instruction": instruction}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One open question as a client is shown it."""
+
+    id: str
+    message: str
+    schema: Schema
+    kind: Kind
+    example: Any
+    """An answer as it may look: an object for a form, yes for a confirmation."""
+
+    @classmethod
+    def of(cls, question: Question) -> "Asked":
+        """Raises one of `UNREADABLE` for an answer that no JSON can be read as."""
+        form = Form.of(question)
+        return cls(question.id, question.message, form.schema, form.kind, form.example)
+
+    @property
+    def structured(self) -> dict[str, Any]:
+        """The question as JSON."""
+        return {"id": self.id, "message": self.message, "schema": self.schema, "kind": self.kind}
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """How a process stands that has no result yet."""
+
+    process_id: str
+    goal: str
+    """What its caller called."""
+    waiting: bool
+    """Whether nothing goes on until somebody answers."""
+    questions: tuple[Asked, ...]
+    waits_for: tuple[str, ...] = ()
+    """The providers of models that did not answer and will be asked again."""
+
+    @classmethod
+    def of(cls, process: AgentProcess, goal: str) -> "Handle":
+        """Raises one of `UNREADABLE` for a question whose answer cannot be read from JSON."""
+        questions = tuple(map(Asked.of, process.open_questions))
+        return cls(process.id, goal, process.outcome is not None, questions, tuple(_waits_of(process)))
+
+    def answering(self, question: Asked) -> Call:
+        """The call that answers a question, with an example for the answer."""
+        which = {"questionId": question.id} if len(self.questions) > 1 else {}
+        tool, answer = (CONFIRM, "confirmed") if question.kind == "confirmation" else (SUBMIT, "formData")
+        return Call(tool, {"processId": self.process_id, answer: question.example, **which})
+
+    @property
+    def looking(self) -> Call:
+        """The call that waits for news of the process."""
+        return Call(STATUS, {"processId": self.process_id, "waitSeconds": _LONGEST_LOOK})
+
+    @property
+    def cancelling(self) -> Call:
+        """The call that ends the process."""
+        return Call(CANCEL, {"processId": self.process_id})
+
+    @property
+    def structured(self) -> dict[str, Any]:
+        """The handle as JSON, valid against `HANDLE`."""
+        return {
+            "processId": self.process_id,
+            "status": "waiting" if self.waiting else "running",
+            "questions": [each.structured for each in self.questions],
+            **({"waitsFor": [*self.waits_for]} if self.waits_for else {}),
+            "next": self._next(),
+        }
+
+    def _next(self) -> dict[str, Any]:
+        do_not = f"Do not call {self.goal} again: that would start another."
+        if not self.questions:
+            return self.looking.structured(f"To get the result, make this call. {do_not}")
+        first = self.questions[0]
+        where = "confirmed" if first.kind == "confirmation" else "formData"
+        said = f"Ask the person the first question, then make this call with their answer in {where}. {do_not}"
+        return self.answering(first).structured(said)
+
+
+@dataclass(frozen=True, slots=True)
+class LargeResult:
+    """Where a result is read that does not fit into an answer."""
+
+    process_id: str
+    uri: str
+    pages: int
+
+    def reading(self, page: int) -> Call:
+        """The call that reads one page of it."""
+        return Call(READ, {"processId": self.process_id, "page": page})
+
+    @property
+    def structured(self) -> dict[str, Any]:
+        """The link as JSON, valid against `LARGE`."""
+        said = f"Read the result page by page, from 1 to {self.pages}. Do not call the goal again."
+        return {
+            "processId": self.process_id,
+            "status": "completed",
+            "uri": self.uri,
+            "pages": self.pages,
+            "next": self.reading(1).structured(said),
+        }
+
+
+def _waits_of(process: AgentProcess) -> Iterator[str]:
+    """What it waits for, and what the processes do that its actions started."""
+    if not process.status.ended:
+        yield from process.progress.waits.values()
+        for child in process.children:
+            yield from _waits_of(child)
+
+
+def or_instead(schema: Schema | None, *instead: Schema) -> Schema | None:
+    """The schema of an output in whose place others may come; what has no schema stays without."""
+    if schema is None or not instead:
+        return schema
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    result = {key: value for key, value in schema.items() if key != "$defs"}
+    return {"type": "object", "anyOf": [result, *instead], **definitions}

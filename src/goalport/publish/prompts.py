@@ -1,0 +1,117 @@
+"""Goals as prompts: what a person picks from a menu, fills in, and gives to the model as one message.
+
+The arguments of a prompt are texts; what can be read of them as the tool would is shown so. Nothing runs here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
+from pydantic_core import from_json
+
+from goalport.publish.goal_tool import GoalTool
+from goalport.publish.strangers import strangers_in
+from goalport.tools import listed
+
+__all__ = ["GoalPrompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class GoalPrompt:
+    """A prompt that asks a model to call a goal's tool with the values given."""
+
+    prompt: Prompt
+    goal: GoalTool
+
+    @classmethod
+    def of(cls, name: str, goal: GoalTool) -> "GoalPrompt":
+        """The prompt for one goal tool, with an argument for each of its fields."""
+        schema = goal.arguments.schema
+        required = set(schema.get("required", ()))
+        arguments = [
+            PromptArgument(name=each, description=_described(each, inner), required=each in required)
+            for each, inner in _fields(schema)
+        ]
+        prompt = Prompt(name=name, title=goal.tool.title, description=goal.tool.description, arguments=arguments)
+        return cls(prompt, goal)
+
+    def message(self, given: Mapping[str, str]) -> GetPromptResult:
+        """The message with these values, those that cannot be read as they came: the tool checks them anyway.
+
+        Some hosts ask for the text once, with `$1` and `$2` in the place of values. Raises -32602 for values that there
+        are no arguments for, and for arguments without a value.
+        """
+        if problems := list(self._problems(given)):
+            raise MCPError(INVALID_PARAMS, listed(problems))
+        arguments = {name: self._parsed(name, text) for name, text in given.items() if text or self._is_required(name)}
+        text = "\n".join(self._lines(arguments))
+        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
+        return GetPromptResult(description=self.prompt.description, messages=[message])
+
+    def options(self, argument: str) -> list[str]:
+        """The values that an argument can have, where they are few enough to list."""
+        return list(_options(self._field(argument)))
+
+    def _problems(self, given: Mapping[str, str]) -> Iterator[str]:
+        schema = self.goal.arguments.schema
+        yield from strangers_in(schema, dict.fromkeys(given))
+        for name in schema.get("required", ()):
+            if name not in given:
+                yield f"{name}: required, but missing"
+
+    def _lines(self, arguments: Mapping[str, object]) -> Iterator[str]:
+        yield f"Reach the goal {self.goal.tool.name}: {self.prompt.description}"
+        values = " with these values:" if arguments else "; it needs no values."
+        yield f"Call the tool {self.goal.tool.name} once{values}"
+        for name, value in arguments.items():
+            yield f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+
+    def _parsed(self, name: str, text: str) -> object:
+        """A text as what its field wants: itself, or the JSON in it, if that is as a call may have it."""
+        if "string" in _types(self._field(name)):
+            return text
+        try:
+            return cast("object", from_json(text))
+        except ValueError:
+            return text
+
+    def _field(self, name: str) -> Mapping[str, Any]:
+        return self.goal.arguments.schema.get("properties", {}).get(name, {})
+
+    def _is_required(self, name: str) -> bool:
+        return name in self.goal.arguments.schema.get("required", ())
+
+
+def _fields(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from schema.get("properties", {}).items()
+
+
+def _described(name: str, schema: Mapping[str, Any]) -> str:
+    told = schema.get("description") or name.replace("_", " ").capitalize()
+    kinds = _types(schema) - {"null"}
+    return told if kinds <= {"string"} else f"{told} ({' or '.join(sorted(kinds))} as JSON)"
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    if "enum" in schema or "const" in schema:
+        return {_type_of(value) for value in schema.get("enum", [schema.get("const")])}
+    alternatives = [each for key in ("anyOf", "oneOf") for each in schema.get(key, ())]
+    kinds = schema.get("type", [])
+    return {*([kinds] if isinstance(kinds, str) else kinds), *(kind for each in alternatives for kind in _types(each))}
+
+
+def _type_of(value: object) -> str:
+    return "string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
+
+
+def _options(schema: Mapping[str, Any]) -> Iterator[str]:
+    for value in schema.get("enum", [schema["const"]] if "const" in schema else []):
+        yield value if isinstance(value, str) else json.dumps(value)
+    if schema.get("type") == "boolean":
+        yield from ("true", "false")
+    for key in ("anyOf", "oneOf"):
+        for each in schema.get(key, ()):
+            yield from _options(each)

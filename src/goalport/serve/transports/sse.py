@@ -1,0 +1,75 @@
+"""Server-sent events: `/sse` and `/messages`, the transport of older clients.
+
+A client holds one stream open for what the server says, and posts what it has to say itself.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from mcp.server.runner import serve_dual_era_loop
+from mcp.server.sse import SseServerTransport
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from goalport.serve.server import GoalServer
+from goalport.serve.serving import Serving
+from goalport.serve.transports.posts import Posts
+
+__all__ = ["Sse"]
+
+
+class Sse:
+    """The two endpoints of the transport."""
+
+    def __init__(self, server: GoalServer, serving: Serving) -> None:
+        most = serving.settings.max_body_bytes
+        sse = SseServerTransport("/messages/", max_request_body_size=most)
+        self.routes: Sequence[Route] = [
+            Route("/sse", _EventStream(sse, server, serving), methods=["GET"]),
+            Route("/messages", Posts(_Messages(sse), most)),
+        ]
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Nothing has to be started: a session lasts as long as its stream."""
+        return nullcontext()
+
+
+class _EventStream:
+    """The stream of an SSE session; an instance, so that Starlette takes it for an ASGI app."""
+
+    def __init__(self, sse: SseServerTransport, server: GoalServer, serving: Serving) -> None:
+        self._sse = sse
+        self._server = server
+        self._serving = serving
+        self._open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._open >= self._serving.settings.max_sessions:
+            await PlainTextResponse("Too many open sessions.", 503)(scope, receive, send)
+            return
+        self._open += 1
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._open -= 1
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
+            await serve_dual_era_loop(
+                self._server,
+                incoming,
+                outgoing,
+                lifespan_state=self._serving,
+                init_options=self._server.create_initialization_options(),
+            )
+
+
+class _Messages:
+    """Where an SSE session's client posts; an instance for the same reason."""
+
+    def __init__(self, sse: SseServerTransport) -> None:
+        self._sse = sse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._sse.handle_post_message(scope, receive, send)

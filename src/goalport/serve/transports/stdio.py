@@ -1,0 +1,133 @@
+"""One client over stdin and stdout: a message in each line, none longer than the settings allow.
+
+A client that waits for an answer must get one, whatever it wrote; the SDK would pass over in silence a line that is no
+message, and keep a line that never ends. So lines are read here, and written by the SDK. Empty lines are passed over.
+What a message may look like is in `envelope`; `site` starts it and ends it.
+"""
+
+import re
+from contextlib import AbstractAsyncContextManager
+from io import BufferedReader, RawIOBase, StringIO
+from types import TracebackType
+from typing import Any, BinaryIO, Final, cast
+
+import anyio
+from anyio import to_thread
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import WriteStream
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+
+from goalport.serve.connections import standard_input
+from goalport.serve.envelope import read_message, refusal
+from goalport.serve.server import GoalServer
+from goalport.serve.serving import Serving
+
+__all__ = ["serve_lines"]
+
+_ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
+_PIECE: Final = 65_536
+
+
+async def serve_lines(server: GoalServer, serving: Serving, earlier: bytes, answered: int | str | None) -> None:
+    """Answer what comes in lines until there are no more.
+
+    `earlier` was read from stdin before; `answered` is the id of the request in it that has its answer already.
+    """
+    with standard_input() as source:
+        whole = BufferedReader(_Continued(earlier, source))
+        async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
+            messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
+            tasks.start_soon(_read_lines, whole, messages, outgoing, serving.settings.max_body_bytes)
+            writing = _Unrepeated(outgoing, answered)
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+class _Continued(RawIOBase):
+    """What was read earlier, then what comes."""
+
+    def __init__(self, earlier: bytes, source: BinaryIO) -> None:
+        self._earlier = earlier
+        self._source = cast("BufferedReader", source)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if not self._earlier:
+            return self._source.readinto1(buffer)
+        view = memoryview(buffer)
+        given, self._earlier = self._earlier[: len(view)], self._earlier[len(view) :]
+        view[: len(given)] = given
+        return len(given)
+
+
+class _Unrepeated(AbstractAsyncContextManager["_Unrepeated"]):
+    """What goes out, but for the answer that the client has got already."""
+
+    def __init__(self, outgoing: WriteStream[SessionMessage], answered: int | str | None) -> None:
+        self._outgoing = outgoing
+        self._answered = answered
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._answered is not None and isinstance(item.message, JSONRPCResponse):
+            answered, self._answered = self._answered, None
+            if item.message.id == answered:
+                return
+        await self._outgoing.send(item)
+
+    async def aclose(self) -> None:
+        await self._outgoing.aclose()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+async def _read_lines(
+    source: BinaryIO,
+    reader: MemoryObjectSendStream[SessionMessage | Exception],
+    outgoing: WriteStream[SessionMessage],
+    most: int,
+) -> None:
+    """Pass messages of at most so many bytes on to the reader until there are no more, and answer what is none."""
+    async with reader:
+        while line := await to_thread.run_sync(_line, source, most):
+            if line.isspace():
+                continue
+            message, refused = _read(line, most)
+            if refused is None:
+                await reader.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
+            else:
+                await outgoing.send(SessionMessage(refused))
+
+
+def _line(source: BinaryIO, most: int) -> bytes:
+    """The next line; of one that is too long only the beginning, and the rest of it is gone."""
+    line = end = source.readline(most + 1)
+    while end and not end.endswith(b"\n"):
+        end = source.readline(_PIECE)
+    return line
+
+
+def _read(line: bytes, most: int) -> tuple[object, JSONRPCError | None]:
+    if len(line.rstrip(b"\n")) > most:
+        reason = f"A line may have {most:,} bytes. Send less, or have the server's max_body_bytes raised."
+        return None, refusal(_id_in(line), reason)
+    message, refused = read_message(line)
+    if refused is not None and refused.error.code == PARSE_ERROR:
+        refused.id = _id_in(line)
+    return message, refused
+
+
+def _id_in(line: bytes) -> str | int | None:
+    """The id that a line which cannot be read seems to bear."""
+    found = _ID.search(line)
+    if found is None:
+        return None
+    return int(found[1]) if found[1] else found[2].decode("utf-8", "replace")

@@ -1,0 +1,159 @@
+"""Listening: a socket, uvicorn on it, and an end that comes when it is asked for.
+
+The end is graceful and bounded: calls that are open get `shutdown_seconds` to finish, then their processes are killed
+and they are answered, then streams are closed. `http` is the app that is served here.
+"""
+
+import asyncio
+import gc
+import math
+import os
+import socket
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from signal import SIGINT, SIGTERM, Signals, signal
+from typing import Any, NoReturn, cast
+
+import anyio
+import uvicorn
+from sse_starlette.sse import AppStatus
+
+from goalport.errors import SettingsError
+from goalport.publish.texts import counted
+from goalport.serve.serving import Serving
+from goalport.settings import Settings
+from goalport.site.app import Site
+from goalport.site.limits import Connections, Limits
+from goalport.site.protocol import LimitedProtocol, LimitedServer
+
+__all__ = ["LAST_WORDS", "address_of", "bind", "leave_at_once", "listen", "say_who_is_waited_for"]
+
+LAST_WORDS = 2.0
+"""Seconds in which killed calls are answered and streams take their leave."""
+_HURRIED = 130
+"""The exit code of a program that was interrupted."""
+
+
+def bind(settings: Settings) -> socket.socket:
+    """The socket to listen on. Raises `SettingsError` when there is none to be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}."
+            " Choose another with --port (0 takes a free one) and --host, or stop the program that has it."
+        ) from None
+
+
+def say_who_is_waited_for(serving: Serving) -> None:
+    """Tell whoever ended the server why it is not gone yet."""
+    if serving.open_calls:
+        seconds = serving.settings.shutdown_seconds
+        sys.stderr.write(
+            f"{counted(serving.open_calls, 'call')} may take {seconds:g} s; a second signal ends them now.\n"
+        )
+        sys.stderr.flush()
+
+
+def leave_at_once() -> NoReturn:
+    """What a second signal means: whoever sends it does not want to wait for anything."""
+    sys.stderr.write("Ended at once by a second signal.\n")
+    sys.stderr.flush()
+    os._exit(_HURRIED)
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL of a server on this socket, as a client on this machine writes it."""
+    bound: tuple[str, int] = listener.getsockname()[:2]
+    host, port = bound
+    host = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104 - compared, not bound
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def listen(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, then end as the module says. `ready` is called when the first request may come."""
+    seconds = site.serving.settings.shutdown_seconds
+    connections = Connections(Limits.of(site.serving.settings))
+    config = uvicorn.Config(
+        site.app,
+        loop="none",
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, connections)),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=True,
+        timeout_graceful_shutdown=math.ceil(seconds + 2 * LAST_WORDS),
+    )
+    with _streams_end_when_told():
+        await _Listener(config, site, seconds, ready).serve([listener])
+
+
+class _Listener(LimitedServer):
+    def __init__(self, config: uvicorn.Config, site: Site, patience: float, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._site = site
+        self._patience = patience
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        _settle_memory()
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._take_leave())
+            await super().shutdown(sockets)
+
+    async def _take_leave(self) -> None:
+        say_who_is_waited_for(self._site.serving)
+        with anyio.move_on_after(self._patience):
+            await self._site.serving.idle()
+        await self._site.close()
+        with anyio.move_on_after(LAST_WORDS):
+            await self._site.serving.idle()
+        AppStatus.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """As uvicorn does, but a shutdown that was asked for is a success, and asked for twice it ends at once."""
+
+        def stop(number: int, frame: Any) -> None:
+            if self.should_exit:
+                leave_at_once()
+            self.handle_exit(Signals(number), frame)
+
+        before = {each: signal(each, stop) for each in (SIGINT, SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal(each, handler)
+
+
+@contextmanager
+def _streams_end_when_told() -> Generator[None]:
+    """Event streams outlive the signal until we tell them, so that calls which answer over them can finish."""
+    AppStatus.disable_automatic_graceful_drain()
+    try:
+        yield
+    finally:
+        AppStatus.enable_automatic_graceful_drain_mode()
+        AppStatus.should_exit = False
+
+
+def _settle_memory() -> None:
+    """What was made at start stays, so the collector need not look at it again; that halves the slowest answers.
+
+    Calls leave circles of the SDK's objects behind: collected often they are few, so that a pause is short, but not so
+    often that the objects of open calls are looked at again and again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5_000, 50, 50)

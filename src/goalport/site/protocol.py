@@ -1,0 +1,200 @@
+"""HTTP connections with limits: uvicorn's, which has none for headers, for time, or for one address.
+
+The parser below keeps a header until it has ended and copies it with each piece that comes, so one client could keep
+the server from all others. A connection is checked when something comes, and once in a second by `LimitedServer`.
+Nothing here knows of requests' contents; `limits` counts the connections, `listening` is above.
+"""
+
+import logging
+from asyncio import BaseTransport, Transport, get_running_loop
+from http import HTTPStatus
+from typing import Any, Final, Literal, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from goalport.site.limits import RETRY_SECONDS, Connections
+
+__all__ = ["LimitedProtocol", "LimitedServer"]
+
+_log = logging.getLogger(__name__)
+_MOST_PIPELINED: Final = 64
+"""How many requests of one connection may wait for the answers to those before them."""
+_TICKS: Final = 10
+"""How many of uvicorn's ticks a second has."""
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection. `connections` counts it and says what its client may do."""
+
+    # Beyond thirty attributes in its dictionary, all of an object's attributes are slower to reach.
+    __slots__ = (
+        "_admitted",
+        "_answered",
+        "_connections",
+        "_due",
+        "_held",
+        "_limits",
+        "_since",
+        "_unsent",
+        "_unsent_since",
+    )
+
+    def __init__(self, connections: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self._connections = connections
+        self._limits = connections.limits
+        self._admitted = False
+        self._due: Literal["headers", "body"] | None = "headers"
+        """What the client has to send next; None: nothing, it waits for us."""
+        self._since = self.loop.time()
+        """When the headers were begun, or the last piece of a body came."""
+        self._held = 0
+        """How many bytes came since the last that ended headers or were of a body."""
+        self._answered: RequestResponseCycle | None = None
+        """The request that is being answered; `cycle` is the one that came last."""
+        self._unsent = 0
+        self._unsent_since = 0.0
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Refuse a connection at once when there are too many."""
+        super().connection_made(cast("Transport", transport))
+        descriptor = transport.get_extra_info("socket").fileno()
+        self._admitted = self._connections.admit(self._address, descriptor)
+        if not self._admitted:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"retry-after: {RETRY_SECONDS}\r\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it no more, and tell the request that is being answered, even if others wait behind it."""
+        if self._admitted:
+            self._connections.forget(self._address)
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse no more at once than headers may still have, and stop when they have not ended by then."""
+        if self._due != "headers":
+            self._since = self.loop.time()
+            self._due = self._due or "headers"
+        room = self._limits.header_bytes - self._held
+        while len(data) >= room and not self.transport.is_closing():
+            piece, data = data[:room], data[room:]
+            self._parse(piece)
+            if not (room := self._limits.header_bytes - self._held):
+                self._refuse_headers()
+        if data and not self.transport.is_closing():
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        before = self.cycle
+        self._held += len(data)
+        super().data_received(data)
+        if self.cycle is not before:
+            self._due = "body" if self.cycle.more_body else None
+            if len(self.pipeline) > _MOST_PIPELINED:
+                self.transport.close()
+        if len(self.headers or ()) > self._limits.header_lines:
+            self._refuse_headers()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Called when a request has its headers and the answers to those before it are sent."""
+        if cycle.more_body:
+            self._held, self._due = 0, "body"
+        if len(cast("list[object]", cycle.scope["headers"])) > self._limits.header_lines:
+            self._refuse_headers()
+        else:
+            self._answered = cycle
+            super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser."""
+        self._held = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Called by the parser."""
+        self._held = 0
+        self._due = None
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Called when the parser cannot go on."""
+        self._refuse(HTTPStatus.BAD_REQUEST, text=msg)
+
+    def check(self, now: float) -> None:
+        """End the connection if its client has let us wait for too long."""
+        if self.flow.write_paused or self.transport.is_closing():
+            self._check_reading(now)
+        elif self._unsent:
+            self._unsent = 0
+        if self._due is None or self.transport.is_closing():
+            return
+        seconds = self._limits.header_seconds if self._due == "headers" else self._limits.stall_seconds
+        if self.flow.read_paused or (self._due == "headers" and self._is_answering()):
+            self._since = now
+        elif now - self._since > seconds:
+            self._give_up(seconds)
+
+    def _check_reading(self, now: float) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        if not self._unsent or unsent < self._unsent:
+            self._unsent, self._unsent_since = unsent, now
+        elif now - self._unsent_since > self._limits.stall_seconds:
+            self._say("reading", "nothing was read of an answer for %g s (stall_seconds)", self._limits.stall_seconds)
+            self.transport.abort()
+
+    def _give_up(self, seconds: float) -> None:
+        """A connection on which nothing came is closed without a word, as its client may be about to use it."""
+        if self._due == "body":
+            self._say("body", "nothing came of a body for %g s (stall_seconds)", seconds)
+        else:
+            self._say("headers", "no headers came within %g s (header_seconds)", seconds)
+        if self._due == "headers" and not self._held:
+            self.transport.close()
+        else:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+
+    def _refuse_headers(self) -> None:
+        limits = self._limits
+        text = "headers of more than %d bytes or %d lines (max_header_bytes, max_header_lines)"
+        self._say("size", text, limits.header_bytes, limits.header_lines)
+        self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def _say(self, kind: str, reason: str, *values: object) -> None:
+        self._connections.tell(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
+
+    def _refuse(self, status: HTTPStatus, headers: str = "", text: str = "") -> None:
+        """Answer for the server itself, unless the client would take it for the answer to another request."""
+        if self.transport.is_closing():
+            return
+        if self._due == "body":
+            free = not self.cycle.response_started and not self.pipeline
+        else:
+            free = not self._is_answering()
+        if free:
+            content = text or status.phrase
+            head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n{headers}"
+            length = f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+            self.transport.write((head + length + content).encode())
+        self.transport.close()
+
+    def _is_answering(self) -> bool:
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+
+class LimitedServer(uvicorn.Server):
+    """A server that ends connections whose clients let it wait for too long."""
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called by uvicorn ten times in a second."""
+        if not counter % _TICKS and self.server_state.connections:
+            now = get_running_loop().time()
+            for each in cast("list[LimitedProtocol]", list(self.server_state.connections)):
+                each.check(now)
+        return await super().on_tick(counter)

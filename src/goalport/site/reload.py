@@ -1,0 +1,84 @@
+"""Serving what the files say now: a watch on the workspace, and a swap when the new state can be served.
+
+Polled once a second, in a worker thread. What breaks a module changes nothing: the earlier state is served on.
+"""
+
+import logging
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from goalport.platform import CONFIG_FILE, AgentPlatform
+from goalport.publish.publication import publish
+from goalport.serve.failures import HandlerFailed, answer_of
+from goalport.serve.serving import Serving
+from goalport.settings import Settings
+from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
+
+__all__ = ["watch"]
+
+_log = logging.getLogger(__name__)
+_SECONDS = 1.0
+_SILENT = frozenset({"__pycache__", ".git"})
+
+Stamps = dict[str, tuple[int, int]]
+
+
+async def watch(serving: Serving, interval: float = _SECONDS) -> None:
+    """Serve the workspace anew whenever its files change, until cancelled."""
+    root = serving.workspace.root
+    seen = await anyio.to_thread.run_sync(_stamps, root)
+    while True:
+        await anyio.sleep(interval)
+        now = await anyio.to_thread.run_sync(_stamps, root)
+        if now != seen:
+            seen = now
+            with suppress(HandlerFailed):  # the edge has logged it
+                await answer_of(
+                    "Loading the workspace anew", _reload(serving), tells_errors=serving.settings.show_errors
+                )
+
+
+async def _reload(serving: Serving) -> None:
+    with ExitStack() as undone:
+        undone.callback(Importable.now().put_back)
+        fresh, problems = await anyio.to_thread.run_sync(_load, serving.workspace.root, serving.settings)
+        worse = [each for each in problems if each not in serving.publication.problems]
+        if worse:
+            _log.error("The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse))
+            return
+        undone.pop_all()
+    before = set(serving.publication.tools)
+    await serving.adopt(fresh)
+    after = set(serving.publication.tools)
+    _log.warning("Loaded the workspace anew. Tools: %s.", _difference(before, after))
+
+
+def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
+    """The workspace as it is now, tried out on a platform of its own."""
+    fresh = load_workspace(root, fresh=True)
+    trial = AgentPlatform.from_workspace(fresh, settings)
+    return fresh, list(publish(trial, fresh, settings).problems)
+
+
+def _difference(before: set[str], after: set[str]) -> str:
+    changes = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
+    return " ".join(changes) or "the same names"
+
+
+def _stamps(root: Path) -> Stamps:
+    return dict(_files(root))
+
+
+def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    for paths in (*((root / folder).rglob("*") for folder in FOLDERS), [root / CONFIG_FILE]):
+        for path in paths:
+            if not _SILENT & set(path.parts):
+                with suppress(OSError):  # it may vanish at any moment: editors write files beside it and rename them
+                    state = path.stat()
+                    if stat.S_ISREG(state.st_mode):
+                        yield str(path), (state.st_mtime_ns, state.st_size)

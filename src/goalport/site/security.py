@@ -1,0 +1,176 @@
+"""Who may talk to the HTTP server at all: Host and Origin checks, before anything is read.
+
+They keep web pages from reaching a server on somebody's own machine (DNS rebinding). A refusal says little to the
+caller, and everything to whoever reads the log: which setting would allow it.
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalport.settings import Settings
+from goalport.site.limits import RETRY_SECONDS
+
+__all__ = ["Gate", "exposures"]
+
+_log = logging.getLogger(__name__)
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
+_OPEN: Final = frozenset({"/health", "/health/"})
+"""Asked by load balancers by the server's address: a page that rebinds a name cannot send that."""
+_AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
+"""A host, or an address of six in brackets, and perhaps a port: neither user nor path, nor anything else."""
+_MOST_REMEMBERED: Final = 100
+_TOO_LARGE: Final = 413
+_TOO_MANY: Final = 503
+_OF_THE_BODY: Final = frozenset({b"content-type", b"content-length"})
+_WHITESPACE: Final = b" \t"
+_ANY: Final = "*"
+_WITHOUT_AUTHENTICATION: Final = (
+    "Whoever can reach it can call its tools: there is no authentication yet. Let a firewall or an authenticating"
+    " proxy stand before it, or listen on 127.0.0.1."
+)
+
+
+def exposures(settings: Settings) -> Iterator[str]:
+    """A sentence for each setting that lets more callers in than those of this machine."""
+    if settings.host.lower() in _WILDCARDS:
+        yield f"It listens on all interfaces ({settings.host}). {_WITHOUT_AUTHENTICATION}"
+    elif _bracketed(settings.host.lower()) not in _LOOPBACK and not settings.host.startswith("127."):
+        yield f"It listens on {settings.host}, which other machines may reach. {_WITHOUT_AUTHENTICATION}"
+    if _ANY in _patterns(settings.allowed_hosts):
+        yield (
+            "allowed_hosts is '*', so any Host is answered: a web page can reach this server by a name that it points"
+            " at it (DNS rebinding). Name the hosts by which clients call instead."
+        )
+    if _ANY in _patterns(settings.allowed_origins):
+        yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
+
+
+class Gate:
+    """Refuses requests for hosts and from web pages that the settings do not name."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._for_pages = CORSMiddleware(
+            app,
+            allow_origin_regex=".*",  # only origins that have passed the gate come here
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
+        )
+        own = settings.host.lower()
+        self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
+        self._origins = _patterns(settings.allowed_origins)
+        self._told: set[str] = set()
+        self._most = settings.max_body_bytes
+        self._too_large = (
+            f"A request may have {self._most:,} bytes. Send less, or have the server's max_body_bytes raised."
+        ).encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        host, origin = _read(scope["headers"])
+        is_open = scope["path"] in _OPEN
+        refusal = self._refusal(host, "" if is_open else origin, _reached(scope) if is_open else "")
+        # A caller that is no web page spares itself the work for web pages.
+        is_page = bool(origin) and (not is_open or self._origin_allowed(origin, host))
+        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._explaining(send))
+
+    def _explaining(self, send: Send) -> Send:
+        """Says of a body that is too large how large it may be and how that is changed, and when to come again."""
+        refused = False
+
+        async def explain(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == _TOO_LARGE:
+                refused = True
+                _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._most)
+                kept = [(name, value) for name, value in message["headers"] if name.lower() not in _OF_THE_BODY]
+                message = {**message, "headers": [*kept, (b"content-type", b"text/plain; charset=utf-8")]}
+            elif message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
+                message = {**message, "headers": [*message["headers"], (b"retry-after", b"%d" % RETRY_SECONDS)]}
+            elif refused:
+                message = {**message, "body": b"" if message.get("more_body") else self._too_large}
+            await send(message)
+
+        return explain
+
+    def _refusal(self, host: str, origin: str, reached: str) -> PlainTextResponse | None:
+        if not _allowed(host, self._hosts) and (not reached or _without_port(host) != reached):
+            self._tell("host", host, "allowed_hosts", _without_port(host))
+            return PlainTextResponse("This server does not answer for that host. Its log says how to allow it.", 421)
+        if origin and not self._origin_allowed(origin, host):
+            self._tell("origin", origin, "allowed_origins", origin)
+            return PlainTextResponse("Pages from there may not call this server. Its log says how to allow it.", 403)
+        return None
+
+    def _origin_allowed(self, origin: str, host: str) -> bool:
+        scheme, _, place = origin.partition("://")
+        name = _without_port(place)
+        if not name:
+            return _ANY in self._origins or origin in self._origins
+        if name in _LOOPBACK or (scheme in {"http", "https"} and place == host):
+            return True
+        return _ANY in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
+
+    def _tell(self, kind: str, value: str, setting: str, entry: str) -> None:
+        if value in self._told or len(self._told) >= _MOST_REMEMBERED:
+            return
+        self._told.add(value)
+        _log.warning(
+            "Refused a request with the %s %r. If that is how clients reach this server, allow it: GOALPORT_%s=%s,"
+            ' or %s = ["%s"] in server/settings.toml.',
+            kind,
+            value[:200],
+            setting.upper(),
+            entry[:200],
+            setting,
+            entry[:200],
+        )
+
+
+def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
+    """Host and Origin. Whitespace around a value is no part of it (RFC 9110), but httptools leaves it there."""
+    host = origin = b""
+    for index, (name, value) in enumerate(headers):
+        if value and (value[0] in _WHITESPACE or value[-1] in _WHITESPACE):
+            headers[index] = (name, value.strip(_WHITESPACE))
+        if name == b"host":
+            host = value
+        elif name == b"origin":
+            origin = value
+    return host.strip().decode("latin-1").lower(), origin.strip().decode("latin-1").lower()
+
+
+def _reached(scope: Scope) -> str:
+    """The address of ours that a connection came to, as a Host header has it."""
+    server = scope.get("server")
+    return _bracketed(str(server[0])) if server else ""
+
+
+def _patterns(entries: Iterable[str]) -> frozenset[str]:
+    return frozenset(each.strip().rstrip("/").lower() for each in entries)
+
+
+def _allowed(host: str, patterns: frozenset[str]) -> bool:
+    """Whether a Host header is among the patterns; one without a port, or with `:*`, allows any port."""
+    name = _without_port(host)
+    return bool(name) and (_ANY in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
+
+
+def _without_port(host: str) -> str:
+    """The name of a host, or its address in brackets; empty for what is no host and port."""
+    read = _AUTHORITY.fullmatch(host)
+    return read[1] if read else ""
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,158 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from goalport import Export, achieves_goal, action, agent
+from goalport.publish.texts import plain
+from goalport.site import startup_report
+from tests.rooms.serve.served import serving_of
+
+
+class Person(BaseModel):
+    name: str
+
+
+class Mood(BaseModel):
+    tone: str
+
+
+class Poem(BaseModel):
+    content: str
+
+
+@agent(description="Writes")
+class Writer:
+    @achieves_goal(description="A poem", export=Export(remote=True, name="write", starting_input_types=[Person]))
+    @action
+    async def write(self, person: Person) -> Poem:
+        return Poem(content=person.name)
+
+    @achieves_goal(description="A poem for ourselves")
+    @action
+    async def scribble(self, mood: Mood) -> Poem:
+        return Poem(content=mood.tone)
+
+    @achieves_goal(description="", export=Export(remote=True, name="w" * 70))
+    @action
+    async def ramble(self, person: Person) -> Poem:
+        return Poem(content=person.name)
+
+
+@agent(description="Wants too much")
+class Dreamer:
+    @achieves_goal(description="A mood", export=Export(remote=True, name="dream", starting_input_types=[Person]))
+    @action
+    async def dream(self, poem: Poem) -> Mood:
+        return Mood(tone=poem.content)
+
+
+FILES = {
+    "tools/maths.py": """
+from mcp_types import Resource, Tool
+from goalport import ToolGroup, tool
+from goalport.serve import raw_resource, raw_tool
+
+@tool(export=True)
+def add(a: int, b: int) -> int:
+    '''Add.'''
+    return a + b
+
+maths = ToolGroup.of("maths", add)
+
+async def handle(context, params):
+    return {}
+
+raw = raw_tool(Tool(name="raw", input_schema={"type": "object"}), handle)
+one = raw_resource(Resource(uri="note://1", name="one"), handle)
+other = raw_resource(Resource(uri="note://1", name="other"), handle)
+""",
+    "agents/broken.py": "\n1 / 0\n",
+}
+
+
+def lines(root: Path, address: str | None = None) -> list[str]:
+    serving = serving_of(root, Writer(), Dreamer(), files=FILES)
+    return list(startup_report(serving.publication, serving.platform, serving.settings, address))
+
+
+def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_path: Path) -> None:
+    told = lines(tmp_path)
+    assert "  write: goal Writer.write of Writer, from name" in told
+    assert any(each.startswith("  not published: goal Writer.scribble of Writer, it is not remote") for each in told)
+    assert any("goal Dreamer.dream of Dreamer, from Person it cannot be reached" in each for each in told)
+
+
+def test_a_companion_tool_is_reported_with_what_it_is_for(tmp_path: Path) -> None:
+    assert "  read_result: for results that are too large for one answer" in lines(tmp_path)
+
+
+def test_tools_groups_and_raw_handlers_are_reported(tmp_path: Path) -> None:
+    told = lines(tmp_path)
+    assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: up, 1 tool"} <= set(told)
+
+
+def test_problems_come_with_file_and_line_and_warnings_with_the_clients(tmp_path: Path) -> None:
+    told = lines(tmp_path)
+    assert any("broken.py:2: ZeroDivisionError" in each and "problem" in each for each in told)
+    assert any("70 characters" in each and "problem" in each for each in told)
+    assert any("raw" in each and "no description" in each and "warning" in each for each in told)
+
+
+def test_two_resources_with_one_address_are_a_problem(tmp_path: Path) -> None:
+    assert any("note://1" in each and "problem" in each for each in lines(tmp_path))
+
+
+def test_how_to_connect_is_told_for_each_kind_of_client(tmp_path: Path) -> None:
+    told = "\n".join(lines(tmp_path, "http://127.0.0.1:8080"))
+    for words in (
+        "http://127.0.0.1:8080/mcp",
+        "http://127.0.0.1:8080/sse",
+        "mcp-remote",
+        "Open WebUI",
+        "goalport connect",
+    ):
+        assert words in told
+    assert "stdin" in "\n".join(lines(tmp_path))
+
+
+WORDS = {"host": "no authentication", "allowed_hosts": "DNS rebinding", "allowed_origins": "every web page"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"host": "0.0.0.0"}, {"host"}),  # noqa: S104 - nothing is bound
+        ({"host": "::"}, {"host"}),
+        ({"host": "192.0.2.7"}, {"host"}),
+        ({"allowed_hosts": ["*"]}, {"allowed_hosts"}),
+        ({"allowed_origins": ["*"]}, {"allowed_origins"}),
+        ({"host": "localhost", "allowed_hosts": ["agents.example.com"]}, set[str]()),
+        ({"host": "::1"}, set[str]()),
+        ({"host": "127.0.0.2"}, set[str]()),
+    ],
+)
+def test_the_report_warns_of_settings_that_let_others_in(
+    tmp_path: Path, settings: dict[str, Any], names: set[str]
+) -> None:
+    serving = serving_of(tmp_path, **settings)
+    told = list(startup_report(serving.publication, serving.platform, serving.settings, "http://127.0.0.1:8080"))
+    warnings = "".join(line for line in told if line.startswith("  warning: "))
+    assert {name for name, words in WORDS.items() if words in warnings} == names
+    over_stdio = "".join(startup_report(serving.publication, serving.platform, serving.settings, None))
+    assert not any(words in over_stdio for words in WORDS.values())
+
+
+def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
+    files = {"agents/loud.py": "raise ValueError('first\\nproblem: second')"}
+    serving = serving_of(tmp_path, files=files)
+    told = "\n".join(startup_report(serving.publication, serving.platform, serving.settings, None)).splitlines()
+    assert told[0].endswith("1 tool, 0 prompts")
+    assert "first" in told[2]
+    assert all(line.startswith("  ") for line in told[1:])
+    assert not any(line.startswith("problem: second") for line in told)
+
+
+def test_a_text_that_comes_from_an_exception_keeps_nothing_that_nobody_sees() -> None:
+    assert plain("a\x1b[31mb\u202ec\x00d\te\nf é") == "a[31mbcd\te\nf é"
