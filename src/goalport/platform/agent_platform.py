@@ -8,11 +8,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Self, TypedDict
+from typing import Self
 
-from typing_extensions import Unpack
-
-from goalport.ai import Guard, LlmOperations
+from goalport.ai import Ai, Guard, LlmOperations
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import Agent, Goal, RetryPolicy
 from goalport.errors import GoalportError
@@ -44,40 +42,46 @@ from goalport.upstream import McpConfig
 from goalport.upstream.hub import UpstreamHub
 from goalport.workspace import Workspace
 
-__all__ = ["AgentPlatform", "PlatformSetup"]
-
-
-class PlatformSetup(TypedDict, total=False):
-    """What a platform may be given besides."""
-
-    guards: Iterable[Guard]
-    """Look at every text that goes to a model or comes from one."""
-    llm: LlmOperations
-    """Limits and habits of every request of a model."""
-    templates: Templates
-    """Where the templates of prompts are; nowhere by default."""
-    repository: AgentProcessRepository
-    """Where processes are kept; in memory by default."""
-    max_threads: int
-    """How many `def` functions run at once; 40 by default."""
-    retry: RetryPolicy
-    """How often a failure is tried again of actions that do not say."""
-    upstream: Upstream | UpstreamHub | McpConfig | Path | str
-    """The upstream MCP servers and the groups made of their tools: a file like `mcp_config.json`, or what it says."""
+__all__ = ["AgentPlatform"]
 
 
 class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them. Entering it connects its upstream servers.
 
-    `agents`: instances, classes or `Agent` objects; a class is made an instance of, with services for the parameters of
-    its constructor. `tool_groups`: what roles are played by. `services`: what `Provided` parameters are filled with; an
-    `ArgumentResolver` and a `ContextRepository` among them are used as such. `models`: which may be asked, or their
-    catalogue; by default those that the environment has keys for. `listeners`: told of every event. `options`: for
-    processes started without their own. `PlatformSetup` says what else.
+    - `agents`: instances, classes or `Agent` objects; a class is made an instance of, with services for the parameters
+      of its constructor.
+    - `tool_groups`: the groups of tools that actions name.
+    - `services`: what `Provided` parameters are filled with; an `ArgumentResolver` and a `ContextRepository` among them
+      are used as such.
+    - `models`: which may be asked, or their catalogue; by default those that the environment has keys for.
+    - `listeners`: told of every event.
+    - `options`: for processes started without their own.
+    - `guards`: look at every text that goes to a model or comes from one.
+    - `llm`: limits and habits of every request of a model.
+    - `templates`: where the templates of prompts are; by default there are none.
+    - `repository`: where processes are kept; by default in memory.
+    - `max_threads`: how many `def` functions run at once, each in a worker thread.
+    - `retry`: how often a failure is tried again of actions that do not say.
+    - `upstream`: the upstream MCP servers and the groups made of their tools: a file like `mcp_config.json`, or what it
+      says.
+
+    Raises `DeclarationError` or `DeploymentError` for an agent that cannot be deployed, `SettingsError` for a file of
+    upstream servers that cannot be read, `TypeError` for models that are none.
     """
 
+    agents: Deployments
+    """What is deployed: agents and goals by name."""
+    processes: Processes
+    """What runs, waits, or ended not long ago; oldest first."""
+    contexts: ContextRepository
+    """What outlives processes, by id."""
+    ai: Ai
+    """The way to a model for code outside of actions; an action has its own."""
+    upstream: Upstream
+    """The upstream servers, whose groups of tools are there while they are connected."""
     problems: tuple[str, ...] = ()
     """What could not be deployed of a workspace, a sentence each."""
+    _reloaded_by: Settings | None = None
 
     def __init__(
         self,
@@ -88,33 +92,33 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         models: Models | LanguageModel | Iterable[LanguageModel] | None = None,
         listeners: Iterable[EventListener] = (),
         options: ProcessOptions | None = None,
-        **setup: Unpack[PlatformSetup],
+        guards: Iterable[Guard] = (),
+        llm: LlmOperations | None = None,
+        templates: Templates | None = None,
+        repository: AgentProcessRepository | None = None,
+        max_threads: int = 40,
+        retry: RetryPolicy | None = None,
+        upstream: Upstream | UpstreamHub | McpConfig | Path | str | None = None,
     ) -> None:
         self._services = (*services, self)
-        self.contexts = _contexts_among(self._services)
-        """What outlives processes, by id."""
-        sampling = Sampling(lambda: self.ai, lambda: self.models.default)
-        self.upstream = upstream_of(setup.get("upstream", McpConfig()), sampling)
-        self._take_groups(tool_groups)
         self._options = options or ProcessOptions()
+        self.contexts = _contexts_among(self._services)
+        sampling = Sampling(lambda: self.ai, lambda: self.models.default)
+        self.upstream = upstream_of(McpConfig() if upstream is None else upstream, sampling)
+        self._take_groups(tool_groups)
         self.models = models_of(models)
-        self._asking = _asking(self.models, self.service, setup)
+        self._asking = Intelligence(self.models, llm or LlmOperations(), self.service, guards, templates)
         self.ai = self._asking.ai(lambda: self.groups)
-        """The way to a model for code outside of actions; an action has its own."""
-        self._reloaded_by: Settings | None = None
-        self._resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
         self.processes = Processes(
-            setup.get("repository") or InMemoryProcessRepository(),
+            repository or InMemoryProcessRepository(),
             self.contexts,
-            setup.get("max_threads", 40),
+            max_threads,
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
             self._asking.engine,
-            setup.get("retry", RetryPolicy()),
+            retry or RetryPolicy(),
         )
-        """What runs, waits, or ended not long ago; oldest first."""
-        self.agents = Deployments(type(self), self.service, self._resolvers)
-        """What is deployed: agents and goals by name."""
+        self.agents = self._no_deployments()
         for listener in listeners:
             self.subscribe(listener)
         for each in agents:
@@ -158,7 +162,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
             self.models = workspace_models(workspace, self._reloaded_by)
             self._asking.renew(self.models)
             self.ai = self._asking.ai(lambda: self.groups)
-        fresh, problems = Deployments(type(self), self.service, self._resolvers), list[str]()
+        fresh, problems = self._no_deployments(), list[str]()
         for declared in workspace.agents():
             try:
                 fresh.add(declared)
@@ -197,9 +201,11 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         `inputs` are put on its blackboard, `bindings` under their names. `goals` are the names of the agent's goals
         that count; by default all. Needs a running event loop. Raises `UnknownName`.
         """
-        scope = self.agents.scope(agent)
-        begin = Inputs(inputs, bindings or {}, goals, caller)
-        return self.processes.start(scope, begin, options or self._options, self.groups)
+        process = self.create_agent_process(
+            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller
+        )
+        self.processes.begin(process)
+        return process
 
     def create_agent_process(
         self,
@@ -215,8 +221,8 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         It is found by its id once it has begun. Needs a running event loop. Raises `UnknownName`.
         """
         scope = self.agents.scope(agent)
-        begin = Inputs(inputs, bindings or {}, goals, caller)
-        return self.processes.create(scope, begin, options or self._options, self.groups)
+        given = Inputs(inputs, bindings or {}, goals, caller)
+        return self.processes.create(scope, given, options or self._options, self.groups)
 
     async def run(
         self,
@@ -274,19 +280,15 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         await self._asking.aclose()
         await self.upstream.close()
 
+    def _no_deployments(self) -> Deployments:
+        resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
+        return Deployments(type(self), self.service, resolvers)
+
     def _take_groups(self, given: Iterable[ToolGroup]) -> None:
         groups = (*given, math_group())
         self.groups = ToolGroupResolver(groups, [self.upstream])
         self.foreseen = Foreseen(groups, self.upstream)
         """The groups by which plans are judged that nobody has started yet."""
-
-
-def _asking(models: Models, service: Callable[[type], object | None], setup: PlatformSetup) -> Intelligence:
-    if strange := setup.keys() - PlatformSetup.__annotations__:
-        known = ", ".join(PlatformSetup.__annotations__)
-        raise TypeError(f"AgentPlatform takes no {', '.join(sorted(strange))}; it may be given {known}.")
-    llm = setup.get("llm") or LlmOperations()
-    return Intelligence(models, llm, service, setup.get("guards", ()), setup.get("templates"))
 
 
 def _contexts_among(services: Iterable[object]) -> ContextRepository:

@@ -109,11 +109,9 @@ class Processes:
         self.audience = Audience()
         """Those who hear every event of the platform and of what it runs."""
 
-    def start(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
-        """A process that runs from now on in a task of the running event loop."""
-        process = self.create(scope, inputs, options, groups)
+    def begin(self, process: AgentProcess) -> None:
+        """Run a process from now on in a task of the running event loop."""
         self._drive(process)
-        return process
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
@@ -163,8 +161,10 @@ class Processes:
         goals = [goal.name for goal in scope.goals.values() if goal.output is not None and fits(goal.output, kind)]
         blackboard = lent(parent.blackboard, scope, called_with_inputs=bool(inputs))
         options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
-        begin = Inputs(inputs, {}, goals or None, parent.caller, parent)
-        return self.start(scope, begin, options, parent.surroundings.groups)
+        given = Inputs(inputs, {}, goals or None, parent.caller, parent)
+        process = self.create(scope, given, options, parent.surroundings.groups)
+        self.begin(process)
+        return process
 
     def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""

@@ -133,7 +133,7 @@ def test_what_is_no_model_and_what_is_no_part_of_a_platform_is_refused() -> None
         AgentPlatform(models=["gpt-4.1"])  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match=r"Expected models, but came <class '.*ScriptedModel'>"):
         AgentPlatform(models=ScriptedModel)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="takes no guard; it may be given guards, llm, templates, repository, max_thr"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'guard'"):
         AgentPlatform(guard=[])  # pyright: ignore[reportCallIssue]
 
 
