@@ -20,7 +20,7 @@ from mcp.client.stdio import stdio_client
 from benchmarks.report import Table
 from benchmarks.servers import ROOT
 from goalport import AgentPlatform
-from goalport.platform import Upstream
+from goalport.platform import UpstreamServers
 from goalport.upstream import GroupConfig, McpConfig, ServerConfig
 
 __all__ = ["upstream"]
@@ -155,4 +155,4 @@ def _platform(servers: int, delay: float = 0.0) -> AgentPlatform:
     command = ("/bin/sh", "-c", f'sleep {delay}; exec "$@"', "sh", *_COMMAND) if delay else _COMMAND
     configs = {name: ServerConfig(name, "stdio", command=command[0], args=command[1:]) for name in names}
     config = McpConfig(configs, {"all": GroupConfig("all", names[:1])})
-    return AgentPlatform(upstream=Upstream(config, Path("/nonexistent"), start_seconds=60))
+    return AgentPlatform(upstream=UpstreamServers(config, Path("/nonexistent"), start_seconds=60))

@@ -13,8 +13,8 @@ from typing import Any
 import anyio
 import pytest
 
+from goalport.upstream.calls import call_hooks
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.hooks import call_hooks
 from goalport.upstream.report import ServerState
 from tests.clients.conftest import python_environment
 from tests.clients.running import CLIENTS, NODE_PACKAGES

@@ -48,7 +48,7 @@ def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> in
 
 async def _tried(place: Place, seconds: float | None) -> tuple[ServerReport, ...]:
     async with connected(place, seconds) as platform:
-        return platform.upstream.servers()
+        return platform.upstream.reports()
 
 
 def _line(server: ServerReport) -> str:

@@ -24,7 +24,7 @@ from goalport.publish.function_tool import FunctionTool
 from goalport.publish.output import Wire
 from goalport.tools import Tool
 from goalport.upstream import GroupConfig
-from goalport.upstream.hooks import call_hooks
+from goalport.upstream.calls import call_hooks
 
 DONE, FAILED = 0, 1
 
@@ -93,7 +93,7 @@ async def _list(place: Place, chosen: Format, trusted: tuple[str, ...], seconds:
     async with connected(place, seconds) as platform:
         for each in trusted:
             _trust(platform, each)
-        for warning in platform.upstream.warnings[len(platform.upstream.config.problems) :]:
+        for warning in platform.upstream.groups.warnings():
             say(f"warning: {warning}")
         found = {
             "groups": list(_groups(platform)),
@@ -115,16 +115,16 @@ def _trust(platform: AgentPlatform, named: str) -> None:
     server, _, tool = named.partition("/")
     if server not in upstream.config.servers:
         raise UnknownName("server", server, upstream.config.servers)
-    withheld = [name for origin, name in upstream.withheld() if origin == server]
+    withheld = [name for origin, name in upstream.groups.withheld() if origin == server]
     for each in [tool] if tool else withheld:
-        upstream.pins.trust(server, each)
+        upstream.groups.trust(server, each)
         say(f"Trusted: {server}/{each}, as it is now.")
     if not tool and not withheld:
         say(f"Nothing of {server} is withheld.")
 
 
 def _groups(platform: AgentPlatform) -> Iterator[Record]:
-    reports = {each.role: each for each in platform.upstream.reports()}
+    reports = {each.role: each for each in platform.upstream.groups.reports()}
     for role in sorted({*reports, *(each.role for each in platform.groups.groups)}):
         group, report = platform.groups.find(role), reports.get(role)
         theirs = report if report is not None and report.group is group else None
@@ -143,12 +143,12 @@ def _groups(platform: AgentPlatform) -> Iterator[Record]:
 
 
 def _servers(platform: AgentPlatform) -> Iterator[Record]:
-    for each in platform.upstream.servers():
+    for each in platform.upstream.reports():
         yield {
             "server": each.name,
             "state": str(each.state),
             "transport": each.transport,
-            "place": each.place,
+            "place": each.address,
             "protocol": each.protocol,
             "tools": each.tools,
             "last_error": each.last_error,
@@ -165,8 +165,10 @@ def _tools(platform: AgentPlatform) -> Iterator[Record]:
 
 
 def _withheld(platform: AgentPlatform) -> Iterator[Record]:
-    for (server, name), reason in platform.upstream.withheld().items():
-        yield _tool_record(f"{server}/{name}", "", "", "withheld", reason)
+    groups = platform.upstream.groups
+    for (server, name), reason in groups.withheld().items():
+        described = f"{reason}; now: {groups.description(server, name)}"
+        yield _tool_record(f"{server}/{name}", "", "", "withheld", described)
 
 
 def _tool_record(name: str, group: str, approval: str, pin: str, description: str) -> Record:

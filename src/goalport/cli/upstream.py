@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from goalport.cli.place import Place
 from goalport.cli.terminal import say
-from goalport.platform import AgentPlatform, Upstream
+from goalport.platform import AgentPlatform, UpstreamServers
 
 Timeout = Annotated[
     float | None,
@@ -34,7 +34,7 @@ async def connected(place: Place, seconds: float | None = None) -> AsyncGenerato
         yield platform
 
 
-def _lenient(upstream: Upstream, seconds: float | None) -> None:
+def _lenient(upstream: UpstreamServers, seconds: float | None) -> None:
     """Wait for each server as long as it may take, and for none longer."""
     changes = {"required": False} | ({} if seconds is None else {"connect_timeout": seconds})
     servers = {name: replace(each, **changes) for name, each in upstream.config.servers.items()}

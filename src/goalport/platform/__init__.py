@@ -5,7 +5,9 @@ from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import forgotten_in, mistakes_in
 from goalport.platform.invocation import AgentInvocation, Invoked
 from goalport.platform.models import asks_a_model
-from goalport.platform.upstream import CONFIG_FILE, GroupReport, Upstream
+from goalport.platform.upstream import CONFIG_FILE
+from goalport.upstream.report import GroupReport
+from goalport.upstream.servers import UpstreamServers
 
 __all__ = [
     "CONFIG_FILE",
@@ -14,7 +16,7 @@ __all__ = [
     "Deployments",
     "GroupReport",
     "Invoked",
-    "Upstream",
+    "UpstreamServers",
     "asks_a_model",
     "forgotten_in",
     "mistakes_in",

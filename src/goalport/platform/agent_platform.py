@@ -19,11 +19,10 @@ from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.deployments import Deployments
 from goalport.platform.foresight import foresee, starting_types
-from goalport.platform.lifetime import Lifetime
 from goalport.platform.models import Intelligence, models_of, workspace_models
 from goalport.platform.processes import Inputs, Processes
 from goalport.platform.sampling import Sampling
-from goalport.platform.upstream import Foreseen, Upstream, upstream_of, workspace_upstream
+from goalport.platform.upstream import ExpectedGroups, upstream_of, workspace_upstream
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -39,13 +38,13 @@ from goalport.settings import Settings, secrets_of
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
 from goalport.upstream import McpConfig
-from goalport.upstream.hub import UpstreamHub
+from goalport.upstream.servers import UpstreamServers
 from goalport.workspace import Workspace
 
 __all__ = ["AgentPlatform"]
 
 
-class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
+class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them. Entering it connects its upstream servers.
 
     - `agents`: instances, classes or `Agent` objects; a class is made an instance of, with services for the parameters
@@ -77,7 +76,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
     """What outlives processes, by id."""
     ai: Ai
     """The way to a model for code outside of actions; an action has its own."""
-    upstream: Upstream
+    upstream: UpstreamServers
     """The upstream servers, whose groups of tools are there while they are connected."""
     problems: tuple[str, ...] = ()
     """What could not be deployed of a workspace, a sentence each."""
@@ -98,7 +97,7 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         repository: AgentProcessRepository | None = None,
         max_threads: int = 40,
         retry: RetryPolicy | None = None,
-        upstream: Upstream | UpstreamHub | McpConfig | Path | str | None = None,
+        upstream: UpstreamServers | McpConfig | Path | str | None = None,
     ) -> None:
         self._services = (*services, self)
         self._options = options or ProcessOptions()
@@ -274,6 +273,13 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
         return self.processes.audience.join(listener)
 
+    async def __aenter__(self) -> Self:
+        await self.upstream.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     async def aclose(self) -> None:
         """Kill what runs, wait until it has ended, and close the connections to models and upstream servers."""
         await self.processes.close()
@@ -286,8 +292,8 @@ class AgentPlatform(Lifetime, AbstractAsyncContextManager["AgentPlatform"]):
 
     def _take_groups(self, given: Iterable[ToolGroup]) -> None:
         groups = (*given, math_group())
-        self.groups = ToolGroupResolver(groups, [self.upstream])
-        self.foreseen = Foreseen(groups, self.upstream)
+        self.groups = ToolGroupResolver(groups, [self.upstream.groups])
+        self.foreseen = ExpectedGroups(groups, self.upstream.groups)
         """The groups by which plans are judged that nobody has started yet."""
 
 

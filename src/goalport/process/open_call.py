@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from goalport.process.questions import Question
 from goalport.tools import ToolResult
-from goalport.upstream.hooks import call_hooks
+from goalport.upstream.calls import call_hooks
 
 __all__ = ["Asker", "OpenCall"]
 

@@ -62,7 +62,7 @@ class _Claim:
 def exported_groups(platform: AgentPlatform) -> Mapping[str, GroupTools]:
     """The tools of the groups that are published, by role, as they are now."""
     found = {each.role: GroupTools(each.tools) for each in platform.groups.groups if each.exports}
-    for role, config in platform.upstream.groups_config.items():
+    for role, config in platform.upstream.groups.config.items():
         if config.exports and (absent := platform.groups.absent(role)):
             found[role] = GroupTools(found[role].present if role in found else (), absent)
     return dict(sorted(found.items()))

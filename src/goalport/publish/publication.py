@@ -215,7 +215,7 @@ def _goal_tool(platform: AgentPlatform, offer: Offer) -> GoalTool:
 
 def _may_ask(platform: AgentPlatform, action: Action) -> bool:
     """Whether an action may end with a question, or come to one in its middle by a tool of a group that it names."""
-    configured = platform.upstream.groups_config
+    configured = platform.upstream.groups.config
     groups = filter(None, map(platform.groups.find, action.roles))
     return (
         action.outputs.may_wait

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from goalport.platform import AgentPlatform, Upstream
+from goalport.platform import AgentPlatform, UpstreamServers
 from goalport.publish.texts import counted, one_line
 from goalport.tools import Tool
 
@@ -41,7 +41,7 @@ def servers_of(platform: AgentPlatform) -> dict[str, Any]:
             "calls": each.calls,
             "failures": each.failures,
         }
-        for each in platform.upstream.servers()
+        for each in platform.upstream.reports()
     }
 
 
@@ -51,7 +51,7 @@ def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
         exported = ", published" if each.exports else ""
         why = "" if each.status == "up" else f". {one_line(each.why)}"
         yield f"tool group {each.role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
-    for server in platform.upstream.servers():
+    for server in platform.upstream.reports():
         said = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
         why = f": {one_line(server.last_error)}" if server.last_error else ""
         yield f"upstream server {server.name}: {server.state}{said}{why}"
@@ -60,7 +60,7 @@ def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
 def _states(platform: AgentPlatform) -> Iterator[_State]:
     """Each role that somebody plays or should, by name; what is built in is no news to anybody."""
     found: dict[str, _State] = {}
-    reports = {each.role: each for each in platform.upstream.reports()}
+    reports = {each.role: each for each in platform.upstream.groups.reports()}
     for group in platform.groups.groups:
         report = reports.get(group.role)
         if report is not None and report.group is group:
@@ -73,10 +73,10 @@ def _states(platform: AgentPlatform) -> Iterator[_State]:
     return iter([found[role] for role in sorted(found)])
 
 
-def switched_off(upstream: Upstream) -> Iterator[str]:
+def switched_off(upstream: UpstreamServers) -> Iterator[str]:
     """A sentence for each group all of whose servers are disabled: it only has to be wanted."""
     servers = upstream.config.servers
-    for role, group in upstream.groups_config.items():
+    for role, group in upstream.groups.config.items():
         known = [servers[name] for name in group.servers if name in servers]
         if known and all(each.disabled for each in known):
             names = ", ".join(repr(each.name) for each in known)

@@ -12,7 +12,7 @@ from mcp.server.context import ServerRequestContext
 
 from goalport.publish.texts import one_line
 from goalport.serve.connections import progress_wanted
-from goalport.upstream.hooks import call_hooks
+from goalport.upstream.calls import call_hooks
 
 __all__ = ["heard"]
 

@@ -5,6 +5,6 @@ SDK is used here and in `serve` alone, and is imported when the first server is 
 """
 
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, OAuthConfig, Problem, ServerConfig
-from goalport.upstream.reading import read_config
+from goalport.upstream.config_file import read_config
 
 __all__ = ["GroupConfig", "McpConfig", "NamingConfig", "OAuthConfig", "Problem", "ServerConfig", "read_config"]

@@ -1,22 +1,59 @@
-"""Calls of tools that are under way on one connection: their time, and the questions that the server asks meanwhile.
+"""Calls of upstream tools that are under way: who is asked and told meanwhile, and how long they may take.
 
-A server's question does not always say which call it belongs to. Where that cannot be known it is declined: a question
-must not reach somebody else's caller.
+`call_hooks` is for those above, who know the person behind a call; `ActiveCalls` belongs to one connection and answers
+the questions (elicitations) that its server asks during a call. A question does not always say which call it belongs
+to. It is declined where that cannot be known, because it must not reach the caller of another call. This module sends
+nothing to a server: `connection` does.
 """
 
 import logging
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 
 from goalport.errors import Signal, ToolError
-from goalport.upstream.hooks import CallHooks, current_hooks
 
-__all__ = ["Call", "Calls"]
+__all__ = ["ActiveCalls", "Ask", "Call", "CallHooks", "Progress", "call_hooks", "current_hooks"]
+
+_log = logging.getLogger(__name__)
+
+Ask = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object] | None]]
+"""Asks a person: the server's message and the JSON Schema of the answer. None: declined. A `Signal` that it raises ends
+the call, and is raised to whoever called the tool."""
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Hears how far the server is: how much is done, of how much, and in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHooks:
+    """Who is asked and who hears of progress; None: nobody."""
+
+    ask: Ask | None = None
+    progress: Progress | None = None
+
+
+_NOBODY = CallHooks()
+_HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=_NOBODY)
+
+
+@contextmanager
+def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None) -> Generator[None]:
+    """Tools of upstream servers that are called in this block ask and tell these."""
+    token = _HOOKS.set(CallHooks(ask, progress))
+    try:
+        yield
+    finally:
+        _HOOKS.reset(token)
+
+
+def current_hooks() -> CallHooks:
+    return _HOOKS.get()
+
 
 _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT: Final = 4_000
@@ -77,7 +114,7 @@ class Call:
 _CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=None)
 
 
-class Calls:
+class ActiveCalls:
     """The calls of one connection."""
 
     def __init__(self, server: str, clean: Callable[[str, int], str]) -> None:

@@ -19,10 +19,10 @@ __all__ = [
     "OAuthConfig",
     "Problem",
     "ServerConfig",
-    "Transport",
+    "TransportKind",
 ]
 
-Transport = Literal["stdio", "http", "sse"]
+TransportKind = Literal["stdio", "http", "sse"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ServerConfig:
     """One upstream server: how it is reached, and what it may cost. Variables in it are filled in already."""
 
     name: str
-    transport: Transport
+    transport: TransportKind
     command: str = ""
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)

@@ -1,6 +1,7 @@
-"""One connection to a server while it lasts: entering it, its list of tools, its calls, its signs of life.
+"""One connection to a server while it lasts: opening it, its list of tools, its calls, its signs of life.
 
-A connection never comes back; `server` makes a new one. All but `call` is used by the one task that opened it.
+A connection never comes back; `server`, above, makes a new one. Below are the transports, which the connection knows
+by the `TransportKind` protocol alone. All methods but `call` are used by the one task that opened the connection.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -10,116 +11,127 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
 
-from goalport.upstream.calls import Call, Calls
+from goalport.upstream.calls import ActiveCalls, Call
 from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.listing import Listing, list_tools
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import ClientRequestContext
-    from mcp_types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData
+    from mcp_types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData, Tool as Definition
 
-__all__ = ["Bell", "Connection", "ConnectionLost", "NotCalled", "Pace", "Sample", "Target"]
+__all__ = ["Connection", "ConnectionLost", "Listing", "NotCalled", "Sample", "Timing", "Transport", "Wakeup"]
 
 MODERN: Final = "2026-07-28"
-_LISTEN_AGAIN: Final = 1.0
-_LISTEN_AT_LEAST: Final = 60.0
-"""Seconds between two streams of news: of those that last, and of those that never do."""
-_LISTENED: Final = 10.0
-"""Seconds that a stream of news lasts when all is well."""
+_RESUBSCRIBE_FIRST: Final = 1.0
+"""Seconds until a subscription that ended is opened again; doubled for each that ends early."""
+_RESUBSCRIBE_LONGEST: Final = 60.0
+_SUBSCRIPTION: Final = 10.0
+"""Seconds that a subscription lasts at least when all is well."""
 _NOTE: Final = 200
+"""Characters of an error of the server that a note repeats."""
 _PROGRESS: Final = 500
-"""Characters of a word about progress."""
+"""Characters of a message about progress."""
+_MOST_TOOLS: Final = 10_000
+_MOST_PAGES: Final = 1_000
 
 
 class Sample(Protocol):
-    """Answers a server that wants one of our models asked."""
+    """Answers a server that asks for a completion of one of our models (`sampling/createMessage`)."""
 
     async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult": ...
 
 
-class Target(Protocol):
-    """How a server is reached."""
+class Transport(Protocol):
+    """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below."""
 
     def open(self) -> AbstractAsyncContextManager[Any]: ...
-    def because(self) -> str:
-        """What is known of why the last thing went wrong; empty: nothing."""
+    def last_error(self) -> str:
+        """Why the last operation failed, as far as the transport knows; empty: it does not."""
         ...
 
-    def last_words(self) -> str:
-        """What the server itself wrote last, for those who run it and nobody else: it may hold a secret."""
+    def stderr_tail(self) -> str:
+        """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
         ...
 
-    def forgot_us(self) -> bool:
-        """Whether the server said just now that it does not know this connection."""
+    def session_expired(self) -> bool:
+        """Whether the server answered just now that it does not know this session."""
         ...
 
-    def gave_up(self, request_id: object) -> bool:
-        """Whether a request got no answer from the server: what the session is told of it is the transport's word."""
+    def is_unanswered(self, request_id: object) -> bool:
+        """Whether a request got no answer from the server; the error that the session gets is then the transport's."""
         ...
 
 
 class ConnectionLost(Exception):
-    """The connection is of no use any more; the message says why, as far as that is known."""
+    """The connection cannot be used any more; the message says why, as far as that is known."""
 
 
 class NotCalled(ConnectionLost):
-    """As `ConnectionLost`, and the tool was certainly not run."""
+    """The connection was lost before the call was sent, so the tool has certainly not run."""
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How patient connections are; all in seconds."""
+class Timing:
+    """Delays and time-outs of connections, all in seconds."""
 
     first_delay: float = 0.5
     """Before a server that went away is tried again; doubled with each failure, and up to a half less by chance."""
     longest_delay: float = 60.0
     steady: float = 10.0
-    """A connection that lasted so long starts with the first delay again."""
+    """After a connection that lasted as long, the delay is `first_delay` again."""
     ping_every: float = 30.0
     ping_timeout: float = 10.0
     refresh_gap: float = 0.1
-    """Between the news that a list has changed and asking for it, so that many changes at once are one."""
+    """Between a notification that the list of tools changed and asking for it, so that a burst is one request."""
     wait_for_up: float = 5.0
     """How long a call waits for a server that is coming back."""
     close_timeout: float = 8.0
     """How long a connection may take to end in good order."""
 
 
-class Bell:
-    """Wakes the one task that waits for it; what rang before it waits is not lost."""
+class Wakeup:
+    """Wakes the one task that waits for it; a notification that comes before the task waits is not lost."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self._event.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it rang in that time."""
+        """Wait for a notification, at most for these seconds; whether one came."""
         with anyio.move_on_after(seconds):
             await self._event.wait()
-        rang = self._event.is_set()
+        notified = self._event.is_set()
         self._event = anyio.Event()
-        return rang
+        return notified
 
 
-class _Watched:
-    """One of a session's two streams of messages, which says when the transport has lost the server.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tools that a server lists."""
 
-    Only the transport knows that. The code of an error does not tell: servers use -32000 for errors of their own.
+    definitions: "tuple[Definition, ...]" = ()
+    note: str = ""
+    """Why it is not all of them; empty: it is."""
+
+
+class _MonitoredStream:
+    """One of a session's two streams of messages. It calls `lost` when the transport has lost the server.
+
+    Only the transport knows that: the code of an error does not tell, as servers use -32000 for errors of their own.
     """
 
-    def __init__(self, stream: Any, lost: Callable[[], None], gave_up: Callable[[object], bool]) -> None:
+    def __init__(self, stream: Any, lost: Callable[[], None], is_unanswered: Callable[[object], bool]) -> None:
         self._stream = stream
         self._lost = lost
-        self._gave_up = gave_up
+        self._is_unanswered = is_unanswered
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> "_Watched":
+    def __aiter__(self) -> "_MonitoredStream":
         return self
 
     async def __anext__(self) -> Any:
@@ -128,7 +140,7 @@ class _Watched:
             item = await self._stream.__anext__()
         finally:
             # Whatever ends this but a message, a cancelled reader included, ends the stream.
-            if item is None or self._is_given_up(item):
+            if item is None or self._ends_unanswered(item):
                 self._lost()
         return item
 
@@ -139,9 +151,9 @@ class _Watched:
             self._lost()
             raise
 
-    def _is_given_up(self, item: Any) -> bool:
+    def _ends_unanswered(self, item: Any) -> bool:
         message: Any = getattr(item, "message", None)
-        return hasattr(message, "error") and self._gave_up(message.id)
+        return hasattr(message, "error") and self._is_unanswered(message.id)
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -152,40 +164,43 @@ class _Watched:
 
 
 class Connection:
-    """A server that answers."""
+    """A session with a server that has answered."""
 
-    def __init__(self, config: ServerConfig, target: Target, bell: Bell, sample: Sample | None) -> None:
-        self.calls = Calls(config.name, cleaned)
+    def __init__(self, config: ServerConfig, transport: Transport, wakeup: Wakeup, sample: Sample | None) -> None:
+        self.calls = ActiveCalls(config.name, cleaned)
         self.broken = False
-        """Whether it is known to be of no use any more."""
+        """Whether it is known that it cannot be used any more."""
         self.changed = False
-        """Whether the list of tools may not be what it was."""
+        """Whether the list of tools may have changed since it was read."""
         self._config = config
-        self._target = target
-        self._bell = bell
+        self._transport = transport
+        self._wakeup = wakeup
         self._sample = sample if config.sampling else None
         self._client: Client | None = None
         self._listing = Listing()
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
-        """Connect, in whichever revision of the protocol the server speaks, and list its tools."""
+        """Connect, in whichever revision of the protocol the server speaks, and list its tools.
+
+        Raises whatever the transport and the SDK raise; `report.failure_reason` puts it into words.
+        """
         from mcp import Client
 
         client = Client(
             self._streams(),
-            client_info=_ourselves(),
+            client_info=_client_info(),
             elicitation_callback=self.calls.elicit,
             sampling_callback=None if self._sample is None else self._answer_sampling,
-            message_handler=self._hear,
+            message_handler=self._on_message,
             cache=None,
         )
         async with client, anyio.create_task_group() as tasks:
             self._client = client
-            self._listing = listing = await list_tools(client)
+            self._listing = listing = await _list_tools(client)
             capability = client.server_capabilities.tools
             if client.protocol_version >= MODERN and capability is not None and capability.list_changed:
-                tasks.start_soon(self._listen, client)
+                tasks.start_soon(self._subscribe, client)
             try:
                 yield listing
             finally:
@@ -197,22 +212,24 @@ class Connection:
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
         assert self._client is not None
-        hear = call.hooks.progress
+        report = call.hooks.progress
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
-            if hear is not None:
-                await hear(progress, total, None if message is None else cleaned(message, _PROGRESS))
+            if report is not None:
+                await report(progress, total, None if message is None else cleaned(message, _PROGRESS))
 
-        return await self._client.call_tool(name, dict(arguments), progress_callback=None if hear is None else progress)
+        return await self._client.call_tool(
+            name, dict(arguments), progress_callback=None if report is None else progress
+        )
 
     async def list(self) -> Listing:
-        """The tools as they are listed now; those of before, where the server answers with an error."""
+        """The tools as the server lists them now; those of the last list, where it answers with an error."""
         from mcp import MCPError
 
         assert self._client is not None
         self.changed = False
         try:
-            self._listing = await list_tools(self._client)
+            self._listing = await _list_tools(self._client)
         except MCPError as error:
             if self.broken:
                 raise
@@ -221,7 +238,7 @@ class Connection:
         return self._listing
 
     async def ping(self) -> None:
-        """Make sure that somebody is there: the old revisions have a ping, the newer ones are asked who they are."""
+        """Make sure that the server answers: with a ping in old revisions, with `server/discover` in newer ones."""
         from mcp import MCPError
 
         assert self._client is not None
@@ -236,18 +253,21 @@ class Connection:
                 raise
 
     def lose(self) -> None:
-        """The connection turned out to be of no use."""
+        """Mark the connection as broken, and wake the task that owns it."""
         if not self.broken:
             self.broken = True
-            self._bell.ring()
+            self._wakeup.notify()
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Any]:
-        target = self._target
-        async with target.open() as (reading, writing):
-            yield _Watched(reading, self.lose, target.gave_up), _Watched(writing, self.lose, target.gave_up)
+        transport = self._transport
+        async with transport.open() as (reading, writing):
+            yield (
+                _MonitoredStream(reading, self.lose, transport.is_unanswered),
+                _MonitoredStream(writing, self.lose, transport.is_unanswered),
+            )
 
-    async def _hear(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
@@ -255,19 +275,19 @@ class Connection:
 
     def _change(self) -> None:
         self.changed = True
-        self._bell.ring()
+        self._wakeup.notify()
 
-    async def _listen(self, client: "Client") -> None:
-        """Hear of changes as the newer revisions tell them; a stream that ends is opened again."""
+    async def _subscribe(self, client: "Client") -> None:
+        """Subscribe to changes of the list, as newer revisions offer it; a subscription that ends is opened again."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
 
-        pause = _LISTEN_AGAIN
+        pause = _RESUBSCRIBE_FIRST
         while True:
             began = anyio.current_time()
             try:
                 async with client.listen(tools_list_changed=True) as changes:
-                    # Nobody told of what changed between the listing and now.
+                    # The list may have changed between reading it and subscribing.
                     self._change()
                     async for _ in changes:
                         self._change()
@@ -277,9 +297,9 @@ class Connection:
                 # It does not do that, or it is gone; asking for the list tells which.
                 self._change()
                 return
-            # Each new stream costs a list: of one that never lasts, less and less often.
-            lasted = anyio.current_time() - began > _LISTENED
-            pause = _LISTEN_AGAIN if lasted else min(2 * pause, _LISTEN_AT_LEAST)
+            # Each new subscription costs a list; where none ever lasts, they come less and less often.
+            lasted = anyio.current_time() - began > _SUBSCRIPTION
+            pause = _RESUBSCRIBE_FIRST if lasted else min(2 * pause, _RESUBSCRIBE_LONGEST)
             await anyio.sleep(pause)
 
     async def _answer_sampling(
@@ -296,9 +316,32 @@ class Connection:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
 
 
-def _ourselves() -> Any:
+def _client_info() -> Any:
     from mcp_types import Implementation
 
     from goalport import __version__
 
     return Implementation(name="goalport", version=__version__)
+
+
+async def _list_tools(client: "Client") -> Listing:
+    """Read the list page by page. One that never ends is cut; a server without the tools capability is not asked."""
+    if client.server_capabilities.tools is None:
+        return Listing()
+    found: list[Definition] = []
+    cursors: set[str | None] = set()
+    cursor: str | None = None
+    while len(cursors) < _MOST_PAGES and len(found) <= _MOST_TOOLS:
+        cursors.add(cursor)
+        page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+        found.extend(page.tools)
+        cursor = page.next_cursor
+        if cursor is None:
+            return Listing(tuple(found[:_MOST_TOOLS]), _too_many(len(found)))
+        if cursor in cursors:
+            return Listing(tuple(found[:_MOST_TOOLS]), "its list of tools goes round in a circle, and was cut")
+    return Listing(tuple(found[:_MOST_TOOLS]), "its list of tools does not end, and was cut")
+
+
+def _too_many(count: int) -> str:
+    return f"it lists {count:,} tools, of which the first {_MOST_TOOLS:,} are used" if count > _MOST_TOOLS else ""

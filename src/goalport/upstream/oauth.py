@@ -44,7 +44,7 @@ class SignInNeeded(GoalportError):
         )
 
 
-class _Kept(BaseModel):
+class _TokenRecord(BaseModel):
     """What the file holds, as the SDK writes it."""
 
     url: str
@@ -79,12 +79,12 @@ class TokenFile:
     async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
         await to_thread.run_sync(self._write, "client", client_info)
 
-    def _read(self) -> _Kept:
+    def _read(self) -> _TokenRecord:
         with suppress(FileNotFoundError, ValidationError):
-            kept = _Kept.model_validate_json(self._path.read_text("utf-8"))
+            kept = _TokenRecord.model_validate_json(self._path.read_text("utf-8"))
             if kept.url == self._url:
                 return kept
-        return _Kept(url=self._url)
+        return _TokenRecord(url=self._url)
 
     def _write(self, part: str, value: BaseModel) -> None:
         kept = self._read().model_copy(update={part: value.model_dump(mode="json", exclude_none=True)})
@@ -127,7 +127,7 @@ def _with_person(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, s
     from mcp.shared.auth import OAuthClientMetadata
 
     port = oauth.redirect_port or _port_of(config.name)
-    page = _Page(port, show)
+    page = _SignInPage(port, show)
 
     async def redirect(url: str) -> None:
         if show is None:
@@ -152,7 +152,7 @@ def _port_of(name: str) -> int:
     return 49_152 + int.from_bytes(sha256(name.encode()).digest()[:2]) % 16_000
 
 
-class _Page:
+class _SignInPage:
     """The page where a person signs in, and loopback, where their browser brings the code back to."""
 
     def __init__(self, port: int, show: SignIn | None) -> None:
@@ -194,8 +194,8 @@ async def _query(stream: SocketStream) -> dict[str, list[str]]:
             head += await stream.receive()
         except anyio.EndOfStream:
             return {}
-    target = (head.split(b" ") + [b""] * 2)[1].decode(errors="replace")
-    parts = urlsplit(target)
+    transport = (head.split(b" ") + [b""] * 2)[1].decode(errors="replace")
+    parts = urlsplit(transport)
     known = parts.path == _PATH
     body = _DONE if known else b""
     status = b"200 OK" if known else b"404 Not Found"

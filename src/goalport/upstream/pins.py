@@ -74,7 +74,7 @@ class Pins:
             return self._unsaved(prints)
         return self._compare(server, prints)
 
-    def doubt(self, server: str, tool: str, found: str) -> str:
+    def why_untrusted(self, server: str, tool: str, found: str) -> str:
         """Why a tool must not be used as it is now, by what is remembered alone; empty: nothing is against it."""
         self._load()
         if self._unreadable:

@@ -1,16 +1,35 @@
-"""How an upstream server is, for people: nothing in it is secret."""
+"""The state of upstream servers and of their groups, in words for people and models; nothing in it is secret.
 
+Those above show these records. `server` makes `ServerReport`, `groups` makes `GroupReport`.
+"""
+
+import errno
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
+from typing import Final, Literal
 
-from goalport.upstream.config import Transport
+from pydantic import ValidationError
 
-__all__ = ["ServerReport", "ServerState", "absence_of"]
+from goalport.tools import ToolGroup
+from goalport.upstream.cleaning import cleaned
+from goalport.upstream.config import ServerConfig, TransportKind
+from goalport.upstream.connection import ConnectionLost
+from goalport.upstream.redaction import shown_address
+
+__all__ = ["GroupReport", "ServerReport", "ServerState", "error_text", "failure_reason", "why_unavailable"]
+
+_LIMIT: Final = 500
+"""Characters of a reason."""
+_MOST_FAULTS: Final = 3
+_FOR_PROGRAMMERS: Final = re.compile(r" \[type=[^\n]*\]$|^\s*For further information visit \S*$", re.MULTILINE)
+"""What pydantic adds to its messages, also to those that others pass on."""
 
 
 class ServerState(StrEnum):
-    """Where a connection stands."""
+    """The state of the connection to a server."""
 
     CONNECTING = "connecting"
     UP = "up"
@@ -20,11 +39,11 @@ class ServerState(StrEnum):
     STOPPED = "stopped"
 
 
-def absence_of(name: str, state: ServerState, retry_at: float) -> str:
-    """Why the tools of a server cannot be called now, in a sentence; empty: they can.
+def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
+    """Why the tools of a server cannot be called now, in a sentence for models; empty: they can.
 
-    Not what went wrong: that is for those who run us, as it may hold what the server wrote. `retry_at` is in seconds of
-    the monotonic clock.
+    The error itself is left out, as it may hold what the server wrote: it is for those who run us. `retry_at` is in
+    seconds of the monotonic clock.
     """
     match state:
         case ServerState.UP:
@@ -46,8 +65,8 @@ class ServerReport:
     """One server at one moment."""
 
     name: str
-    transport: Transport
-    place: str
+    transport: TransportKind
+    address: str
     """The command, or the address without user and query."""
     state: ServerState
     protocol: str
@@ -67,3 +86,68 @@ class ServerReport:
     connections: int
     """How often it has been connected."""
     required: bool
+    """Whether nothing is served without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """A group of upstream tools at one moment."""
+
+    role: str
+    status: Literal["up", "degraded", "down"]
+    """Whether all, some or none of its servers can be called."""
+    servers: tuple[str, ...]
+    group: ToolGroup | None
+    """The tools that can be called; None: none can."""
+    why: str
+    """What is wrong, in sentences without secrets."""
+
+
+def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> str:
+    """Why a connection could not be made, or ended, in a line for those who run us.
+
+    `known` is what the transport knows of it; what the error says already is not repeated.
+    """
+    leaf = next(_leaves(error))
+    words = _words(config, leaf)
+    more = [each for each in known if each and each not in words]
+    plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, *more))))
+    return cleaned(" ".join(plain.split()), _LIMIT)
+
+
+def _words(config: ServerConfig, error: BaseException) -> str:
+    match error:
+        case ConnectionLost():
+            return str(error)
+        case TimeoutError():
+            return f"its tools were not listed within {config.connect_timeout:g} s"
+        case OSError(errno=errno.ENOENT) if config.cwd is not None and not config.cwd.is_dir():
+            return f"there is no folder {str(config.cwd)!r} to start it in"
+        case OSError(errno=errno.ENOENT) if config.transport == "stdio":
+            return f"there is no command {config.command!r}: install it, or give its full path"
+        case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
+            return f"the command {config.command!r} is no program, or may not be run"
+        case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
+            return f"nothing answers at {shown_address(config)}"
+        case ValidationError():
+            return f"it does not keep to the protocol: {error_text(error)}"
+        case _:
+            return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def error_text(error: Exception) -> str:
+    """The message of an error; of a message that breaks the protocol, its first faults."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    shown = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:_MOST_FAULTS]]
+    more = len(faults) - len(shown)
+    return "; ".join([*shown, f"and {more} more"] if more else shown)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            yield from _leaves(each)  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        yield error

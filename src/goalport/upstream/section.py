@@ -1,27 +1,103 @@
 """One object of a configuration file, asked for its settings by name, kind and spelling.
 
-Every setting that is asked for is known; the others are strangers, and told with the nearest known one. What does not
-fit is told too, and what was asked for gets its default: reading goes on. Values are never shown, they may be secret.
+Every setting that is asked for is known; other keys are noted with the nearest known one. What does not fit is noted
+too, and what was asked for gets its default: reading goes on. Values are never shown, they may be secret. Variables in
+texts (`${VAR}`, `${VAR:-default}`, `${env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are
+filled here. Above: `config_file`.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import isfinite
+from pathlib import Path
 from typing import Final, cast
 
 from goalport.upstream.config import Problem
-from goalport.upstream.places import Step, WrittenJson
-from goalport.upstream.variables import Unfilled, Variables
+from goalport.upstream.jsonc import JsonPath, WrittenJson
 
-__all__ = ["Notes", "Section", "nearest"]
+__all__ = ["Notes", "Section", "VariableError", "Variables", "nearest"]
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MOST_NAMED: Final = 12
 _MILLISECONDS_FROM: Final = 1_000
 """A bare number that is as large counts milliseconds, as in the files of other hosts; nobody waits so many seconds."""
+_VARIABLE = re.compile(r"\$\{(?P<inside>[^{}]*)\}")
+_NAMED = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?::-(?P<default>.*))?", re.DOTALL)
+_SHORTEST_SECRET: Final = 4
+"""What is shorter guards nothing, and hiding it would make nonsense of messages."""
+_PUBLIC: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "USER"})
+
+
+class VariableError(ValueError):
+    """A variable that has no value, in a sentence that never shows one."""
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Where values come from."""
+
+    environment: Mapping[str, str] = field(repr=False)
+    folder: Path
+    """What editors call the workspace folder."""
+
+    def fill(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """A text with its variables filled, and the values that may be secret. Raises `Unfilled`.
+
+        `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. Values are not looked
+        through again: what looks like a variable in one stays as it is.
+        """
+        secrets: list[str] = []
+
+        def value(found: re.Match[str]) -> str:
+            filled, is_secret = self._value(found["inside"])
+            if is_secret and len(filled) >= _SHORTEST_SECRET:
+                secrets.append(filled)
+            return filled
+
+        filled = _VARIABLE.sub(value, text)
+        if "${" in _VARIABLE.sub("", text):
+            raise VariableError(
+                "a `${` is never closed, or stands inside of another. Write one variable after the other."
+            )
+        return filled, tuple(secrets)
+
+    def _value(self, inside: str) -> tuple[str, bool]:
+        """The value, and whether it may be secret."""
+        if inside in (folders := self._folders()):
+            return folders[inside], False
+        if inside.startswith("input:"):
+            raise VariableError(
+                f"${{{inside}}} is asked for by an editor; a server has nobody to ask. Put the value into an "
+                f"environment variable and write ${{{_upper(inside.removeprefix('input:'))}}}."
+            )
+        named = _NAMED.fullmatch(inside)
+        if named is None:
+            raise VariableError(
+                f"${{{inside}}} is no variable that can be filled. Write ${{NAME}} or ${{NAME:-default}}."
+            )
+        name, default = named["name"], named["default"]
+        if default is not None and not self.environment.get(name):
+            return default, False
+        if name not in self.environment:
+            raise VariableError(f"the variable {name} is not set. Set it, or write ${{{name}:-default}}.")
+        return self.environment[name], name not in _PUBLIC
+
+    def _folders(self) -> dict[str, str]:
+        return {
+            "workspaceFolder": str(self.folder),
+            "workspaceFolderBasename": self.folder.name,
+            "userHome": str(Path.home()),
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }
+
+
+def _upper(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "_", name).upper()
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -40,26 +116,26 @@ class Notes:
     written: WrittenJson
     problems: list[Problem] = field(default_factory=list[Problem])
 
-    def add(self, message: str, at: tuple[Step, ...], *, server: str = "", is_fatal: bool = False) -> None:
+    def add(self, message: str, at: JsonPath, *, server: str = "", is_fatal: bool = False) -> None:
         self.problems.append(self.written.problem(message, at, server=server, is_fatal=is_fatal))
 
 
 class Section:
     """The settings of one object. Keys are the same however they are spelled: `connectTimeout`, `connect_timeout`."""
 
-    def __init__(self, data: object, at: tuple[Step, ...], notes: Notes, variables: Variables) -> None:
+    def __init__(self, data: object, at: JsonPath, notes: Notes, variables: Variables) -> None:
         self.at = at
         self.notes = notes
         self.variables = variables
         self.secrets: list[str] = []
         """Values that variables were replaced by."""
-        self.mistakes: list[tuple[str, tuple[Step, ...]]] = []
+        self.mistakes: list[tuple[str, JsonPath]] = []
         """What is so wrong that the whole object cannot be used."""
         self._data = {str(key): value for key, value in cast("Mapping[object, object]", data).items()}
         self._keys = {_canonical(key): key for key in self._data}
         self._known: dict[str, str] = {}
 
-    def get(self, name: str, *others: str) -> tuple[object, tuple[Step, ...]]:
+    def get(self, name: str, *others: str) -> tuple[object, JsonPath]:
         """The value under a name, or under other names for the same, and its place; None when there is none."""
         self._known |= {_canonical(each): each for each in (name, *others)}
         for each in (name, *others):
@@ -96,12 +172,12 @@ class Section:
             )
             return {"*": otherwise}
         found = [("*", value, at)] if isinstance(value, str) else [*self.items(name)]
-        return {key: _word(self, each, at, tuple(words), otherwise) for key, each, at in found}
+        return {key: _choice(self, each, at, tuple(words), otherwise) for key, each, at in found}
 
     def word(self, name: str, words: Iterable[str]) -> str:
         """One word of a list; empty when there is none."""
         value, at = self.get(name)
-        return _word(self, value, at, tuple(words)) if value is not None else ""
+        return _choice(self, value, at, tuple(words)) if value is not None else ""
 
     def flag(self, name: str, *, careful: bool = False) -> bool:
         """Yes or no; `careful` is what anything else counts as."""
@@ -154,13 +230,13 @@ class Section:
         """Settings that mean something to others."""
         self._known |= {_canonical(each): each for each in names}
 
-    def tell_strangers(self) -> None:
+    def note_unknown_keys(self) -> None:
         """Note the keys that nothing asked for."""
         for canonical, key in self._keys.items():
             if canonical not in self._known and not key.startswith(("$", "_", "//", "x-")):
                 self.notes.add(f"unknown key {key!r} is ignored. {nearest(key, self._known.values())}", (*self.at, key))
 
-    def items(self, name: str, *others: str) -> Iterator[tuple[str, object, tuple[Step, ...]]]:
+    def items(self, name: str, *others: str) -> Iterator[tuple[str, object, JsonPath]]:
         """What an object holds, with the places."""
         value, at = self.get(name, *others)
         if isinstance(value, dict):
@@ -170,13 +246,13 @@ class Section:
             self.notes.add(f"{name} should be an object, but is {_kind(value)}.", at)
 
 
-def _is_object(section: Section, key: str, value: object, at: tuple[Step, ...]) -> bool:
+def _is_object(section: Section, key: str, value: object, at: JsonPath) -> bool:
     if not isinstance(value, dict):
         section.notes.add(f"{key!r} should be an object, but is {_kind(value)}.", at)
     return isinstance(value, dict)
 
 
-def _text(section: Section, value: object, at: tuple[Step, ...], name: str) -> str:
+def _text(section: Section, value: object, at: JsonPath, name: str) -> str:
     """A text with its variables filled; what cannot be one is a mistake of the section."""
     match value:
         case str():
@@ -190,17 +266,17 @@ def _text(section: Section, value: object, at: tuple[Step, ...], name: str) -> s
             return ""
 
 
-def _filled(section: Section, text: str, at: tuple[Step, ...]) -> str:
+def _filled(section: Section, text: str, at: JsonPath) -> str:
     try:
         filled, secrets = section.variables.fill(text)
-    except Unfilled as problem:
+    except VariableError as problem:
         section.mistakes.append((str(problem), at))
         return ""
     section.secrets += secrets
     return filled
 
 
-def _word(section: Section, value: object, at: tuple[Step, ...], words: tuple[str, ...], otherwise: str = "") -> str:
+def _choice(section: Section, value: object, at: JsonPath, words: tuple[str, ...], otherwise: str = "") -> str:
     if isinstance(value, str) and value.lower() in words:
         return value.lower()
     shown = repr(value) if isinstance(value, str) else _kind(value)

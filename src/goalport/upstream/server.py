@@ -12,14 +12,12 @@ import anyio
 from anyio import to_thread
 
 from goalport.errors import ToolError
-from goalport.upstream.calling import Calling
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import Bell, Connection, ConnectionLost, Pace, Sample, Target
-from goalport.upstream.listing import Listing
-from goalport.upstream.report import ServerReport, ServerState, absence_of
-from goalport.upstream.secrecy import place_of
+from goalport.upstream.connection import Connection, ConnectionLost, Listing, Sample, Timing, Transport, Wakeup
+from goalport.upstream.redaction import shown_address
+from goalport.upstream.report import ServerReport, ServerState, failure_reason, why_unavailable
 from goalport.upstream.tool import UpstreamTool, tools_of_list
-from goalport.upstream.wording import reason_of
+from goalport.upstream.tool_client import ToolClient
 
 __all__ = ["UpstreamServer"]
 
@@ -32,31 +30,31 @@ class UpstreamServer:
     def __init__(
         self,
         config: ServerConfig,
-        target: Target,
+        transport: Transport,
         *,
-        pace: Pace,
+        timing: Timing,
         hide: Callable[[str], str],
         sample: Sample | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config
         self.name = config.name
-        self.calling = Calling(config, self._connected, target, hide)
+        self.client = ToolClient(config, self._connected, transport, hide)
         self.tools: tuple[UpstreamTool, ...] = ()
         """Those of the last list, also while the server is down."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
         self.last_error = ""
         self.retry_at = 0.0
         """When a server that is down is tried again, in seconds of the monotonic clock."""
-        self._target = target
-        self._pace = pace
+        self._transport = transport
+        self._timing = timing
         self._hide = hide
         self._sample = sample
         self._on_change = on_change
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._connection: Connection | None = None
         self._scope = anyio.CancelScope()
-        self._moved = anyio.Event()
+        self._state_changed = anyio.Event()
         self._ended = anyio.Event()
         self._stopping = False
         self._notes: tuple[str, ...] = ()
@@ -68,38 +66,38 @@ class UpstreamServer:
         return ServerReport(
             name=self.name,
             transport=self.config.transport,
-            place=self._hide(place_of(self.config)),
+            address=self._hide(shown_address(self.config)),
             state=self.state,
             protocol=up.protocol_version if up else "",
             tools=len(self.tools),
             last_error=self.last_error,
             notes=self._notes,
             uptime=monotonic() - self._up_since if up else 0.0,
-            calls=self.calling.calls,
-            failures=self.calling.failures,
-            latency=self.calling.latency,
+            calls=self.client.calls,
+            failures=self.client.failures,
+            latency=self.client.latency,
             connections=self._connections,
             required=self.config.required,
         )
 
     async def run(self) -> None:
         """Own the connection until `stop`: connect, hold, and connect again after a while."""
-        delay = self._pace.first_delay
+        delay = self._timing.first_delay
         try:
             with self._scope:
                 while not (self._stopping or self.config.disabled):
                     lasted = await self._attempt()
-                    delay = self._pace.first_delay if lasted > self._pace.steady else delay
+                    delay = self._timing.first_delay if lasted > self._timing.steady else delay
                     if not self._stopping:
                         pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
                         self.retry_at = monotonic() + pause
                         # What rang before was about the connection that is gone, and must not end the pause.
-                        self._bell = Bell()
-                        await self._bell.wait(pause)
-                    delay = min(delay * 2, self._pace.longest_delay)
+                        self._wakeup = Wakeup()
+                        await self._wakeup.wait(pause)
+                    delay = min(delay * 2, self._timing.longest_delay)
         finally:
             if self.state is not ServerState.DISABLED:
-                self._move(ServerState.STOPPED)
+                self._set_state(ServerState.STOPPED)
             self._ended.set()
 
     async def stop(self) -> None:
@@ -107,33 +105,33 @@ class UpstreamServer:
         self._stopping = True
         if self.state is not ServerState.UP:
             self._scope.cancel()
-        self._bell.ring()
-        with anyio.move_on_after(self._pace.close_timeout):
+        self._wakeup.notify()
+        with anyio.move_on_after(self._timing.close_timeout):
             await self._ended.wait()
         self._scope.cancel()
 
     async def settled(self) -> None:
         """Wait until the first attempt has succeeded or failed."""
         while self.state is ServerState.CONNECTING:
-            await self._moved.wait()
+            await self._state_changed.wait()
 
     async def _connected(self) -> Connection:
         """The connection, once there is one, within the time that a call waits for it."""
         if (connection := _usable(self._connection)) is not None:
             return connection
-        with anyio.move_on_after(self._pace.wait_for_up):
+        with anyio.move_on_after(self._timing.wait_for_up):
             while _usable(self._connection) is None and self.state not in {ServerState.DISABLED, ServerState.STOPPED}:
-                await self._moved.wait()
+                await self._state_changed.wait()
         if (connection := _usable(self._connection)) is not None:
             return connection
-        why = absence_of(self.name, self.state, self.retry_at)
+        why = why_unavailable(self.name, self.state, self.retry_at)
         raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
     async def _attempt(self) -> float:
         """One connection from its beginning to its end. How many seconds it was up."""
         self._up_since = 0.0
-        self._bell = Bell()
-        connection = Connection(self.config, self._target, self._bell, self._sample)
+        self._wakeup = Wakeup()
+        connection = Connection(self.config, self._transport, self._wakeup, self._sample)
         try:
             with anyio.fail_after(self.config.connect_timeout) as limit:
                 async with connection.opened() as listing:
@@ -143,9 +141,9 @@ class UpstreamServer:
                         await self._hold(connection)
                     finally:
                         connection.broken = True
-                        limit.deadline = anyio.current_time() + self._pace.close_timeout
+                        limit.deadline = anyio.current_time() + self._timing.close_timeout
         except Exception as error:
-            self._fail(reason_of(self.config, error, self._target.because(), self._target.last_words()))
+            self._fail(failure_reason(self.config, error, self._transport.last_error(), self._transport.stderr_tail()))
         finally:
             self._connection = None
         return monotonic() - self._up_since if self._up_since else 0.0
@@ -154,36 +152,36 @@ class UpstreamServer:
         self._connections += 1
         self._up_since = monotonic()
         self._connection = connection
-        await self._take(listing)
+        await self._accept(listing)
         _log.info("Upstream server %r is up: %d tools, %s", self.name, len(self.tools), connection.protocol_version)
         self.last_error = ""
-        self._move(ServerState.UP)
+        self._set_state(ServerState.UP)
 
     async def _hold(self, connection: Connection) -> None:
         """Keep a connection: list again when told so, ask for a sign of life when it is quiet."""
         while not self._stopping:
-            rang = await self._bell.wait(self._pace.ping_every)
+            notified = await self._wakeup.wait(self._timing.ping_every)
             if self._stopping:
                 return
             if connection.broken:
-                raise ConnectionLost(self._target.because() or "the connection ended")
+                raise ConnectionLost(self._transport.last_error() or "the connection ended")
             if connection.changed:
-                await anyio.sleep(self._pace.refresh_gap)
+                await anyio.sleep(self._timing.refresh_gap)
                 with anyio.fail_after(self.config.connect_timeout):
-                    await self._take(await connection.list())
-            elif not rang and not connection.calls:
+                    await self._accept(await connection.list())
+            elif not notified and not connection.calls:
                 await self._ping(connection)
 
     async def _ping(self, connection: Connection) -> None:
         try:
-            with anyio.fail_after(self._pace.ping_timeout):
+            with anyio.fail_after(self._timing.ping_timeout):
                 await connection.ping()
         except TimeoutError:
-            raise ConnectionLost(f"it gave no sign of life within {self._pace.ping_timeout:g} s") from None
+            raise ConnectionLost(f"it gave no sign of life within {self._timing.ping_timeout:g} s") from None
 
-    async def _take(self, listing: Listing) -> None:
+    async def _accept(self, listing: Listing) -> None:
         # In a thread: ten thousand tools take a second, in which others are served.
-        found, call = listing.definitions, self.calling.call
+        found, call = listing.definitions, self.client.call
         self.tools, withheld = await to_thread.run_sync(tools_of_list, self.name, found, call, self.tools)
         notes = (*filter(None, (listing.note,)), *withheld)
         if notes != self._notes:
@@ -199,12 +197,12 @@ class UpstreamServer:
         _log.log(level, "Upstream server %r is down: %s", self.name, reason)
         self.last_error = reason
         if not self._stopping:
-            self._move(ServerState.DOWN)
+            self._set_state(ServerState.DOWN)
 
-    def _move(self, state: ServerState) -> None:
+    def _set_state(self, state: ServerState) -> None:
         self.state = state
-        self._moved.set()
-        self._moved = anyio.Event()
+        self._state_changed.set()
+        self._state_changed = anyio.Event()
         self._on_change()
 
 

@@ -1,182 +1,258 @@
-"""The entries for servers in a configuration file, in the spelling of any of the hosts that have such files.
+"""All upstream servers of a configuration: connected and ended together, and told apart again when it changes.
 
-Above: `reading`. What a variable stands for is filled in here, so that the records hold what is used.
+`platform` owns the object and shows its reports; each server has a connection and a task of its own in `server`. What
+groups the tools of the servers form is the business of `groups`.
 """
 
-import re
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Self
 
-from dotenv import dotenv_values
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
 
-from goalport.upstream.config import OAuthConfig, ServerConfig, Transport
-from goalport.upstream.section import Section
+from goalport.errors import SettingsError
+from goalport.upstream.config import McpConfig, Problem, ServerConfig
+from goalport.upstream.connection import Sample, Timing, Transport
+from goalport.upstream.groups import UpstreamGroups
+from goalport.upstream.oauth import SignIn, sign_in
+from goalport.upstream.pins import PINS_FILE, Pins
+from goalport.upstream.redaction import SecretFilter, secrets_filtered
+from goalport.upstream.report import ServerReport, ServerState
+from goalport.upstream.server import UpstreamServer
+from goalport.upstream.stdio import StdioTransport, WindowsStdioTransport
+from goalport.upstream.watchdog import Watchdog
 
-__all__ = ["read_server"]
-
-_TRANSPORTS: Final[dict[str, Transport]] = {
-    "stdio": "stdio",
-    "local": "stdio",
-    "http": "http",
-    "remote": "http",
-    "streamablehttp": "http",
-    "sse": "sse",
-}
-_OF_OTHER_HOSTS: Final = (
-    "alwaysAllow autoApprove description dev icon name title gallery id version roots protocolEra sandboxEnabled trust"
-    " sseReadTimeout toolCallTimeout"
-)
-"""What hosts keep in an entry beside how its server is reached: for their own windows, and their own approvals."""
-_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
-_CONNECT_TIMEOUT: Final = ("connectTimeout", "connectionTimeout", "startupTimeout")
-_MOST_AT_ONCE: Final = 10_000
+__all__ = ["UpstreamServers"]
 
 
-def read_server(name: str, section: Section) -> ServerConfig | None:
-    """One server. What is wrong is noted; None: it cannot be used. One that is disabled is not looked at closely."""
-    command, args = _command(section)
-    url = section.text("url", "serverUrl", "httpUrl")
-    transport = _transport(section)
-    disabled = section.flag("disabled", careful=True) or section.get("enabled")[0] is False
-    required = section.flag("required")
-    found = ServerConfig(
-        name,
-        transport or "stdio",
-        command=command,
-        args=args,
-        env=_environment(section),
-        cwd=_folder(section),
-        url=url,
-        headers=_headers(section),
-        oauth=_oauth(section),
-        connect_timeout=section.seconds(*_CONNECT_TIMEOUT, default=ServerConfig.connect_timeout),
-        timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
-        concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE, least=1),
-        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, 2**31, least=1),
-        shutdown_timeout=section.seconds("shutdownTimeout", default=ServerConfig.shutdown_timeout),
-        disabled=disabled,
-        required=required,
-        sampling=section.flag("sampling"),
-        pin=section.flag("pin", careful=True),
-        enabled_tools=section.texts("enabledTools", "includeTools", "tools"),
-        disabled_tools=section.texts("disabledTools", "excludeTools"),
-        secrets=tuple(section.secrets),
-    )
-    section.ignore(*_OF_OTHER_HOSTS.split())
-    section.tell_strangers()
-    if disabled:
-        return ServerConfig(name, found.transport, disabled=True)
-    _check(found, section)
-    for message, at in section.mistakes:
-        needed = " It is required." if required else ""
-        section.notes.add(f"server {name!r} cannot be used: {message}{needed}", at, server=name, is_fatal=required)
-    return None if section.mistakes else found
+class UpstreamServers:
+    """The servers of a configuration, connected from `open` to `close`; their tools are in `groups`.
+
+    `data_dir` is where pins and tokens are kept. `read` reads the configuration again, where it comes from a file. One
+    task owns the connections from their beginning to their end, so that any task of the event loop may open and close.
+    """
+
+    def __init__(
+        self,
+        config: McpConfig,
+        data_dir: Path,
+        start_seconds: float = 5.0,
+        *,
+        read: Callable[[], McpConfig] | None = None,
+        timing: Timing = Timing(),  # noqa: B008 - a frozen record
+        sample: Sample | None = None,
+        show_sign_in: SignIn | None = None,
+    ) -> None:
+        self.config = config
+        self.groups = UpstreamGroups(self, Pins(data_dir / PINS_FILE))
+        """The tool groups made of the servers' tools, and the tools that wait to be trusted."""
+        self.start_seconds = start_seconds
+        """Seconds that opening waits for servers that are not required."""
+        self.sample = sample
+        """Answers servers that may have a model asked; None: they may not."""
+        self.show_sign_in = show_sign_in
+        """Shows a person the page where they sign in to a server; None: there is nobody."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a server's state or its list of tools has changed; it must not raise."""
+        self._read = read
+        self._timing = timing
+        self._token_folder = data_dir / "oauth"
+        self._secret_filter = SecretFilter(())
+        self._watchdog = Watchdog()
+        self._servers: dict[str, UpstreamServer] = {}
+        self._tasks: TaskGroup | None = None
+        self._opened = False
+        self._owner: _Owner | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the servers are looked after, up or not."""
+        return self._owner is not None
+
+    @property
+    def servers(self) -> Mapping[str, UpstreamServer]:
+        """By name, in the order of the configuration; empty before they are connected."""
+        return self._servers
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What keeps a server, or all of them, from being used."""
+        return tuple(each for each in self.config.problems if each.server or not self.config.is_readable)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What else is probably not meant, in the file or in what the servers list."""
+        written = (str(each) for each in self.config.problems if each not in self.problems)
+        return (*written, *self.groups.warnings())
+
+    def reports(self) -> tuple[ServerReport, ...]:
+        """The state of each server, in the order of the configuration; none while they are not connected."""
+        return tuple(each.report() for each in self._servers.values()) if self.connected else ()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect the servers. Waits `start_seconds` for them, and for a required one until its first attempt ends.
+
+        Raises `SettingsError` for a required server that is not up then. Opening what is open does nothing.
+        """
+        if self._opened:
+            return
+        _refuse_fatal(self.config)
+        self._opened = True
+        if not (self.config.servers or self.config.groups):
+            return
+        self._owner = _Owner(self._own)
+        entered = False
+        try:
+            await self._owner.entered()
+            entered = True
+        finally:
+            if not entered:
+                await self.close()
+
+    async def close(self) -> None:
+        """End the connections and the processes of the servers. From any task of the event loop that opened them."""
+        if self._owner is not None:
+            await self._owner.left()
+        self._owner, self._opened = None, False
+
+    async def reload(self) -> None:
+        """Read the configuration again, and take it as `apply` does; nothing where it comes from no file.
+
+        Raises `SettingsError` for a new required server that is not there; the configuration is taken all the same.
+        """
+        if self._read is not None:
+            config = await to_thread.run_sync(self._read)
+            _refuse_fatal(config)
+            await self.apply(config)
+
+    async def apply(self, config: McpConfig) -> None:
+        """Take another configuration: servers that are the same in both stay connected.
+
+        Raises `SettingsError` for a new required server that does not come; the configuration is taken all the same.
+        """
+        self.config = config
+        if self.connected:
+            await self._replace(config)
+        elif self._opened:
+            self._opened = False
+            await self.open()
+            self.on_change()
+
+    async def _replace(self, config: McpConfig) -> None:
+        before = self._servers
+        kept = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
+        # The secrets of those that end now are still to be hidden while they do.
+        self._secret_filter.learn([*config.servers.values(), *(each.config for each in before.values())])
+        await self._stop(each for name, each in before.items() if name not in kept)
+        self._servers = kept
+        await self._start(each for name, each in config.servers.items() if name not in kept)
+        self.on_change()
+
+    async def _own(self, entered: asyncio.Event, leaving: asyncio.Event) -> None:
+        """Hold everything in one task: a task group has to be left by the task that entered it."""
+        stack = AsyncExitStack()
+        stack.callback(self._watchdog.close)
+        stack.enter_context(secrets_filtered(self._secret_filter))
+        self._tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.push_async_callback(self._stop_all)
+        try:
+            await self._start(self.config.servers.values())
+            entered.set()
+            await leaving.wait()
+        finally:
+            # Not told of the error of the block: a task group would wrap it.
+            await stack.aclose()
+
+    async def _start(self, configs: Iterable[ServerConfig]) -> None:
+        assert self._tasks is not None
+        self._secret_filter.learn(self.config.servers.values())
+        started = {config.name: self._server(config) for config in configs}
+        known = self._servers | started
+        self._servers = {name: known[name] for name in self.config.servers if name in known}
+        for each in started.values():
+            self._tasks.start_soon(each.run)
+        with anyio.move_on_after(self.start_seconds):
+            for each in started.values():
+                await each.settled()
+        for each in started.values():
+            if each.config.required and not each.config.disabled:
+                # It bounds its own attempts.
+                await each.settled()
+                if each.state is not ServerState.UP:
+                    raise SettingsError(f"The required server {each.name!r} is {each.state}: {each.last_error}.")
+
+    def _server(self, config: ServerConfig) -> UpstreamServer:
+        return UpstreamServer(
+            config,
+            self._transport(config),
+            timing=self._timing,
+            hide=self._secret_filter.hide,
+            sample=self.sample,
+            on_change=lambda: self.on_change(),  # noqa: PLW0108 - it may be another one by then
+        )
+
+    def _transport(self, config: ServerConfig) -> Transport:
+        if config.transport != "stdio":
+            from goalport.upstream.http import HttpTransport
+
+            oauth, folder, show = config.oauth, self._token_folder, self.show_sign_in
+            return HttpTransport(config, lambda: None if oauth is None else sign_in(config, oauth, folder, show))
+        if sys.platform == "win32":
+            return WindowsStdioTransport(config)
+        return StdioTransport(config, self._watchdog, self._secret_filter.hide)
+
+    async def _stop_all(self) -> None:
+        await self._stop(self._servers.values())
+
+    async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
+        # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as tasks:
+                for each in servers:
+                    tasks.start_soon(each.stop)
 
 
-def _transport(section: Section) -> Transport | None:
-    """How a server is reached: as it says, else by what there is to reach it with."""
-    said, at = section.get("type", "transport")
-    if isinstance(said, str):
-        spelled = said.lower().replace("-", "").replace("_", "")
-        if spelled not in _TRANSPORTS:
-            section.mistakes.append((f"type should be stdio, http or sse, but is {said!r}.", at))
-        return _TRANSPORTS.get(spelled)
-    if said is not None:
-        section.mistakes.append(("type should be stdio, http or sse.", at))
-    if section.get("command")[0] is not None:
-        return "stdio"
-    if section.get("httpUrl")[0] is not None:
-        return "http"
-    url, _ = section.get("url", "serverUrl")
-    return "sse" if isinstance(url, str) and _path_of(url).rstrip("/").endswith("/sse") else "http"
+class _Owner:
+    """A task that enters the connections at once, and leaves them when it is told to."""
+
+    def __init__(self, own: Callable[[asyncio.Event, asyncio.Event], Coroutine[None, None, None]]) -> None:
+        self._entered, self._leaving = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(own(self._entered, self._leaving), name="upstream servers")
+
+    async def entered(self) -> None:
+        """Wait until the connections are entered. Raises what entering raises instead."""
+        entered = asyncio.ensure_future(self._entered.wait())
+        try:
+            await asyncio.wait([self._task, entered], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            entered.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def left(self) -> None:
+        """Wait until the connections are left; those of an event loop that has ended were left with it."""
+        if self._task.get_loop() is asyncio.get_running_loop():
+            self._leaving.set()
+            if not self._entered.is_set():
+                self._task.cancel()
+            # Every wait of servers that end is bounded, and their processes are not to be left behind.
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([self._task])
 
 
-def _command(section: Section) -> tuple[str, tuple[str, ...]]:
-    """The program and its arguments; a command that is a list holds both."""
-    written = section.texts("command")
-    command, more = (written[0].strip(), written[1:]) if written else ("", ())
-    return command, (*more, *section.texts("args"))
-
-
-def _environment(section: Section) -> dict[str, str]:
-    """The variables for a server's process: those of its file, then those of its entry."""
-    written = section.text("envFile")
-    found: dict[str, str] = {}
-    if written:
-        file = section.variables.folder / Path(written).expanduser()
-        if file.is_file():
-            found = {key: value for key, value in dotenv_values(file, interpolate=False).items() if value is not None}
-        else:
-            section.mistakes.append(("its envFile is no file.", (*section.at, "envFile")))
-    return found | section.table("env", "environment")
-
-
-def _folder(section: Section) -> Path:
-    """Where a server's process runs: in the file's folder unless it says; what is relative is inside it."""
-    return section.variables.folder / Path(section.text("cwd")).expanduser()
-
-
-def _headers(section: Section) -> dict[str, str]:
-    headers = {name: value.strip() for name, value in section.table("headers").items()}
-    auth, _ = section.get("auth")
-    token = section.text("auth").strip() if isinstance(auth, str) and auth.lower() != "oauth" else ""
-    if token:
-        headers = {"Authorization": f"Bearer {token.removeprefix('Bearer ')}", **headers}
-    for name, value in headers.items():
-        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-            reason = f"the header {name!r} cannot be sent: there is a character in it that none can have."
-            section.mistakes.append((reason, (*section.at, "headers", name)))
-    return headers
-
-
-def _oauth(section: Section) -> OAuthConfig | None:
-    auth, at = section.get("auth")
-    if auth is not None and not isinstance(auth, str | dict):
-        section.notes.add("auth should be 'oauth', a token or an object.", at)
-        auth = None
-    inner = section.section("oauth") or (section.section("auth") if isinstance(auth, dict) else None)
-    if inner is None:
-        return OAuthConfig() if isinstance(auth, str) and auth.lower() == "oauth" else None
-    found = OAuthConfig(
-        client_id=inner.text("clientId"),
-        client_secret=inner.text("clientSecret"),
-        scope=" ".join(inner.texts("scope", "scopes")),
-        issuer=inner.text("issuer", "authServer"),
-        redirect_port=inner.count("redirectPort", 0, 65_535) or inner.count("callbackPort", 0, 65_535),
-    )
-    inner.tell_strangers()
-    section.mistakes += inner.mistakes
-    section.secrets += inner.secrets
-    return found
-
-
-def _check(server: ServerConfig, section: Section) -> None:
-    """Whether there is what is needed to reach a server."""
-    if section.mistakes:
-        return
-    if server.transport == "stdio" and not server.command:
-        fix = "give it one, or say `type`: http." if server.url else "give it one, or a url."
-        section.mistakes.append((f"it has no command; {fix}", section.at))
-    elif server.transport != "stdio" and not server.url:
-        section.mistakes.append(("it has neither a command nor a url.", section.at))
-    elif server.transport != "stdio" and not _is_web(server.url):
-        section.mistakes.append(("its url should begin with http:// or https:// and name a host.", section.at))
-    elif server.cwd is not None and not server.cwd.is_dir():
-        section.mistakes.append(("its cwd is no folder.", (*section.at, "cwd")))
-
-
-def _is_web(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        return False
-
-
-def _path_of(url: str) -> str:
-    try:
-        return urlsplit(url).path
-    except ValueError:
-        return ""
+def _refuse_fatal(config: McpConfig) -> None:
+    if fatal := [str(each) for each in config.problems if each.is_fatal]:
+        raise SettingsError("\n".join(fatal))

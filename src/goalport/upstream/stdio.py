@@ -3,36 +3,37 @@
 The SDK's own transport of this kind knows no limits: a line without an end fills the memory, and what the server
 started besides outlives a server that leaves politely. This one bounds what it reads, keeps what is no message from the
 session, writes the server's stderr to the log, and ends the whole process group. On Windows, where there are no
-process groups, `targets` uses the SDK's.
+process groups, the SDK's transport is used. Above: `hub`, which chooses the transport.
 """
 
 import logging
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.abc import AsyncResource, ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.saying import Saying
 from goalport.upstream.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-__all__ = ["Lines", "StdioTarget"]
+__all__ = ["LineSplitter", "StderrLog", "StdioTransport", "WindowsStdioTransport"]
 
 _log = logging.getLogger(__name__)
-_RUBBISH_LIMIT = 1_000
+_INVALID_LIMIT = 1_000
 """Lines in a row that are no messages, until the server is given up."""
-_RUBBISH_SHOWN = 3
+_INVALID_SHOWN = 3
 _POLL = 0.01
 _CHUNK = 65_536
 
 
-class Lines:
+class LineSplitter:
     """Cuts bytes into lines. A line that would become longer than the limit raises `ValueError`."""
 
     def __init__(self, limit: int) -> None:
@@ -58,26 +59,26 @@ class Lines:
         self._parts.append(part)
 
 
-class StdioTarget:
+class StdioTransport:
     """How one stdio server is reached; each `open` starts a process."""
 
     def __init__(self, config: ServerConfig, watchdog: Watchdog, hide: Callable[[str], str]) -> None:
         self._config = config
         self._watchdog = watchdog
-        self._saying = Saying(config.name, hide)
+        self._stderr = StderrLog(config.name, hide)
         self._why = ""
 
-    def because(self) -> str:
+    def last_error(self) -> str:
         """Why the connection ended; empty: nothing is known."""
         return self._why
 
-    def last_words(self) -> str:
-        return f"its stderr ends with {self._saying.last!r}" if self._saying.last else ""
+    def stderr_tail(self) -> str:
+        return f"its stderr ends with {self._stderr.last!r}" if self._stderr.last else ""
 
-    def forgot_us(self) -> bool:
+    def session_expired(self) -> bool:
         return False
 
-    def gave_up(self, request_id: object) -> bool:
+    def is_unanswered(self, request_id: object) -> bool:
         return False
 
     @asynccontextmanager
@@ -90,7 +91,7 @@ class StdioTarget:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read, process, to_session)
                 tasks.start_soon(self._write, process, from_session, to_session)
-                tasks.start_soon(self._saying.listen, process.stderr)
+                tasks.start_soon(self._stderr.listen, process.stderr)
                 try:
                     yield from_server, to_server
                 finally:
@@ -118,7 +119,7 @@ class StdioTarget:
         assert process.stdout is not None
         async with to_session:
             try:
-                await self._hand_on(process.stdout, to_session)
+                await self._forward(process.stdout, to_session)
             except ValueError as error:
                 self._why = str(error)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -127,25 +128,25 @@ class StdioTarget:
             while True:
                 await process.stdout.receive(_CHUNK)
 
-    async def _hand_on(self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage]") -> None:
-        lines = Lines(self._config.max_message_bytes)
-        rubbish = 0
+    async def _forward(self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage]") -> None:
+        lines = LineSplitter(self._config.max_message_bytes)
+        invalid = 0
         async for chunk in stdout:
             for line in lines.feed(chunk):
                 message = _message(line)
                 if message is not None:
-                    rubbish = 0
+                    invalid = 0
                     await to_session.send(message)
                 elif line.strip():
-                    rubbish += 1
-                    self._note_rubbish(line, rubbish)
+                    invalid += 1
+                    self._note_invalid(line, invalid)
         self._why = self._why or "its process closed its stdout"
 
-    def _note_rubbish(self, line: bytes, number: int) -> None:
-        shown = self._saying.shortened(line.decode(errors="replace"))
-        if number <= _RUBBISH_SHOWN:
+    def _note_invalid(self, line: bytes, number: int) -> None:
+        shown = self._stderr.shortened(line.decode(errors="replace"))
+        if number <= _INVALID_SHOWN:
             _log.warning("%s: this on its stdout is no message: %r", self._config.name, shown)
-        if number > _RUBBISH_LIMIT:
+        if number > _INVALID_LIMIT:
             # Not which: callers read this too, and what a server wrote is for the log.
             raise ValueError("it writes what is no message to its stdout")
 
@@ -163,6 +164,36 @@ class StdioTarget:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             self._why = self._why or "its process does not read its stdin any more"
             to_session.close()
+
+
+class WindowsStdioTransport:
+    """A stdio server where process groups are job objects, which the SDK's transport ends."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+
+    def last_error(self) -> str:
+        return ""
+
+    def stderr_tail(self) -> str:
+        return ""
+
+    def session_expired(self) -> bool:
+        return False
+
+    def is_unanswered(self, request_id: object) -> bool:
+        return False
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any]:
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+
+        config = self._config
+        parameters = StdioServerParameters(
+            command=config.command, args=list(config.args), env=dict(config.env), cwd=config.cwd
+        )
+        async with stdio_client(parameters) as streams:
+            yield streams
 
 
 def _message(line: bytes) -> "SessionMessage | None":
@@ -210,3 +241,78 @@ def _close_transport(process: Process) -> None:
     if transport is not None:
         with suppress(PermissionError):
             transport.close()
+
+
+_LINE: Final = 500
+"""Characters of a line that are kept."""
+_BURST: Final = 50
+"""Lines that are logged in one period; of the others, how many there were."""
+_PERIOD: Final = 10.0
+"""Seconds."""
+_OLD_SDK_WARNING: Final = "Failed to validate request"
+"""So servers made with older SDKs begin to say, in some forty lines, that they do not know the newest way to begin."""
+_RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
+"""What a line of a log has in it that begins a record."""
+_OLD_SDK_SECONDS: Final = 1.0
+"""Seconds in which such lines come."""
+
+
+class StderrLog:
+    """Logs a server's stderr under `goalport.upstream.NAME`, and knows the last line of it."""
+
+    def __init__(self, name: str, hide: Callable[[str], str]) -> None:
+        self._log = logging.getLogger(f"goalport.upstream.{name}")
+        self._hide = hide
+        self._since = 0.0
+        self._logged = 0
+        self._dropped = 0
+        self._warned_at = -_OLD_SDK_SECONDS
+        self.last = ""
+
+    def shortened(self, text: str) -> str:
+        """One line that can be shown: nothing secret, no control characters, not too long."""
+        hidden = self._hide(text[: 4 * _LINE].strip())
+        shown = "".join(each if each.isprintable() else " " for each in hidden)
+        return shown if len(shown) <= _LINE else f"{shown[:_LINE]}…"
+
+    async def listen(self, stderr: ByteReceiveStream | None) -> None:
+        """Read to the end: a full pipe would stop the server."""
+        if stderr is None:
+            return
+        rest = b""
+        try:
+            async for chunk in stderr:
+                *lines, rest = (rest + chunk).split(b"\n")
+                # A line without an end is kept only as far as it would be shown.
+                rest = rest[: 4 * _LINE]
+                for line in lines:
+                    self._write(line)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        self._write(rest)
+
+    def _write(self, line: bytes) -> None:
+        text = self.shortened(line.decode(errors="replace"))
+        if not text:
+            return
+        if self._is_old_sdk_warning(text):
+            self._log.debug("%s", text)
+            return
+        self.last = text
+        if monotonic() - self._since > _PERIOD:
+            if self._dropped:
+                self._log.info("… and %d lines more", self._dropped)
+            self._since, self._logged, self._dropped = monotonic(), 0, 0
+        if self._logged < _BURST:
+            self._logged += 1
+            self._log.info("%s", text)
+        else:
+            self._dropped += 1
+
+    def _is_old_sdk_warning(self, text: str) -> bool:
+        """Whether a line belongs to what an older server says of being asked in the newest way first."""
+        if _OLD_SDK_WARNING in text:
+            self._warned_at = monotonic()
+        elif _RECORD.search(text):
+            self._warned_at = -_OLD_SDK_SECONDS
+        return monotonic() - self._warned_at < _OLD_SDK_SECONDS

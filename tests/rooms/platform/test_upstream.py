@@ -21,11 +21,10 @@ from goalport import (
     agent,
 )
 from goalport.errors import ProcessStuck, SettingsError
-from goalport.platform import Upstream
+from goalport.platform import UpstreamServers
 from goalport.testing import ScriptedModel
 from goalport.tools import Tool, ToolGroupRequirement
 from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.upstream.hub import UpstreamHub
 from tests.rooms.upstream.hubs import MARK, PLAIN, QUICK, marked, nothing_left_behind, plain
 
 GROUP = GroupConfig("voices", ("plain",), include=("echo",), naming=NamingConfig(prefix="my_"))
@@ -57,8 +56,8 @@ def config(*servers: ServerConfig, group: GroupConfig = GROUP) -> McpConfig:
     return McpConfig({each.name: marked(each) for each in servers}, {group.role: group})
 
 
-def quick(given: McpConfig, tmp_path: Path) -> UpstreamHub:
-    return UpstreamHub(given, tmp_path, pace=QUICK, start_wait=20)
+def quick(given: McpConfig, tmp_path: Path) -> UpstreamServers:
+    return UpstreamServers(given, tmp_path, timing=QUICK, start_seconds=20)
 
 
 async def said(platform: AgentPlatform, words: str = "hello") -> str:
@@ -148,7 +147,7 @@ async def test_whoever_gives_up_entering_leaves_no_process_behind(tmp_path: Path
     given = config(plain(), plain("--mute", name="silent", connect_timeout=600))
     with nothing_left_behind():
         with anyio.move_on_after(0.5) as scope:
-            async with AgentPlatform(upstream=UpstreamHub(given, tmp_path, start_wait=600)):
+            async with AgentPlatform(upstream=UpstreamServers(given, tmp_path, start_seconds=600)):
                 pass
         assert scope.cancelled_caught
 
@@ -166,10 +165,10 @@ async def test_the_state_of_a_group_is_that_of_its_servers(tmp_path: Path) -> No
     absent = plain(command="goalport-no-such", name="absent")
     group = replace(GROUP, servers=("plain", "absent"))
     async with AgentPlatform(upstream=quick(config(plain(), absent, group=group), tmp_path)) as platform:
-        (report,) = platform.upstream.reports()
+        (report,) = platform.upstream.groups.reports()
         assert (report.role, report.status, report.servers) == ("voices", "degraded", ("plain", "absent"))
         assert report.why.startswith("The server 'absent' is down; it is tried again")
-    assert [each.status for each in platform.upstream.reports()] == ["down"]
+    assert [each.status for each in platform.upstream.groups.reports()] == ["down"]
 
 
 async def test_math_is_there_and_whoever_plays_it_goes_before() -> None:
@@ -181,7 +180,7 @@ async def test_math_is_there_and_whoever_plays_it_goes_before() -> None:
 
 
 async def test_nothing_is_connected_where_nothing_is_configured(tmp_path: Path) -> None:
-    async with AgentPlatform(upstream=Upstream(McpConfig(), tmp_path)) as platform:
+    async with AgentPlatform(upstream=UpstreamServers(McpConfig(), tmp_path)) as platform:
         assert not platform.upstream.connected
 
 
@@ -193,7 +192,7 @@ async def test_a_server_has_our_model_asked_only_where_its_entry_allows_it(
 ) -> None:
     model = ScriptedModel(["Something"])
     group = replace(GROUP, include=("sample",))
-    upstream = Upstream(config(plain(sampling=allowed), group=group), tmp_path, 20)
+    upstream = UpstreamServers(config(plain(sampling=allowed), group=group), tmp_path, 20)
     async with AgentPlatform(models=model, upstream=upstream) as platform:
         (tool,) = platform.groups.groups[-1].tools
         result = await tool.call({})

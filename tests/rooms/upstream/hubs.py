@@ -12,12 +12,12 @@ import anyio
 
 from goalport.tools import ToolResult
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
-from goalport.upstream.connection import Pace
-from goalport.upstream.hub import UpstreamHub
+from goalport.upstream.connection import Timing
 from goalport.upstream.server import UpstreamServer
+from goalport.upstream.servers import UpstreamServers
 
 PLAIN = str(Path(__file__).with_name("plain_server.py"))
-QUICK = Pace(first_delay=0.02, longest_delay=0.1, ping_every=0.2, ping_timeout=0.3, refresh_gap=0.01)
+QUICK = Timing(first_delay=0.02, longest_delay=0.1, ping_every=0.2, ping_timeout=0.3, refresh_gap=0.01)
 MARK = "GOALPORT_TEST_HUB"
 
 
@@ -32,15 +32,15 @@ async def hub_of(
     *servers: ServerConfig,
     groups: Sequence[GroupConfig] = (),
     data: Path | None = None,
-    pace: Pace = QUICK,
-    start_wait: float = 20,
+    timing: Timing = QUICK,
+    start_seconds: float = 20,
     **more: Any,
 ) -> AsyncGenerator["WatchedHub"]:
     """A hub, and afterwards the certainty that no process of its servers is left."""
     config = McpConfig({each.name: marked(each) for each in servers}, {each.role: each for each in groups})
     watched: WatchedHub | None = None
     with nothing_left_behind():
-        hub = UpstreamHub(config, data or Path("/nonexistent"), pace=pace, start_wait=start_wait, **more)
+        hub = UpstreamServers(config, data or Path("/nonexistent"), timing=timing, start_seconds=start_seconds, **more)
         watched = WatchedHub(hub)
         hub.on_change = watched.change
         with anyio.fail_after(60):
@@ -82,7 +82,7 @@ async def quiet(seconds: float) -> None:
 class WatchedHub:
     """A hub whose changes can be waited for."""
 
-    def __init__(self, hub: UpstreamHub) -> None:
+    def __init__(self, hub: UpstreamServers) -> None:
         self.hub = hub
         self._changed = anyio.Event()
 
@@ -98,7 +98,7 @@ class WatchedHub:
         with anyio.move_on_after(seconds):
             while not holds():
                 await self._changed.wait()
-        assert holds(), f"It did not come within {seconds} s; the servers are {self.hub.report()}"
+        assert holds(), f"It did not come within {seconds} s; the servers are {self.hub.reports()}"
 
     async def call(self, tool: str, server: str = "plain", **arguments: object) -> ToolResult:
         (found,) = (each for each in self.server(server).tools if each.name == tool)

@@ -38,6 +38,7 @@ class Servers:
 
     config: McpConfig
     servers: dict[str, Listed] = field(default_factory=dict[str, Listed])
+    connected: bool = True
 
     def lists(self, server: str, *tools: str | Definition) -> None:
         """The server lists these tools from now on."""

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from goalport.errors import ReplanRequested, ToolError
-from goalport.upstream.hooks import call_hooks
+from goalport.upstream.calls import call_hooks
 from goalport.upstream.tool import ToolRequest
 from tests.rooms.upstream.hubs import hub_of, plain
 
@@ -202,7 +202,7 @@ async def test_a_question_never_reaches_somebody_elses_caller() -> None:
 async def test_what_the_server_refuses_is_said_in_its_words() -> None:
     async with hub_of(plain()) as hub:
         with pytest.raises(ToolError, match="refused the call: Unknown tool: nonsense"):
-            await hub.server().calling.call(ToolRequest("nonsense", {}))
+            await hub.server().client.call(ToolRequest("nonsense", {}))
         assert hub.server().report().failures == 1
 
 

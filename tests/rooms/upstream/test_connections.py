@@ -13,8 +13,8 @@ import pytest
 from goalport.errors import SettingsError
 from goalport.tools import ToolGroupRequirement, ToolGroupResolver
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.upstream.hub import UpstreamHub
 from goalport.upstream.report import ServerState
+from goalport.upstream.servers import UpstreamServers
 from tests.rooms.upstream.hubs import QUICK, WatchedHub, hub_of, marked, plain, quiet
 
 UP, DOWN = ServerState.UP, ServerState.DOWN
@@ -77,7 +77,7 @@ async def test_a_server_that_never_answers_is_given_up_and_the_others_are_there(
 
 async def test_starting_waits_for_slow_servers_only_so_long() -> None:
     with anyio.fail_after(10):
-        async with hub_of(plain("--mute", name="silent", connect_timeout=600), start_wait=0.2) as hub:
+        async with hub_of(plain("--mute", name="silent", connect_timeout=600), start_seconds=0.2) as hub:
             assert state(hub, "silent") is ServerState.CONNECTING
 
 
@@ -94,7 +94,7 @@ async def asked_of(hub: WatchedHub) -> list[str]:
 
 
 async def test_a_ping_that_is_answered_with_an_error_is_a_sign_of_life() -> None:
-    async with hub_of(plain("--no-pings", "--odd-tools"), pace=replace(QUICK, ping_every=0.05)) as hub:
+    async with hub_of(plain("--no-pings", "--odd-tools"), timing=replace(QUICK, ping_every=0.05)) as hub:
         with anyio.fail_after(10):
             while (await asked_of(hub)).count("ping") < 2:
                 await quiet(0.1)
@@ -123,7 +123,7 @@ async def test_rubbish_counts_from_the_last_message() -> None:
 
 
 async def test_a_quiet_connection_is_asked_for_signs_of_life_at_its_pace_and_for_nothing_else() -> None:
-    async with hub_of(plain("--odd-tools"), pace=replace(QUICK, ping_every=0.3)) as hub:
+    async with hub_of(plain("--odd-tools"), timing=replace(QUICK, ping_every=0.3)) as hub:
         await quiet(1.6)
         asked = await asked_of(hub)
     assert 2 <= asked.count("ping") <= 5
@@ -131,7 +131,7 @@ async def test_a_quiet_connection_is_asked_for_signs_of_life_at_its_pace_and_for
 
 
 async def test_a_connection_that_is_in_use_is_asked_for_no_signs_of_life() -> None:
-    async with hub_of(plain("--odd-tools"), pace=replace(QUICK, ping_every=60)) as hub:
+    async with hub_of(plain("--odd-tools"), timing=replace(QUICK, ping_every=60)) as hub:
         for _ in range(20):
             await hub.call("echo", text="hello")
         await quiet(0.5)
@@ -190,7 +190,7 @@ async def test_a_server_that_ends_again_and_again_is_tried_after_longer_and_long
     starts = tmp_path / "starts"
     script = f"open({str(starts)!r}, 'a').write('x')"
     config = ServerConfig("plain", "stdio", command=sys.executable, args=("-S", "-E", "-c", script))
-    async with hub_of(config, pace=replace(QUICK, first_delay=0.5, longest_delay=60)) as hub:
+    async with hub_of(config, timing=replace(QUICK, first_delay=0.5, longest_delay=60)) as hub:
         began = anyio.current_time()
         await hub.until(lambda: len(starts.read_text()) >= 3)
         # Two pauses, each by chance up to a half shorter.
@@ -217,7 +217,7 @@ async def test_a_command_that_cannot_be_started_is_said(change: dict[str, object
 
 
 async def test_a_call_of_a_server_that_is_down_says_so() -> None:
-    async with hub_of(plain(), pace=replace(QUICK, wait_for_up=0.1, first_delay=60)) as hub:
+    async with hub_of(plain(), timing=replace(QUICK, wait_for_up=0.1, first_delay=60)) as hub:
         os.kill(int((await hub.call("pid")).text), signal.SIGKILL)
         await hub.until(lambda: state(hub) is DOWN)
         result = await hub.call("echo", text="hello")
@@ -233,7 +233,7 @@ async def test_a_disabled_server_is_not_started() -> None:
 async def test_nothing_starts_without_a_server_that_is_required() -> None:
     config = McpConfig({"plain": marked(plain("--exit", "1", required=True))})
     with pytest.raises(SettingsError, match="The required server 'plain' is down"):
-        async with UpstreamHub(config, Path("/nonexistent"), pace=QUICK):
+        async with UpstreamServers(config, Path("/nonexistent"), timing=QUICK):
             raise AssertionError("it is entered")
 
 
@@ -267,21 +267,21 @@ async def test_reloading_restarts_only_what_is_different() -> None:
     async with hub_of(stays, changes, goes) as hub:
         pids = {name: (await hub.call("pid", name)).text for name in ("stays", "changes")}
         new = [stays, replace(changes, timeout=7), plain(name="new")]
-        await hub.hub.reload(McpConfig({each.name: marked(each) for each in new}))
+        await hub.hub.apply(McpConfig({each.name: marked(each) for each in new}))
         assert list(hub.hub.servers) == ["stays", "changes", "new"]
         assert (await hub.call("pid", "stays")).text == pids["stays"]
         assert (await hub.call("pid", "changes")).text != pids["changes"]
-        assert [each.state for each in hub.hub.report()] == [UP, UP, UP]
+        assert [each.state for each in hub.hub.reports()] == [UP, UP, UP]
 
 
 async def test_a_group_of_two_servers_loses_and_regains_the_tools_of_the_one_that_is_killed(tmp_path: Path) -> None:
     pair = GroupConfig("pair", ("one", "two"), include=("one/echo", "two/pid"), naming=NamingConfig(prefix="my_"))
-    async with hub_of(plain(name="one"), plain(name="two"), data=tmp_path, groups=[pair], pace=SLOWER) as hub:
+    async with hub_of(plain(name="one"), plain(name="two"), data=tmp_path, groups=[pair], timing=SLOWER) as hub:
 
         def names() -> list[str]:
-            return [tool.name for group in hub.hub.groups() for tool in group.tools]
+            return [tool.name for group in hub.hub.groups.groups() for tool in group.tools]
 
-        resolver = ToolGroupResolver(sources=[hub.hub])
+        resolver = ToolGroupResolver(sources=[hub.hub.groups])
         assert names() == ["my_echo", "my_pid"]
         os.kill(int((await hub.call("pid", "two")).text), signal.SIGKILL)
         await hub.until(lambda: names() == ["my_echo"])
@@ -304,13 +304,13 @@ import asyncio, sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from tests.rooms.upstream.hubs import plain
 from goalport.upstream.config import McpConfig
-from goalport.upstream.hub import UpstreamHub
+from goalport.upstream.servers import UpstreamServers
 from goalport.upstream.tool import ToolRequest
 from pathlib import Path
 
 async def main():
-    async with UpstreamHub(McpConfig({{"plain": plain("--stubborn", "--child")}}), Path({str(tmp_path)!r})) as hub:
-        print((await hub.servers["plain"].calling.call(ToolRequest("pid", {{}}))).text, flush=True)
+    async with UpstreamServers(McpConfig({{"plain": plain("--stubborn", "--child")}}), Path({str(tmp_path)!r})) as hub:
+        print((await hub.servers["plain"].client.call(ToolRequest("pid", {{}}))).text, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())

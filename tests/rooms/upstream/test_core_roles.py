@@ -7,7 +7,7 @@ import pytest
 from goalport.tools import CoreToolGroups, Permission, math_group
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.core_roles import CoreRoles, core_groups
-from goalport.upstream.groups import LiveGroups
+from goalport.upstream.groups import UpstreamGroups
 from goalport.upstream.pins import Pins
 from tests.rooms.upstream.listed import Listed, Servers
 
@@ -33,7 +33,7 @@ def roles_of(*servers: ServerConfig) -> list[str]:
 def tools_of(tmp_path: Path, server: ServerConfig, tools: str) -> dict[str, list[str]]:
     servers = Servers(McpConfig({server.name: server}), {server.name: Listed()})
     servers.lists(server.name, *tools.split())
-    groups = LiveGroups(servers, Pins(tmp_path / "pins.json"))
+    groups = UpstreamGroups(servers, Pins(tmp_path / "pins.json"))
     assert groups.warnings() == ()
     return {each.role: [tool.name for tool in each.tools] for each in groups.groups()}
 
@@ -118,7 +118,7 @@ def test_a_core_group_is_a_default(tmp_path: Path) -> None:
     servers = Servers(McpConfig({"fetch": stdio("fetch", "x")}), {"fetch": Listed()})
     servers.lists("fetch", "fetch")
 
-    assert [each.is_default for each in LiveGroups(servers, Pins(tmp_path / "p.json")).groups()] == [True]
+    assert [each.is_default for each in UpstreamGroups(servers, Pins(tmp_path / "p.json")).groups()] == [True]
 
 
 def test_a_disabled_server_plays_a_role_only_where_no_other_does() -> None:

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from goalport.tools import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, tool
 from goalport.upstream import read_config
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, Problem, ServerConfig
-from goalport.upstream.groups import LiveGroups, final_name
-from goalport.upstream.patterns import matches
+from goalport.upstream.config_file import Style
+from goalport.upstream.groups import UpstreamGroups
+from goalport.upstream.live_group import final_name, matches
 from goalport.upstream.pins import Pins
-from goalport.upstream.reading import Style
 from goalport.upstream.report import ServerState
 from tests.rooms.upstream.hubs import PLAIN, hub_of, plain
 from tests.rooms.upstream.listed import Servers, definition, servers_of
@@ -28,12 +28,12 @@ def pins(tmp_path: Path) -> Pins:
     return Pins(tmp_path / "pins.json")
 
 
-def names(groups: LiveGroups, role: str) -> list[str]:
+def names(groups: UpstreamGroups, role: str) -> list[str]:
     (found,) = [each for each in groups.groups() if each.role == role]
     return [each.name for each in found.tools]
 
 
-def unmet(groups: LiveGroups, role: str, *tools: str) -> str | None:
+def unmet(groups: UpstreamGroups, role: str, *tools: str) -> str | None:
     return ToolGroupResolver(sources=[groups]).unmet(ToolGroupRequirement(role, tools))
 
 
@@ -72,7 +72,7 @@ def test_tools_are_filtered_by_their_own_names_then_renamed_in_the_order_of_the_
     )
     servers = servers_of(web, brave="brave_web_search brave_local_search brave_news other", fetch="fetch peek")
 
-    assert names(LiveGroups(servers, pins), "web") == ["web_read", "web_brave_news", "web_brave_web_search"]
+    assert names(UpstreamGroups(servers, pins), "web") == ["web_read", "web_brave_news", "web_brave_web_search"]
 
 
 def test_a_group_tells_about_itself_and_its_tools_whom_to_ask(pins: Pins) -> None:
@@ -96,7 +96,7 @@ def test_a_group_tells_about_itself_and_its_tools_whom_to_ask(pins: Pins) -> Non
         definition("write", readOnlyHint=True),
         definition("delete_free"),
     )
-    (group,) = LiveGroups(servers, pins).groups()
+    (group,) = UpstreamGroups(servers, pins).groups()
 
     assert (group.description, group.provider, group.version, group.exports) == ("Files", "Us", "2", True)
     assert group.permissions == {Permission.HOST_ACCESS}
@@ -109,12 +109,12 @@ def test_tools_that_a_server_entry_takes_away_are_in_no_group(pins: Pins) -> Non
     entry = replace(known["a"], enabled_tools=("get_*", "drop_*"), disabled_tools=("*_y",))
     servers.config = replace(servers.config, servers={**known, "a": entry})
 
-    assert names(LiveGroups(servers, pins), "all") == ["drop_x", "get_x"]
+    assert names(UpstreamGroups(servers, pins), "all") == ["drop_x", "get_x"]
 
 
 def test_a_clash_names_both_servers_and_the_first_keeps_the_name_even_while_it_is_down(pins: Pins) -> None:
     servers = servers_of(GroupConfig("all", ("a", "b")), a="search", b="search other")
-    groups = LiveGroups(servers, pins)
+    groups = UpstreamGroups(servers, pins)
 
     (group,) = groups.groups()
     assert [each.name for each in group.tools] == ["search", "other"]
@@ -130,7 +130,7 @@ def test_a_clash_names_both_servers_and_the_first_keeps_the_name_even_while_it_i
 
 def test_names_that_a_style_makes_equal_clash_too(pins: Pins) -> None:
     servers = servers_of(GroupConfig("all", ("a",), naming=NamingConfig(style="snake")), a="getX get_x")
-    groups = LiveGroups(servers, pins)
+    groups = UpstreamGroups(servers, pins)
 
     assert names(groups, "all") == ["get_x"]
     assert "'getX' of the server 'a' and 'get_x' of 'a' are both called 'get_x'" in groups.warnings()[0]
@@ -147,7 +147,7 @@ def test_patterns_that_match_nothing_are_told_with_the_nearest_names_once_all_li
     )
     servers = servers_of(config, a="fetch search", b="brave")
     servers.servers["b"].state = ServerState.CONNECTING
-    groups = LiveGroups(servers, pins)
+    groups = UpstreamGroups(servers, pins)
 
     assert groups.warnings() == ()
     servers.servers["b"].state = ServerState.UP
@@ -161,7 +161,7 @@ def test_patterns_that_match_nothing_are_told_with_the_nearest_names_once_all_li
 
 def test_a_server_that_is_down_takes_its_own_tools_away_and_brings_them_back(pins: Pins) -> None:
     servers = servers_of(GroupConfig("web", ("a", "b")), a="fetch", b="search")
-    groups = LiveGroups(servers, pins)
+    groups = UpstreamGroups(servers, pins)
     servers.servers["b"].state = ServerState.DOWN
 
     assert names(groups, "web") == ["fetch"]
@@ -188,7 +188,7 @@ def test_a_group_without_a_server_is_unmet_and_says_why(pins: Pins, state: Serve
     servers = servers_of(GroupConfig("web", ("a",)), a="fetch")
     servers.servers["a"].state = state
 
-    assert unmet(LiveGroups(servers, pins), "web") == f"The tool group 'web' cannot be used now. {reason}"
+    assert unmet(UpstreamGroups(servers, pins), "web") == f"The tool group 'web' cannot be used now. {reason}"
 
 
 def test_a_server_that_cannot_be_used_and_one_that_is_not_there_are_told_apart(pins: Pins) -> None:
@@ -196,7 +196,7 @@ def test_a_server_that_cannot_be_used_and_one_that_is_not_there_are_told_apart(p
         groups={"web": GroupConfig("web", ("broken", "none")), "empty": GroupConfig("empty", ())},
         problems=(Problem("server 'broken' cannot be used: the variable KEY is not set.", server="broken"),),
     )
-    groups = LiveGroups(Servers(config), pins)
+    groups = UpstreamGroups(Servers(config), pins)
 
     assert unmet(groups, "web") == (
         "The tool group 'web' cannot be used now. Server 'broken' cannot be used: the variable KEY is not set. "
@@ -210,7 +210,7 @@ def test_a_server_that_cannot_be_used_and_one_that_is_not_there_are_told_apart(p
 
 
 def test_a_group_whose_patterns_leave_nothing_is_unmet(pins: Pins) -> None:
-    groups = LiveGroups(servers_of(GroupConfig("web", ("a",), include=("x",)), a="fetch"), pins)
+    groups = UpstreamGroups(servers_of(GroupConfig("web", ("a",), include=("x",)), a="fetch"), pins)
 
     assert unmet(groups, "web") == (
         "The tool group 'web' cannot be used now. None of the tools of a is in it: look at its include and exclude."
@@ -222,7 +222,7 @@ def test_what_is_in_code_goes_before_the_configuration_and_a_clash_says_so(pins:
     def search(what: str) -> str:
         return what
 
-    groups = LiveGroups(servers_of(GroupConfig("web", ("a",)), a="fetch"), pins)
+    groups = UpstreamGroups(servers_of(GroupConfig("web", ("a",)), a="fetch"), pins)
     resolver = ToolGroupResolver([ToolGroup("web", ToolGroup.of("x", search).tools, name="ours")], [groups])
 
     found = resolver.find("web")
@@ -235,7 +235,7 @@ def test_what_is_in_code_goes_before_the_configuration_and_a_clash_says_so(pins:
 
 def test_the_groups_are_made_again_only_when_something_has_changed(pins: Pins) -> None:
     servers = servers_of(GroupConfig("web", ("a",)), a="fetch")
-    groups = LiveGroups(servers, pins)
+    groups = UpstreamGroups(servers, pins)
     before = groups.groups()
 
     assert groups.groups() is before
@@ -271,7 +271,7 @@ async def test_groups_of_real_servers_lose_and_regain_the_tools_of_one_that_dies
     async with hub_of(plain(name="one"), plain(name="two")) as watched:
         hub = watched.hub
         hub.config = replace(hub.config, groups=config.groups)
-        groups = LiveGroups(hub, Pins(tmp_path / "pins.json"))
+        groups = UpstreamGroups(hub, Pins(tmp_path / "pins.json"))
         assert names(groups, "main") == ["x_die", "x_echo", "x_safe_die"]
         (group,) = groups.groups()
         echo, die = (next(each for each in group.tools if each.name == name) for name in ("x_echo", "x_die"))
@@ -286,7 +286,7 @@ def test_a_configuration_record_with_an_odd_server_is_no_trouble(pins: Pins) -> 
     servers = servers_of(GroupConfig("web", ("a", "gone")), a="fetch")
     servers.config = replace(servers.config, servers={"a": ServerConfig("a", "stdio", command="a", pin=True)})
 
-    assert names(LiveGroups(servers, pins), "web") == ["fetch"]
+    assert names(UpstreamGroups(servers, pins), "web") == ["fetch"]
 
 
 OWN_NAMES = st.lists(st.text("abXY_.é", min_size=1, max_size=4), unique=True, max_size=6)
@@ -298,7 +298,7 @@ def test_names_are_unique_whatever_is_listed_and_neither_order_nor_trouble_gives
     pins: Pins, first: list[str], second: list[str], style: Style, random: Random, state: ServerState
 ) -> None:
     servers = servers_of(GroupConfig("all", ("a", "b"), naming=NamingConfig(style=style)), a="", b="")
-    groups = LiveGroups(servers, pins)
+    groups = UpstreamGroups(servers, pins)
 
     def described() -> dict[str, str]:
         tools = [each for group in groups.groups() for each in group.tools]

@@ -9,9 +9,8 @@ from mcp_types import CreateMessageResult, TextContent
 
 from goalport.errors import ModelNotReady
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.report import ServerState
-from goalport.upstream.secrecy import Secrecy, place_of
-from goalport.upstream.wording import reason_of
+from goalport.upstream.redaction import SecretFilter, shown_address
+from goalport.upstream.report import ServerState, failure_reason
 from tests.rooms.upstream.hubs import WatchedHub, hub_of, plain
 
 
@@ -113,7 +112,7 @@ async def test_what_looks_like_a_secret_in_a_server_s_words_is_not_shown(
 
 def test_a_secret_is_hidden_also_without_the_space_around_it_and_as_programs_quote_it() -> None:
     config = plain(env={"KEY": 's3cret-"value"\n', "PEM": "-----BEGIN-----\nabcdefgh\n"})
-    hide = Secrecy([config]).hide
+    hide = SecretFilter([config]).hide
     assert hide('it is s3cret-"value", is it?') == "it is ***, is it?"
     assert hide(f"came {config.env['KEY']!r}, {json.dumps(config.env['KEY'])}") == "came '***\\n', \"***\\n\""
     assert hide(f"came {config.env['PEM']!r} and abcdefgh") == "came '***\\n' and ***"
@@ -123,20 +122,20 @@ def test_what_keeps_a_server_down_is_one_line_without_advice_for_programmers() -
     config = ServerConfig("a", "http", url="https://example.com/")
     words = "1 error\nid\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information"
     error = ValueError(f"{words} visit https://errors.pydantic.dev/2.14/v/missing\nend")
-    assert reason_of(config, error, "") == "ValueError: 1 error id Field required end"
+    assert failure_reason(config, error, "") == "ValueError: 1 error id Field required end"
 
 
 def test_what_the_error_says_already_is_not_said_again() -> None:
     config = plain()
-    said = reason_of(config, ValueError("it went away"), "it went away", "", "exit code 3")
+    said = failure_reason(config, ValueError("it went away"), "it went away", "", "exit code 3")
     assert said == "ValueError: it went away; exit code 3"
 
 
 def test_an_address_is_shown_without_the_key_in_its_path() -> None:
     key = "NDM4ZjE2YzctZmE2NC00"
     config = ServerConfig("zap", "http", url=f"https://bob@example.com/api/servers-for-everybody/{key}/mcp")
-    assert place_of(config) == "https://example.com/api/servers-for-everybody/***/mcp"
-    assert Secrecy([config]).hide(f'"POST /api/{key}/mcp HTTP/1.1"') == '"POST /api/***/mcp HTTP/1.1"'
+    assert shown_address(config) == "https://example.com/api/servers-for-everybody/***/mcp"
+    assert SecretFilter([config]).hide(f'"POST /api/{key}/mcp HTTP/1.1"') == '"POST /api/***/mcp HTTP/1.1"'
 
 
 async def test_news_that_break_the_protocol_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -180,4 +179,4 @@ async def test_a_model_that_cannot_be_asked_is_an_error_for_the_server() -> None
 
 async def test_a_hub_without_servers_is_nothing() -> None:
     async with hub_of() as hub:
-        assert (hub.hub.report(), hub.hub.problems) == ((), ())
+        assert (hub.hub.reports(), hub.hub.problems) == ((), ())

@@ -13,8 +13,8 @@ from typing import Any
 import anyio
 import pytest
 
+from goalport.upstream.calls import call_hooks
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.hooks import call_hooks
 from goalport.upstream.report import ServerState
 from tests.rooms.upstream.hubs import QUICK, hub_of
 from tests.stories.servers import started
@@ -142,7 +142,7 @@ async def test_a_server_that_was_started_anew_between_calls_is_not_missed_by_any
     patient = replace(QUICK, ping_every=60)
     async with started([*WEB, "--legacy"]) as (process, heard):
         port = (await heard.until(READY)).strip().rpartition(":")[2]
-        async with hub_of(remote(f"http://127.0.0.1:{port}"), pace=patient) as hub:
+        async with hub_of(remote(f"http://127.0.0.1:{port}"), timing=patient) as hub:
             process.kill()
             await process.wait()
             async with started([*WEB, "--legacy", "--port", port]) as (_, again):
@@ -178,7 +178,7 @@ async def test_headers_are_sent_and_never_shown(transport: Any, caplog: pytest.L
         )
         async with hub_of(config) as hub:
             assert (await hub.call("echo", "web", text="hello")).text == "hello"
-            shown = str(hub.hub.report())
+            shown = str(hub.hub.reports())
     ours = "\n".join(each.getMessage() for each in caplog.records)
     for secret in ("t0ken-secret", "query-secret"):
         assert secret not in shown

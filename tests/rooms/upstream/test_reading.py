@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from goalport.tools import Permission
 from goalport.upstream import GroupConfig, McpConfig, ServerConfig
-from goalport.upstream.reading import read_config
+from goalport.upstream.config_file import read_config
 
 ENVIRONMENT = {"TOKEN": "sesame-open", "EMPTY": "", "HOME": "/home/ada"}
 

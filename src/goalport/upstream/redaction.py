@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from goalport.secrecy import hide, keep
 from goalport.upstream.config import ServerConfig
 
-__all__ = ["Secrecy", "keeping_secrets", "place_of"]
+__all__ = ["SecretFilter", "secrets_filtered", "shown_address"]
 
 _KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
 """A part of an address that is drawn by lot; some services know their customers by such an address alone."""
@@ -39,7 +39,7 @@ _TRANSPORTS = frozenset({"mcp.client.sse", "mcp.client.streamable_http"})
 """Of these, those that write a traceback when a server goes; `server` says in a line that it has gone, and why."""
 
 
-class Secrecy(logging.Filter):
+class SecretFilter(logging.Filter):
     """Keeps the secrets of servers. As a filter of a logger it also holds back what is logged again and again."""
 
     def __init__(self, servers: Iterable[ServerConfig]) -> None:
@@ -81,7 +81,7 @@ _FORMATTER = logging.Formatter()
 
 
 @contextmanager
-def keeping_secrets(secrecy: Secrecy) -> Generator[None]:
+def secrets_filtered(secrecy: SecretFilter) -> Generator[None]:
     """Filter what the libraries underneath log, for as long as the block lasts."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for each in loggers:
@@ -93,7 +93,7 @@ def keeping_secrets(secrecy: Secrecy) -> Generator[None]:
             each.removeFilter(secrecy)
 
 
-def place_of(config: ServerConfig) -> str:
+def shown_address(config: ServerConfig) -> str:
     """Where a server is, without anything that may be secret: its command, or its address without user and query."""
     if config.transport == "stdio":
         return config.command

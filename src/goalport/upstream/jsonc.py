@@ -13,10 +13,12 @@ from typing import cast
 
 from goalport.upstream.config import Problem
 
-__all__ = ["Step", "WrittenJson", "read_json"]
+__all__ = ["JsonPath", "PathStep", "WrittenJson", "read_json"]
 
-Step = str | int
-"""A key of an object or an index of a list; several of them lead to a value."""
+PathStep = str | int
+"""A key of an object or an index of a list."""
+JsonPath = tuple[PathStep, ...]
+"""The steps that lead from the root to a value."""
 
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
@@ -29,7 +31,7 @@ class WrittenJson:
 
     path: Path
     data: object = None
-    places: Mapping[tuple[Step, ...], tuple[int, int]] = field(default_factory=dict[tuple[Step, ...], tuple[int, int]])
+    positions: Mapping[JsonPath, tuple[int, int]] = field(default_factory=dict[JsonPath, tuple[int, int]])
     """The line and column, both from 1, of each key and of each item of a list."""
     problems: tuple[Problem, ...] = ()
 
@@ -37,10 +39,10 @@ class WrittenJson:
     def is_object(self) -> bool:
         return isinstance(self.data, dict)
 
-    def problem(self, message: str, at: tuple[Step, ...] = (), *, server: str = "", is_fatal: bool = False) -> Problem:
+    def problem(self, message: str, at: JsonPath = (), *, server: str = "", is_fatal: bool = False) -> Problem:
         """A problem at the nearest place that is known."""
-        near = next((at[:length] for length in range(len(at), 0, -1) if at[:length] in self.places), None)
-        line, column = self.places[near] if near is not None else (None, None)
+        near = next((at[:length] for length in range(len(at), 0, -1) if at[:length] in self.positions), None)
+        line, column = self.positions[near] if near is not None else (None, None)
         return Problem(" ".join(message.split()), self.path, line, column, server=server, is_fatal=is_fatal)
 
 
@@ -63,7 +65,7 @@ def read_json(path: Path) -> WrittenJson:
         return _unreadable(path, f"this is no JSON: {_lowered(error.msg)}.", error.lineno, error.colno)
     except (RecursionError, ValueError):
         return _unreadable(path, "it nests too deeply, or has a number with too many digits.")
-    found = [*_places(plain)]
+    found = [*_positions(plain)]
     twice = [Problem(f"{key!r} is there twice; the last one counts.", path, *at) for key, at in _twice(found)]
     return WrittenJson(path, data, dict(found), tuple(twice))
 
@@ -81,9 +83,9 @@ def _blank(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
 
-def _places(text: str) -> Iterator[tuple[tuple[Step, ...], tuple[int, int]]]:
+def _positions(text: str) -> Iterator[tuple[JsonPath, tuple[int, int]]]:
     """Each key and each item of a list in JSON that is known to be right."""
-    inside: list[Step | None] = []
+    inside: list[PathStep | None] = []
     expects_key = False
     lines = _LineCounter(text)
     for token in _TOKEN.finditer(text):
@@ -98,16 +100,16 @@ def _places(text: str) -> Iterator[tuple[tuple[Step, ...], tuple[int, int]]]:
             expects_key = False
         elif expects_key:
             inside[-1] = json.loads(word)
-            yield _steps(inside), lines.place(token.start())
+            yield _steps(inside), lines.position(token.start())
         else:
             if inside and isinstance(inside[-1], int):
-                yield _steps(inside), lines.place(token.start())
+                yield _steps(inside), lines.position(token.start())
             if word in "{[":
                 inside.append(None if word == "{" else 0)
                 expects_key = word == "{"
 
 
-def _steps(inside: list[Step | None]) -> tuple[Step, ...]:
+def _steps(inside: list[PathStep | None]) -> JsonPath:
     return tuple(step for step in inside if step is not None)
 
 
@@ -118,7 +120,7 @@ class _LineCounter:
         self._text = text
         self._line, self._start, self._seen = 1, 0, 0
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         newlines = self._text.count("\n", self._seen, offset)
         if newlines:
             self._line += newlines
@@ -128,11 +130,11 @@ class _LineCounter:
 
 
 def _twice(
-    found: list[tuple[tuple[Step, ...], tuple[int, int]]],
+    found: list[tuple[JsonPath, tuple[int, int]]],
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     """The keys that an object has a second time; not those inside of what is there twice itself."""
-    seen: set[tuple[Step, ...]] = set()
-    again: set[tuple[Step, ...]] = set()
+    seen: set[JsonPath] = set()
+    again: set[JsonPath] = set()
     for steps, at in found:
         key = steps[-1]
         if steps in seen and isinstance(key, str):

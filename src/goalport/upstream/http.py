@@ -14,7 +14,7 @@ import httpx2
 
 from goalport.upstream.config import ServerConfig
 
-__all__ = ["HttpTarget"]
+__all__ = ["HttpTransport"]
 
 _CONNECT: Final = 30.0
 _QUIET: Final = 3_600.0
@@ -26,7 +26,7 @@ _ADVICE: Final = {
 }
 
 
-class HttpTarget:
+class HttpTransport:
     """How one HTTP server is reached."""
 
     def __init__(self, config: ServerConfig, auth: Callable[[], httpx2.Auth | None]) -> None:
@@ -34,10 +34,10 @@ class HttpTarget:
         self._auth = auth
         self._status = 0
         self._forgotten = False
-        self._given_up: set[object] = set()
+        self._unanswered: set[object] = set()
         """The ids of requests whose stream ended without an answer."""
 
-    def because(self) -> str:
+    def last_error(self) -> str:
         """The last answer that was an error; empty: there was none."""
         if not self._status:
             return ""
@@ -45,22 +45,22 @@ class HttpTarget:
         advice = f", {_ADVICE[status]}" if status is not None and status in _ADVICE else ""
         return f"HTTP {self._status} {status.phrase if status else ''}".rstrip() + advice
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return ""
 
-    def forgot_us(self) -> bool:
+    def session_expired(self) -> bool:
         """A server that has been started anew, or another one of several, answers 404 to a session of before."""
         return self._forgotten
 
-    def gave_up(self, request_id: object) -> bool:
-        return request_id in self._given_up
+    def is_unanswered(self, request_id: object) -> bool:
+        return request_id in self._unanswered
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.streamable_http import streamable_http_client
 
         self._status, self._forgotten = 0, False
-        self._given_up.clear()
+        self._unanswered.clear()
         if self._config.transport == "sse":
             async with self._events() as streams:
                 yield streams
@@ -87,7 +87,7 @@ class HttpTarget:
         read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
         return _BoundedClient(
             self._config.max_message_bytes,
-            self._given_up.add,
+            self._unanswered.add,
             headers={"Accept-Encoding": "identity", **self._config.headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
             auth=self._auth(),
@@ -111,10 +111,10 @@ class _BoundedClient(httpx2.AsyncClient):
     Of a request whose stream of events ends before whoever reads it has had enough, the id is told.
     """
 
-    def __init__(self, limit: int, give_up: Callable[[object], None], **options: Any) -> None:
+    def __init__(self, limit: int, unanswered: Callable[[object], None], **options: Any) -> None:
         super().__init__(**options)
         self._limit = limit
-        self._give_up = give_up
+        self._give_up = unanswered
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         response = await super().send(request, **options)

@@ -1,0 +1,315 @@
+"""Reading `mcp_config.json`: the servers that are used, and the tool groups made of their tools.
+
+Takes the files of Claude Desktop, Cursor and Claude Code (`mcpServers`), of VS Code (`servers` and `inputs`), and a
+bare table of servers, and beside them `toolGroups`. Nothing that is wrong raises: it becomes a line of `problems`, and
+the rest is usable. Variables are filled in here, so that the records of `config` hold what is used.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal, cast
+from urllib.parse import urlsplit
+
+from dotenv import dotenv_values
+
+from goalport.tools import Permission
+from goalport.upstream.config import (
+    Approval,
+    GroupConfig,
+    McpConfig,
+    NamingConfig,
+    OAuthConfig,
+    ServerConfig,
+    TransportKind,
+)
+from goalport.upstream.jsonc import read_json
+from goalport.upstream.section import Notes, Section, Variables, nearest
+
+__all__ = ["read_config"]
+
+_SERVERS: Final = ("mcpServers", "servers")
+_GROUPS: Final = "toolGroups"
+_REACHED_BY: Final = ("command", "url", "serverUrl", "httpUrl")
+"""What an entry has that is about a server."""
+Style = Literal["identity", "lower", "upper", "snake"]
+_APPROVALS: Final = ("never", "always", "destructive")
+_STYLES: Final = ("identity", "lower", "upper", "snake")
+
+
+def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
+    """Read a file; there need not be one. Variables in it are taken from `environment`."""
+    written = read_json(path)
+    notes = Notes(written, list(written.problems))
+    variables = Variables(environment, path.parent.absolute())
+    if not written.is_object:
+        if not written.problems:
+            notes.add(f"it should be an object with {_SERVERS[0]} and {_GROUPS}.", ())
+        return McpConfig(problems=tuple(notes.problems), is_readable=False)
+    root = Section(written.data, (), notes, variables)
+    declared = dict(_declared(root))
+    servers = {name: read_server(name, each) for name, each in declared.items()}
+    groups = {role: _group(role, each, tuple(declared)) for role, each in _roles(root)}
+    root.ignore("inputs", "$schema")
+    root.note_unknown_keys()
+    usable = {name: each for name, each in servers.items() if each is not None}
+    return McpConfig(usable, groups, tuple(notes.problems))
+
+
+def _declared(root: Section) -> Iterator[tuple[str, Section]]:
+    """Each entry for a server, wherever they are gathered."""
+    seen: set[str] = set()
+    root.ignore(*_SERVERS)
+    gathered = any(root.get(key)[0] is not None for key in _SERVERS)
+    for name, section in [each for key in _SERVERS for each in root.sections(key)] if gathered else _bare(root):
+        if name in seen:
+            section.notes.add(f"there are two servers called {name!r}; the first is used.", section.at)
+        elif not name.strip():
+            section.notes.add("a server without a name is left out.", section.at)
+        else:
+            seen.add(name)
+            yield name, section
+
+
+def _bare(root: Section) -> list[tuple[str, Section]]:
+    """The entries of a file that has nothing around them."""
+    root.ignore(_GROUPS, "inputs")
+    found = root.sections()
+    if not any(each.get(*_REACHED_BY)[0] is not None for _, each in found):
+        return []
+    root.ignore(*(name for name, _ in found))
+    return found
+
+
+def _roles(root: Section) -> Iterator[tuple[str, Section]]:
+    for role, section in root.sections(_GROUPS):
+        if role.strip():
+            yield role, section
+        else:
+            section.notes.add("a tool group without a role is left out.", section.at)
+
+
+def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfig:
+    """One group. Which servers it names that are not there is noted."""
+    servers = section.texts("servers", "server")
+    for number, name in enumerate(servers):
+        if name not in declared:
+            at = (*section.at, "servers", number)
+            section.notes.add(
+                f"tool group {role!r} names the server {name!r}, which is not there. {nearest(name, declared)}", at
+            )
+    approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS, "always"))
+    include = section.texts("include", "includes", "tools")
+    exclude = section.texts("exclude", "excludes")
+    # Nobody knows what was to be kept away.
+    is_unsafe = bool(section.mistakes)
+    found = GroupConfig(
+        role,
+        tuple(dict.fromkeys(servers)) or declared,
+        description=section.text("description"),
+        include=include,
+        exclude=("*",) if is_unsafe else exclude,
+        naming=_naming(section.section("naming"), role),
+        permissions=frozenset(_permissions(section)),
+        approve=approvals.pop("*", "never"),
+        approve_tools=approvals,
+        provider=section.text("provider"),
+        version=section.text("version") or GroupConfig.version,
+        pin=section.flag("pin", careful=True),
+        exports=section.flag("exports"),
+    )
+    section.note_unknown_keys()
+    for message, at in section.mistakes:
+        section.notes.add(f"tool group {role!r}{' has no tools' if is_unsafe else ''}: {message}", at)
+    return found
+
+
+def _naming(section: Section | None, role: str) -> NamingConfig:
+    if section is None:
+        return NamingConfig()
+    found = NamingConfig(
+        prefix=section.text("prefix"),
+        suffix=section.text("suffix"),
+        rename=section.table("rename"),
+        style=cast("Style", section.word("style", _STYLES) or "identity"),
+    )
+    section.note_unknown_keys()
+    for message, at in section.mistakes:
+        section.notes.add(f"naming of the tool group {role!r}: {message}", at)
+    return found
+
+
+def _permissions(section: Section) -> Iterator[Permission]:
+    known = {each.value: each for each in Permission}
+    for word in section.texts("permissions"):
+        if word.lower() in known:
+            yield known[word.lower()]
+        else:
+            section.notes.add(f"unknown permission {word!r}. {nearest(word, known)}", (*section.at, "permissions"))
+
+
+_TRANSPORTS: Final[dict[str, TransportKind]] = {
+    "stdio": "stdio",
+    "local": "stdio",
+    "http": "http",
+    "remote": "http",
+    "streamablehttp": "http",
+    "sse": "sse",
+}
+_OF_OTHER_HOSTS: Final = (
+    "alwaysAllow autoApprove description dev icon name title gallery id version roots protocolEra sandboxEnabled trust"
+    " sseReadTimeout toolCallTimeout"
+)
+"""What hosts keep in an entry beside how its server is reached: for their own windows, and their own approvals."""
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+_CONNECT_TIMEOUT: Final = ("connectTimeout", "connectionTimeout", "startupTimeout")
+_MOST_AT_ONCE: Final = 10_000
+
+
+def read_server(name: str, section: Section) -> ServerConfig | None:
+    """One server. What is wrong is noted; None: it cannot be used. One that is disabled is not looked at closely."""
+    command, args = _command(section)
+    url = section.text("url", "serverUrl", "httpUrl")
+    transport = _transport(section)
+    disabled = section.flag("disabled", careful=True) or section.get("enabled")[0] is False
+    required = section.flag("required")
+    found = ServerConfig(
+        name,
+        transport or "stdio",
+        command=command,
+        args=args,
+        env=_environment(section),
+        cwd=_folder(section),
+        url=url,
+        headers=_headers(section),
+        oauth=_oauth(section),
+        connect_timeout=section.seconds(*_CONNECT_TIMEOUT, default=ServerConfig.connect_timeout),
+        timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
+        concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE, least=1),
+        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, 2**31, least=1),
+        shutdown_timeout=section.seconds("shutdownTimeout", default=ServerConfig.shutdown_timeout),
+        disabled=disabled,
+        required=required,
+        sampling=section.flag("sampling"),
+        pin=section.flag("pin", careful=True),
+        enabled_tools=section.texts("enabledTools", "includeTools", "tools"),
+        disabled_tools=section.texts("disabledTools", "excludeTools"),
+        secrets=tuple(section.secrets),
+    )
+    section.ignore(*_OF_OTHER_HOSTS.split())
+    section.note_unknown_keys()
+    if disabled:
+        return ServerConfig(name, found.transport, disabled=True)
+    _check(found, section)
+    for message, at in section.mistakes:
+        needed = " It is required." if required else ""
+        section.notes.add(f"server {name!r} cannot be used: {message}{needed}", at, server=name, is_fatal=required)
+    return None if section.mistakes else found
+
+
+def _transport(section: Section) -> TransportKind | None:
+    """How a server is reached: as it says, else by what there is to reach it with."""
+    said, at = section.get("type", "transport")
+    if isinstance(said, str):
+        spelled = said.lower().replace("-", "").replace("_", "")
+        if spelled not in _TRANSPORTS:
+            section.mistakes.append((f"type should be stdio, http or sse, but is {said!r}.", at))
+        return _TRANSPORTS.get(spelled)
+    if said is not None:
+        section.mistakes.append(("type should be stdio, http or sse.", at))
+    if section.get("command")[0] is not None:
+        return "stdio"
+    if section.get("httpUrl")[0] is not None:
+        return "http"
+    url, _ = section.get("url", "serverUrl")
+    return "sse" if isinstance(url, str) and _path_of(url).rstrip("/").endswith("/sse") else "http"
+
+
+def _command(section: Section) -> tuple[str, tuple[str, ...]]:
+    """The program and its arguments; a command that is a list holds both."""
+    written = section.texts("command")
+    command, more = (written[0].strip(), written[1:]) if written else ("", ())
+    return command, (*more, *section.texts("args"))
+
+
+def _environment(section: Section) -> dict[str, str]:
+    """The variables for a server's process: those of its file, then those of its entry."""
+    written = section.text("envFile")
+    found: dict[str, str] = {}
+    if written:
+        file = section.variables.folder / Path(written).expanduser()
+        if file.is_file():
+            found = {key: value for key, value in dotenv_values(file, interpolate=False).items() if value is not None}
+        else:
+            section.mistakes.append(("its envFile is no file.", (*section.at, "envFile")))
+    return found | section.table("env", "environment")
+
+
+def _folder(section: Section) -> Path:
+    """Where a server's process runs: in the file's folder unless it says; what is relative is inside it."""
+    return section.variables.folder / Path(section.text("cwd")).expanduser()
+
+
+def _headers(section: Section) -> dict[str, str]:
+    headers = {name: value.strip() for name, value in section.table("headers").items()}
+    auth, _ = section.get("auth")
+    token = section.text("auth").strip() if isinstance(auth, str) and auth.lower() != "oauth" else ""
+    if token:
+        headers = {"Authorization": f"Bearer {token.removeprefix('Bearer ')}", **headers}
+    for name, value in headers.items():
+        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+            reason = f"the header {name!r} cannot be sent: there is a character in it that none can have."
+            section.mistakes.append((reason, (*section.at, "headers", name)))
+    return headers
+
+
+def _oauth(section: Section) -> OAuthConfig | None:
+    auth, at = section.get("auth")
+    if auth is not None and not isinstance(auth, str | dict):
+        section.notes.add("auth should be 'oauth', a token or an object.", at)
+        auth = None
+    inner = section.section("oauth") or (section.section("auth") if isinstance(auth, dict) else None)
+    if inner is None:
+        return OAuthConfig() if isinstance(auth, str) and auth.lower() == "oauth" else None
+    found = OAuthConfig(
+        client_id=inner.text("clientId"),
+        client_secret=inner.text("clientSecret"),
+        scope=" ".join(inner.texts("scope", "scopes")),
+        issuer=inner.text("issuer", "authServer"),
+        redirect_port=inner.count("redirectPort", 0, 65_535) or inner.count("callbackPort", 0, 65_535),
+    )
+    inner.note_unknown_keys()
+    section.mistakes += inner.mistakes
+    section.secrets += inner.secrets
+    return found
+
+
+def _check(server: ServerConfig, section: Section) -> None:
+    """Whether there is what is needed to reach a server."""
+    if section.mistakes:
+        return
+    if server.transport == "stdio" and not server.command:
+        fix = "give it one, or say `type`: http." if server.url else "give it one, or a url."
+        section.mistakes.append((f"it has no command; {fix}", section.at))
+    elif server.transport != "stdio" and not server.url:
+        section.mistakes.append(("it has neither a command nor a url.", section.at))
+    elif server.transport != "stdio" and not _is_web(server.url):
+        section.mistakes.append(("its url should begin with http:// or https:// and name a host.", section.at))
+    elif server.cwd is not None and not server.cwd.is_dir():
+        section.mistakes.append(("its cwd is no folder.", (*section.at, "cwd")))
+
+
+def _is_web(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _path_of(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return ""
