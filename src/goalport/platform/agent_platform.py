@@ -175,12 +175,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def deploy(self, agent: object) -> Agent:
         """Read an agent or component and serve it from now on. Raises `DeclarationError` or `DeploymentError`."""
         deployed = self.agents.add(agent)
-        self.processes.audience.on_event(AgentDeployed(deployed.name))
+        self.processes.listeners.on_event(AgentDeployed(deployed.name))
         return deployed
 
     def undeploy(self, name: str) -> None:
         """Serve an agent no more; its running processes go on. Raises `UnknownName`."""
-        self.processes.audience.on_event(AgentUndeployed(self.agents.remove(name).name))
+        self.processes.listeners.on_event(AgentUndeployed(self.agents.remove(name).name))
 
     def service(self, kind: type) -> object | None:
         """The service of that type that `Provided` parameters are filled with, or None."""
@@ -271,7 +271,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
-        return self.processes.audience.join(listener)
+        return self.processes.listeners.add(listener)
 
     async def __aenter__(self) -> Self:
         await self.upstream.open()

@@ -6,7 +6,7 @@ from typing import cast
 from goalport.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
 from goalport.domain import Action, Injected, ProvidedInput
 from goalport.llm import EmbeddingService, LanguageModel, Models
-from goalport.process import Ambient
+from goalport.process import CurrentOperation
 from goalport.prompts import Templates
 from goalport.settings import Settings, environment_of
 from goalport.tools import ToolGroupResolver
@@ -89,7 +89,7 @@ class Intelligence:
 
     def ai(self, groups: Callable[[], ToolGroupResolver]) -> Ai:
         """For code outside of actions; inside of one it counts towards the action's process."""
-        return Ai(self._engine(Ambient(), groups))
+        return Ai(self._engine(CurrentOperation(), groups))
 
     def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> Engine:
         return LlmEngine(self.models, groups, self._settings, operation, self._guards, self._templates, self._services)

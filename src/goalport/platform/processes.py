@@ -21,12 +21,12 @@ from goalport.events import ProcessCreated
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
-    Audience,
     ContextRepository,
+    Listeners,
+    PlatformServices,
     ProcessOptions,
     ProcessStatus,
     Scope,
-    Surroundings,
     answer,
     asking,
     decline,
@@ -53,6 +53,8 @@ class Inputs:
     goals: Sequence[str] | None = None
     caller: Caller = ANONYMOUS
     parent: AgentProcess | None = None
+    started_by: str = ""
+    """The name of the parent's action that starts it."""
 
     def __post_init__(self) -> None:
         if any(each is None for each in self.objects):
@@ -106,7 +108,7 @@ class Processes:
         keep(self, secrets_in_environment(os.environ))
         self.tells_errors = True
         """Whether processes say what unexpected exceptions say, and not only where the log has them."""
-        self.audience = Audience()
+        self.listeners = Listeners()
         """Those who hear every event of the platform and of what it runs."""
 
     def begin(self, process: AgentProcess) -> None:
@@ -115,7 +117,7 @@ class Processes:
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
-        surroundings = Surroundings(
+        services = PlatformServices(
             self._limiters.here(),
             groups,
             self._service,
@@ -128,13 +130,18 @@ class Processes:
             self.tells_errors,
             self._told_of_blocking,
         )
-        goals = _chosen(scope, inputs.goals)
         process = AgentProcess(
-            new_id(*_labels(scope, options)), scope, options, inputs.caller, surroundings, inputs.parent
+            new_id(*_labels(scope, options)),
+            scope,
+            options,
+            inputs.caller,
+            services,
+            goals=_chosen(scope, inputs.goals),
+            parent=inputs.parent,
+            started_by=inputs.started_by,
         )
-        process.goals = goals
-        process.subscribe(self.audience if inputs.parent is None else inputs.parent.audience)
-        if process.audience.attentive:
+        process.subscribe(self.listeners if inputs.parent is None else inputs.parent.listeners)
+        if process.listeners.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         if inputs.parent is None:
             for listener in options.verbosity.listeners:
@@ -142,7 +149,7 @@ class Processes:
         _remember(process, self._contexts)
         _put(process, inputs)
         if options.prune:
-            process.scope = pruned(process)
+            process.narrow(pruned(process))
         return process
 
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
@@ -156,13 +163,15 @@ class Processes:
             answer(asker, question, response)
         self._go_on(asker)
 
-    def _start_child(self, parent: AgentProcess, agent: object, kind: type, inputs: Sequence[object]) -> AgentProcess:
+    def _start_child(
+        self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object]
+    ) -> AgentProcess:
         scope = self._scope_of(agent)
         goals = [goal.name for goal in scope.goals.values() if goal.output is not None and fits(goal.output, kind)]
         blackboard = lent(parent.blackboard, scope, called_with_inputs=bool(inputs))
         options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
-        given = Inputs(inputs, {}, goals or None, parent.caller, parent)
-        process = self.create(scope, given, options, parent.surroundings.groups)
+        given = Inputs(inputs, {}, goals or None, parent.caller, parent, action)
+        process = self.create(scope, given, options, parent.services.groups)
         self.begin(process)
         return process
 
@@ -202,7 +211,6 @@ class Processes:
 
         def go_on() -> None:
             if process.idle:
-                process.stepped = False
                 for value in objects:
                     process.blackboard.add(value)
                 self._drive(process)
@@ -217,14 +225,17 @@ class Processes:
             process.reopen()
 
     async def _step(self, process: AgentProcess) -> None:
-        process.stepped = True
         # The step goes on where the wait for it is cancelled, as any process does.
-        await asyncio.wait([self._drive(process, step)])
+        await asyncio.wait([self._drive(process, step, stepped=True)])
 
     def _drive(
-        self, process: AgentProcess, how: Callable[[AgentProcess], Coroutine[Any, Any, None]] = drive
+        self,
+        process: AgentProcess,
+        how: Callable[[AgentProcess], Coroutine[Any, Any, None]] = drive,
+        *,
+        stepped: bool = False,
     ) -> asyncio.Task[None]:
-        task = process.launch(how, self._rested)
+        task = process.launch(how, self._rested, stepped=stepped)
         self._running[task] = process
         for each in (process, *_heeding(process)):
             if not each.options.ephemeral:
@@ -243,7 +254,7 @@ class Processes:
                 self._repository.save(each)
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
-        elif process.parent is not None and _unpark(process.parent, process):
+        elif process.parent is not None and process.parent.progress.unpark(process):
             self._go_on(process.parent)
 
     def _wake_at_expiry(self, process: AgentProcess) -> None:
@@ -301,12 +312,3 @@ def _heeding(process: AgentProcess) -> Iterator[AgentProcess]:
     while above is not None and above.heed():
         yield above
         above = above.parent
-
-
-def _unpark(process: AgentProcess, child: AgentProcess) -> bool:
-    """Let the actions run again that waited for a process of their own; whether there were any."""
-    parked = process.progress.parked
-    waiting = [action for action, each in parked.items() if each is child]
-    for action in waiting:
-        del parked[action]
-    return bool(waiting)

@@ -1,11 +1,10 @@
 """Running an agent: the tick, one action at a time, budgets and ends. Floor 5."""
 
-from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure, Surroundings
+from goalport.process.agent_process import AgentProcess, PlatformServices
 from goalport.process.agent_tool import agent_tool
-from goalport.process.ambient import Ambient
+from goalport.process.ambient import CurrentOperation
 from goalport.process.answering import answer, asking, decline
 from goalport.process.arguments import SERVICE_TYPES, ArgumentResolver
-from goalport.process.audience import Audience
 from goalport.process.awaiting import Decider, require_type, with_awaiting
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
@@ -20,10 +19,12 @@ from goalport.process.early_termination import (
 )
 from goalport.process.ledger import Ledger, Spending
 from goalport.process.lending import lent
+from goalport.process.listeners import Listeners
 from goalport.process.names import new_id
 from goalport.process.options import Budget, Delay, ProcessOptions, Schedule, Verbosity
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.planners import Planner, planner_for
+from goalport.process.progress import ActionInvocation, Failure
 from goalport.process.pruning import pruned
 from goalport.process.questions import Question
 from goalport.process.repository import AgentProcessRepository, InMemoryProcessRepository
@@ -38,13 +39,12 @@ __all__ = [
     "ActionInvocation",
     "AgentProcess",
     "AgentProcessRepository",
-    "Ambient",
     "ArgumentResolver",
-    "Audience",
     "Budget",
     "Completed",
     "Context",
     "ContextRepository",
+    "CurrentOperation",
     "Decider",
     "Delay",
     "EarlyTermination",
@@ -55,6 +55,7 @@ __all__ = [
     "InMemoryProcessRepository",
     "Killed",
     "Ledger",
+    "Listeners",
     "MaxActions",
     "MaxCost",
     "MaxTokens",
@@ -62,6 +63,7 @@ __all__ = [
     "OperationContext",
     "Outcome",
     "Planner",
+    "PlatformServices",
     "ProcessOptions",
     "ProcessStatus",
     "Question",
@@ -72,7 +74,6 @@ __all__ = [
     "StuckCode",
     "StuckHandler",
     "StuckResult",
-    "Surroundings",
     "Terminated",
     "Underway",
     "Verbosity",

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self, TypeVar
 
@@ -23,18 +22,18 @@ from goalport.domain import Agent, Goal, RetryPolicy
 from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.llm import TokenUsage
-from goalport.process.audience import Audience
-from goalport.process.journal import Journal
 from goalport.process.ledger import NOTHING, Ledger, Spending
 from goalport.process.lifecycle import Lifecycle
+from goalport.process.listeners import Listeners
 from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
+from goalport.process.progress import ActionInvocation, Failure, Progress
 from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver, calling_from
 from goalport.words import type_name, with_article
 
-__all__ = ["ActionInvocation", "AgentProcess", "Failure", "Surroundings"]
+__all__ = ["AgentProcess", "PlatformServices"]
 
 T = TypeVar("T")
 _spending = threading.Lock()
@@ -42,33 +41,7 @@ _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", def
 
 
 @dataclass(frozen=True, slots=True)
-class ActionInvocation:
-    """One action that ran, as the history keeps it."""
-
-    action: str
-    started_at: datetime
-    seconds: float
-    status: str
-    """succeeded, declined, failed, replanned or terminated."""
-    error: str | None = None
-    usage: TokenUsage = NOTHING
-    """What its models cost, with the processes that it started."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What went wrong last in a process, whether or not another way was found."""
-
-    reason: str
-    action: str = ""
-    """The name of the action that failed; empty when the process itself could not go on."""
-    error: BaseException | None = field(default=None, compare=False, repr=False)
-    """The exception, with its traceback, where there was one."""
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class PlatformServices:
     """What the platform lends to its processes."""
 
     limiter: CapacityLimiter
@@ -76,8 +49,9 @@ class Surroundings:
     groups: ToolGroupResolver
     service: Callable[[type], object | None]
     """The platform's service of a type, or None."""
-    start_child: "Callable[[AgentProcess, object, type, Sequence[object]], AgentProcess]"
-    """Starts a process for an action: of which process, of which agent, for a result of which type, from what."""
+    start_child: "Callable[[AgentProcess, str, object, type, Sequence[object]], AgentProcess]"
+    """Starts a process for an action: of which process, for which action of it, of which agent, for a result of which
+    type, from what."""
     engine: Callable[[Operation, ToolGroupResolver], Engine]
     """What carries out what an action asks of models: as part of what, with which groups' tools."""
     ended_at_rest: "Callable[[AgentProcess], None]"
@@ -94,36 +68,6 @@ class Surroundings:
     """The actions that were told of for holding the event loop."""
 
 
-class Progress:
-    """What a process has done and is about to do; `tick` writes it."""
-
-    def __init__(self) -> None:
-        self.has_run: set[str] = set()
-        self.left_out: dict[str, str] = {}
-        """Actions that failed for good, and how."""
-        self.declined: dict[str, str] = {}
-        """Why models did not make what actions asked for, in their words; the last of each action counts."""
-        self.waits: dict[str, str] = {}
-        """What actions wait for that no person can answer: a provider that will be asked again; in words."""
-        self.skipped: set[str] = set()
-        """Actions that asked for another plan: the next one does without them."""
-        self.impasses: list[tuple[int, object]] = []
-        """How things stood each time when it was stuck, and how many actions had run."""
-        self.paced = -1
-        """How many actions had run when it last asked whether to pause."""
-        self.begun = 0
-        """How many actions have begun."""
-        self.sequence: dict[str, int] = {}
-        """Which of them each action is that has begun and is not over."""
-        self.results: dict[str, object] = {}
-        """What each action returned last."""
-        self.history: list[ActionInvocation] = []
-        self.parked: dict[str, AgentProcess] = {}
-        """Actions that wait for a process of their own, which waits for a person."""
-        self.journals: dict[str, Journal[AgentProcess]] = {}
-        """What actions that have begun and are not over have done, so that nothing is done twice."""
-
-
 class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
@@ -133,24 +77,28 @@ class AgentProcess(Lifecycle):
         scope: Scope,
         options: ProcessOptions,
         caller: Caller,
-        surroundings: Surroundings,
+        services: PlatformServices,
+        *,
+        goals: Sequence[str] | None = None,
         parent: Self | None = None,
+        started_by: str = "",
     ) -> None:
         super().__init__(process_id, parent)
-        self.started_by = ""
+        self.started_by = started_by
         """The name of the action that started it."""
         self.scope = scope
         self.agent: Agent = scope.agent
         """The agent that runs, with what components lend it."""
         self.options = options
         self.caller = caller
-        self.surroundings = surroundings
-        self.goals: tuple[str, ...] = tuple(scope.goals)
-        self.audience = Audience(options.listeners)
+        self.services = services
+        self.goals = tuple(scope.goals if goals is None else goals)
+        """The names of the goals that count."""
+        self.listeners = Listeners(options.listeners)
         """Who listens; what nobody would hear need not be put into words."""
-        self.audience.settle_here()
+        self.listeners.use_running_loop()
         self.blackboard = _first_blackboard(self)
-        self.progress = Progress()
+        self.progress = Progress[AgentProcess](process_id)
         self.questions = Questions(process_id)
         self.goal: Goal | None = None
         """The goal that is being pursued."""
@@ -163,6 +111,7 @@ class AgentProcess(Lifecycle):
         self.failure: Failure | None = None
         """What went wrong last, whether or not another way was found."""
         self.traced = False
+        """Whether spans are recorded of what it does."""
         self.forgotten = False
         """Whether only its end and its history are left, since it ended long ago."""
 
@@ -204,7 +153,7 @@ class AgentProcess(Lifecycle):
 
     def on_loop(self, change: Callable[[], None]) -> None:
         """Change the process on the event loop: at once from there, soon from another thread."""
-        self.audience.on_loop(self.expect(change))
+        self.listeners.on_loop(self.expect(change))
 
     def resume(self, *objects: object) -> None:
         """Let it go on to its end if it waits, is stuck or rests between steps, with more objects on its blackboard.
@@ -213,7 +162,7 @@ class AgentProcess(Lifecycle):
 
         From any thread.
         """
-        self.surroundings.resume(self, *objects)
+        self.services.resume(self, *objects)
 
     async def tick(self) -> ProcessStatus:
         """Take one step, which is to plan and to run the first action of the plan, and say how the process stands then.
@@ -222,7 +171,7 @@ class AgentProcess(Lifecycle):
         as it ended. Raises `GoalportError` while somebody else drives it.
         """
         if not self.over:
-            await self.surroundings.step(self)
+            await self.services.step(self)
         return self.status
 
     async def run(self) -> Outcome:
@@ -232,11 +181,11 @@ class AgentProcess(Lifecycle):
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event from now on; call what is returned to stop that."""
-        return self.audience.join(listener)
+        return self.listeners.add(listener)
 
     def emit(self, event: Event) -> None:
         """Tell the listeners; from a worker thread too, in order."""
-        self.audience.on_event(event)
+        self.listeners.on_event(event)
 
     def result_of_type(self, kind: type[T]) -> T:
         """The goal's output, which must be of that type, or the newest object of the type, once completed.
@@ -281,6 +230,22 @@ class AgentProcess(Lifecycle):
             return ()
         return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
 
+    def narrow(self, scope: Scope) -> None:
+        """Plan with another scope, of the same agent with fewer actions, from the beginning."""
+        assert self.status is ProcessStatus.NOT_STARTED
+        self.scope = scope
+
+    def pursue(self, goal: Goal | None, plan: tuple[str, ...]) -> None:
+        """Note which goal is pursued now, and by which actions."""
+        self.goal, self.plan = goal, plan
+
+    def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
+        """Note what went wrong last: the action, or the process itself, whether or not there is another way.
+
+        The exception is kept only where processes tell what exceptions say.
+        """
+        self.failure = Failure(reason, action, error if self.services.tells_errors else None)
+
     def heed(self) -> bool:
         """Stand as those do that its actions wait for, as long as nobody drives it; whether anything has changed.
 
@@ -297,8 +262,9 @@ class AgentProcess(Lifecycle):
         return False
 
     @contextmanager
-    def running(self) -> Generator[None]:
+    def running(self, *, traced: bool) -> Generator[None]:
         """The time in which the process is driven; killing it, or its deadline, ends the block without an error."""
+        self.traced = traced
         self.begin()
         token = _current.set(self)
         try:
@@ -316,6 +282,17 @@ class AgentProcess(Lifecycle):
             _current.reset(token)
             self.cancel_scope = None
 
+    def remnant(self, parent: "AgentProcess | None" = None) -> "AgentProcess":
+        """What is kept of a process that ended long ago, and of those that it started: the end and the history."""
+        left = AgentProcess.__new__(AgentProcess)
+        vars(left).update(vars(self))  # at each call of a busy server: copy.copy takes three times as long
+        left.forgotten, left.parent, left.blackboard = True, parent, Blackboard()
+        left.progress = self.progress.remnant()
+        if self.options.blackboard is not None:
+            left.options = replace(self.options, blackboard=None)
+        left.children = [each.remnant(left) for each in self.children]
+        return left
+
     def settle(self, outcome: Outcome) -> None:
         """Note how the process ended, or what it waits for, and tell whoever waits. What is over stays as it is."""
         if self.over:
@@ -326,12 +303,10 @@ class AgentProcess(Lifecycle):
         self._settle(outcome)
         self.plan = ()
         if self.over:
-            for journal in self.progress.journals.values():
-                journal.end_calls()
-            self.progress.journals.clear()
+            self.progress.end_calls()
         if isinstance(outcome, Failed) and self.failure is None:
-            self.failure = Failure(outcome.reason)
-        if self.audience.attentive:
+            self.fail(outcome.reason)
+        if self.listeners.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self.tell_waiters()
 
@@ -353,13 +328,13 @@ def _obey(process: AgentProcess) -> None:
         return
     if not process.driven:
         process.settle(wanted)
-        process.surroundings.ended_at_rest(process)
+        process.services.ended_at_rest(process)
     elif process.cancel_scope is not None and (isinstance(wanted, Killed) or process.status is ProcessStatus.PAUSED):
         process.cancel_scope.cancel()
 
 
 def _first_blackboard(process: AgentProcess) -> Blackboard:
-    teller, begin = process.audience.teller_of_bindings(process.id), process.options.blackboard
+    teller, begin = process.listeners.binding_listener(process.id), process.options.blackboard
     first = Blackboard(teller) if begin is None else begin.spawn(teller)
     first.judge_by(process.scope.judge)
     return first

@@ -12,12 +12,12 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.operation import ActionOperation
 
-__all__ = ["Ambient"]
+__all__ = ["CurrentOperation"]
 
 _OUTSIDE = Outside()
 
 
-class Ambient:
+class CurrentOperation:
     """The operation of the action that runs here, looked up anew at each use."""
 
     @property

@@ -67,7 +67,7 @@ def decline(process: AgentProcess, question: Question, reason: str, status: Stat
     """
     _settle(process, question, status, reason=reason)
     if not question.in_action:
-        process.progress.left_out[question.action] = f"{question.action} was declined: {reason.rstrip('.')}"
+        process.progress.leave_out(question.action, f"{question.action} was declined: {reason.rstrip('.')}")
 
 
 def _settle(

@@ -84,7 +84,7 @@ def _put_together(each: Input, blackboard: Blackboard) -> object | None:
 
 def _service(kind: type, context: ActionContext) -> object:
     own = _OWN.get(kind)
-    return context.process.surroundings.service(kind) if own is None else own(context)
+    return context.process.services.service(kind) if own is None else own(context)
 
 
 def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -> object:

@@ -121,7 +121,7 @@ class _Asker:
     def withdraw(self, question: Question, /) -> None:
         process = self.attempt.process
         if withdraw(process, question) and process.status is ProcessStatus.WAITING:
-            process.surroundings.resume(process)
+            process.services.resume(process)
 
     async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
         far = f"{done:g}" if of is None else f"{done:g}/{of:g}"

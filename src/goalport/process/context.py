@@ -75,7 +75,7 @@ class OperationContext:
         What it costs counts towards the process, and its budget is checked before each request.
         """
         if self._ai is None:
-            lent = self.process.surroundings
+            lent = self.process.services
             declared = self.process.scope.actions.get(self.action)
             roles = () if declared is None else declared.roles
             there = tuple(role for role in roles if lent.groups.find(role) is not None)
@@ -145,11 +145,11 @@ class OperationContext:
     async def _called(self, function: Callable[[], object], *, is_async: bool) -> object:
         if is_async:
             return await Timed(cast("Coroutine[Any, Any, object]", function()), self._tell_of_blocking)
-        result = await in_thread(function, self.process.surroundings.limiter, self._tell_of_queue)
+        result = await in_thread(function, self.process.services.limiter, self._tell_of_queue)
         return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
 
     def _tell_of_blocking(self, seconds: float) -> None:
-        told = self.process.surroundings.told_of_blocking
+        told = self.process.services.told_of_blocking
         if self.action not in told:
             told.add(self.action)
             _log.warning(
@@ -161,7 +161,7 @@ class OperationContext:
 
     def _tell_of_queue(self) -> None:
         words = (
-            f"{self.action or 'A function'} waits for a thread: all {self.process.surroundings.limiter.total_tokens:g}"
+            f"{self.action or 'A function'} waits for a thread: all {self.process.services.limiter.total_tokens:g}"
             " run `def` functions, perhaps some that nobody waits for any more. max_threads sets how many may."
         )
         _log.info("Process %s: %s", self.process.id, words)
@@ -180,8 +180,7 @@ class ActionContext(OperationContext):
     @property
     def key(self) -> str:
         """The same for each attempt of this action in this process: what makes an outside effect happen once."""
-        progress = self.process.progress
-        return f"{self.process.id}:{progress.sequence.get(self.action, progress.begun)}"
+        return f"{self.process.id}:{self.process.progress.number_of(self.action)}"
 
     @staticmethod
     def current() -> "ActionContext":
@@ -258,8 +257,8 @@ class ActionContext(OperationContext):
         if child is None:
             _refuse_ephemeral(self.process, "start others")
             _refuse_depth(self.process)
-            child = children[entry] = self.process.surroundings.start_child(self.process, agent, kind, inputs)
-            child.started_by = self.action
+            start = self.process.services.start_child
+            child = children[entry] = start(self.process, self.action, agent, kind, inputs)
         try:
             outcome = await child.wait()
         except get_cancelled_exc_class():

@@ -33,12 +33,13 @@ from goalport.events import (
     StateEntered,
 )
 from goalport.observe.spans import action_span, note_failure, note_spent
-from goalport.process.agent_process import ActionInvocation, AgentProcess, Failure
+from goalport.process.agent_process import AgentProcess
 from goalport.process.arguments import fill
 from goalport.process.context import ActionContext
-from goalport.process.journal import Journal, Parked
+from goalport.process.journal import Parked
 from goalport.process.outcome import Failed
 from goalport.process.posing import pose, withdraw
+from goalport.process.progress import ActionInvocation
 from goalport.secrecy import hide
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 from goalport.words import type_name, with_article
@@ -74,27 +75,26 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
-    if action.name not in progress.sequence:
-        progress.sequence[action.name], progress.begun = progress.begun, progress.begun + 1
-        progress.journals[action.name] = Journal(f"{process.id}:{progress.sequence[action.name]}")
-    if process.audience.attentive:
+    progress.begin(action.name)
+    if process.listeners.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
     try:
         end = await (_traced(process, action) if process.traced else _end(process, action))
     except Parked:
         # Who has been answered meanwhile wakes nobody any more: then the action just begins again.
-        going_on = [each for each in progress.journals[action.name].waits_for if not each.status.ended]
-        progress.parked.update((action.name, each) for each in going_on[:1])
+        child = next((each for each in progress.journals[action.name].waits_for if not each.status.ended), None)
+        if child is not None:
+            progress.park(action.name, child)
         return None
     _forget(process, action)
     words = end.words(process)
     seconds = time.perf_counter() - start
-    progress.history.append(
+    progress.record(
         ActionInvocation(action.name, started_at, seconds, end.status, words, process.ledger.settle(action.name))
     )
     _note(process, action, end, words)
-    if process.audience.attentive:
+    if process.listeners.attentive:
         number = len(progress.history)
         told = ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id)
         process.emit(told)
@@ -151,7 +151,7 @@ def _note(process: AgentProcess, action: Action, end: _End, words: str | None) -
             process.terminate(reason)
         case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
             # Having run is all that such a goal wants, and this must not pass for it.
-            process.progress.left_out[action.name] = f"{action.name} ended early: {reason}"
+            process.progress.leave_out(action.name, f"{action.name} ended early: {reason}")
         case Signal():
             take(process, action, None)
         case _:
@@ -161,11 +161,10 @@ def _note(process: AgentProcess, action: Action, end: _End, words: str | None) -
 def leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
     """Note that an action has failed for good."""
     _take_back_promises(process, action)
-    process.progress.left_out[action.name] = f"{action.name} failed: {words}"
-    kept = error if process.surroundings.tells_errors else None
-    if kept is not None:
-        clear_frames(kept.__traceback__)  # it tells lines, and must not keep what the action held
-    process.failure = Failure(words, action.name, kept)
+    process.progress.leave_out(action.name, f"{action.name} failed: {words}")
+    process.fail(words, action.name, error)
+    if process.failure is not None and process.failure.error is not None:
+        clear_frames(process.failure.error.__traceback__)  # it tells lines, and must not keep what the action held
 
 
 def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> None:
@@ -174,15 +173,13 @@ def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> N
         process.blackboard.add(value)
     for name, value in wanted.update.items():
         process.blackboard.bind(name, value)
-    process.progress.skipped.add(action.name)
+    process.progress.skip(action.name)
     process.emit(PlanRejected(action.name, wanted.reason, process_id=process.id))
 
 
 def _forget(process: AgentProcess, action: Action) -> None:
     """An action that is over starts its processes anew when it runs again; those that still wait, wait in vain."""
-    process.progress.sequence.pop(action.name, None)
-    journal = process.progress.journals.pop(action.name)
-    journal.close(f"{action.name} is over, which had started it.")
+    process.progress.end(action.name).close(f"{action.name} is over, which had started it.")
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
             withdraw(process, question)
@@ -194,7 +191,7 @@ def told(process: AgentProcess, error: BaseException) -> str:
     Errors of goalport are made for people. What any other says is told where whoever wrote the code looks at the
     process; to others, its class and where the log has it.
     """
-    if process.surroundings.tells_errors or isinstance(error, GoalportError):
+    if process.services.tells_errors or isinstance(error, GoalportError):
         return in_words(error)
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
@@ -214,7 +211,7 @@ def in_words(error: BaseException) -> str:
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:
-    policy = action.settings.retry or process.surroundings.retry
+    policy = action.settings.retry or process.services.retry
     for attempt, delay in enumerate(policy.delays(), start=1):
         try:
             return await _once(process, action)
@@ -250,7 +247,7 @@ def _is_parking(end: BaseException | None) -> bool:
 async def _once(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, _tools(process, action), action.name)
     process.blackboard.stated.clear()
-    process.progress.declined.pop(action.name, None)
+    process.progress.decline(action.name, "")
     with _parking(context), context.active():
         return await context.call(action.function, **fill(action.parameters, action.owner, context))
 
@@ -278,7 +275,7 @@ def _parking(context: ActionContext) -> Generator[None]:
 
 
 def _tools(process: AgentProcess, action: Action) -> list[Tool]:
-    groups = process.surroundings.groups
+    groups = process.services.groups
     for role in action.roles:
         if groups.find(role) is None:
             why = groups.unmet(ToolGroupRequirement(role))
@@ -307,7 +304,7 @@ def _enter(process: AgentProcess, entered: object, before: list[object]) -> None
     for each in _open_states(process):
         if each is not entered:
             process.blackboard.hide(each)
-    if process.audience.attentive and (left or not before):
+    if process.listeners.attentive and (left or not before):
         names = tuple(type(each).__name__ for each in left)
         process.emit(StateEntered(type(entered).__name__, names, process_id=process.id))
 
@@ -366,9 +363,8 @@ def take(process: AgentProcess, action: Action, result: object, kind: object = N
 
     That is what the action declares, unless `kind` says it more closely.
     """
-    progress, blackboard = process.progress, process.blackboard
-    progress.has_run.add(action.name)
-    progress.results[action.name] = result
+    blackboard = process.blackboard
+    process.progress.complete(action.name, result)
     before = _open_states(process) if is_state(type(result)) else []
     if not _declined(action, result):
         _keep_promises(process, action)
@@ -389,7 +385,7 @@ def _keep_promises(process: AgentProcess, action: Action) -> None:
     said = process.scope.conditions.keys() | blackboard.stated
     if action.settings.clear_blackboard:
         blackboard.clear()
-        process.progress.has_run.clear()
+        process.progress.start_anew()
     for condition, value in promises_of(action.settings.post).items():
         if condition not in said:
             blackboard.set_condition(condition, value)

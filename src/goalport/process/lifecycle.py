@@ -142,11 +142,14 @@ class Lifecycle:
         self,
         drive: Callable[[Self], Coroutine[Any, Any, None]],
         after: "Callable[[asyncio.Task[None]], None]",
+        *,
+        stepped: bool = False,
     ) -> "asyncio.Task[None]":
         """Let `drive` bring it to its next outcome, in a task that begins with the event loop's next turn.
 
-        `after` is called with the task when that is over, before anybody takes the process to be at rest. Raises
-        `GoalportError` unless the process is idle.
+        `after` is called with the task when that is over, before anybody takes the process to be at rest. `stepped`
+        says that it goes on by further steps only, and not by itself after an answer. Raises `GoalportError` unless the
+        process is idle.
         """
         if not self.idle:
             raise GoalportError(
@@ -154,7 +157,7 @@ class Lifecycle:
             )
         if self._status is not ProcessStatus.NOT_STARTED:
             self.reopen()
-        self._driven = True
+        self._driven, self.stepped = True, stepped
         self._tasks += 1
 
         def leave(task: "asyncio.Task[None]") -> None:

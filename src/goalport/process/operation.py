@@ -90,9 +90,9 @@ class ActionOperation:
         """Tell those who listen to the process, and keep in mind what it waits for."""
         match event:
             case ModelRetried(message=message, action=action):
-                self._process.progress.waits[action] = message
+                self._process.progress.wait_for_provider(action, message)
             case ModelReplied(action=action):
-                self._process.progress.waits.pop(action, None)
+                self._process.progress.wait_for_provider(action, "")
             case _:
                 pass
         self._process.emit(event)
@@ -103,7 +103,7 @@ class ActionOperation:
 
     def decline(self, reason: str, /) -> None:
         """Take down why the action may give nothing: it is told when nothing else leads to the goal."""
-        self._process.progress.declined[self._attempt.action] = " ".join(reason.split())[:_LONGEST_REASON]
+        self._process.progress.decline(self._attempt.action, " ".join(reason.split())[:_LONGEST_REASON])
 
     async def before_turn(self, tool: str, /) -> None:
         """Pause before a tool as long as the run wants.

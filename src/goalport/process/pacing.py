@@ -13,9 +13,7 @@ __all__ = ["paused"]
 async def paused(process: AgentProcess, action: str) -> bool:
     """Whether there was a pause before the next action: much may have happened meanwhile, so plan again."""
     if process.options.unhurried:
-        number = len(process.progress.history)
-        seconds = _seconds(process, action) if process.progress.paced < number else 0.0
-        process.progress.paced = number
+        seconds = _seconds(process, action) if process.progress.may_pause() else 0.0
         if seconds > 0:
             with process.pausing():
                 process.emit(ProcessPaused(seconds, process_id=process.id))

@@ -146,7 +146,7 @@ def _failed(process: AgentProcess) -> Failed | None:
 
 
 def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
-    explanation = explanation.with_reasons(process.surroundings.groups.why_missing)
+    explanation = explanation.with_reasons(process.services.groups.why_missing)
     reason = _declined(process) + explanation.summary() + _way_out(process, explanation)
     return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
 

@@ -14,7 +14,7 @@ from goalport.domain import Action, Condition, Cost
 from goalport.events import GoalAchieved, PlanFormulated
 from goalport.observe.spans import note_spent, process_span
 from goalport.plan import Fact, Holds, NoPlan, Plan, Problem, Undecided, WorldState
-from goalport.process.agent_process import AgentProcess, Failure
+from goalport.process.agent_process import AgentProcess
 from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
 from goalport.process.invoke import in_words, invoke_all, told
@@ -48,24 +48,23 @@ async def step(process: AgentProcess) -> None:
 
 async def _traced(process: AgentProcess, advance: Advance) -> None:
     with process_span(process.agent.name, process_id=process.id, description=process.agent.description) as span:
-        process.traced = span.is_recording()
-        await _drive(process, advance)
+        await _drive(process, advance, traced=span.is_recording())
         if process.traced:
             span.set_attribute("goalport.process.status", str(process.status))
             note_spent(span, process.usage.spent)
 
 
-async def _drive(process: AgentProcess, advance: Advance) -> None:
+async def _drive(process: AgentProcess, advance: Advance, *, traced: bool) -> None:
     outcome: Outcome | None = None
     goes_on = False
     try:
-        with process.running():
+        with process.running(traced=traced):
             outcome = await advance(process)
             goes_on = outcome is None and process.end_requested is None
     except Exception as bug:
         _log.exception("Process %s could not go on.", process.id)
         outcome = Failed(f"The process could not go on: {told(process, bug)}")
-        process.failure = Failure(outcome.reason, error=bug if process.surroundings.tells_errors else None)
+        process.fail(outcome.reason, error=bug)
     finally:
         if goes_on:
             process.release()
@@ -108,12 +107,10 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return process.end_requested
     planner = planner_for(process.agent, process.options)
     found, problem, actual = await _formulate(process, planner)
-    if skipped := bool(process.progress.skipped):
-        process.progress.skipped.clear()
+    skipped = process.progress.take_skipped()
     if isinstance(found, NoPlan):
         return None if skipped else await unstick(process, planner.nothing_left(process, problem, found))
-    process.goal = process.scope.goals.get(found.goal.name)
-    process.plan = tuple(step.action for step in found.steps)
+    process.pursue(process.scope.goals.get(found.goal.name), tuple(step.action for step in found.steps))
     steps = next_steps(process, found, actual, at_once=process.options.concurrent and planner.looks_ahead)
     if not steps:
         return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
@@ -122,7 +119,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     steps = steps[: process.options.room(process, [step.action for step in steps])]
     if await paused(process, steps[0].action):
         return None
-    if process.audience.attentive:
+    if process.listeners.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
     return await invoke_all(process, [process.scope.actions[step.action] for step in steps])
 
@@ -150,7 +147,7 @@ def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> World
     true = scope.facts_on(process.blackboard)
     true.update(map(scope.has_run.__getitem__, process.progress.has_run))
     if scope.groups:
-        true.update(group for group in scope.groups if process.surroundings.groups.unmet(group) is None)
+        true.update(group for group in scope.groups if process.services.groups.unmet(group) is None)
     if not answers:
         return WorldState(frozenset(true), scope.questions)
     true.update(fact for fact, answer in answers.items() if answer)
@@ -227,7 +224,7 @@ def _is_finite(figure: object) -> TypeGuard[float]:
 def _reached(process: AgentProcess) -> Outcome:
     goal = process.goal
     assert goal is not None
-    if process.audience.attentive:
+    if process.listeners.attentive:
         process.emit(GoalAchieved(goal.name, process_id=process.id))
     result = process.progress.results.get(goal.action)
     # An action that leaves as it is what was there declines, and its goal holds all the same.

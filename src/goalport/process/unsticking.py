@@ -66,9 +66,7 @@ def _futile(process: AgentProcess) -> str | None:
         frozenset(progress.has_run),
         frozenset(progress.left_out),
     )
-    history = len(progress.history)
-    rounds = [each for number, each in progress.impasses if number == history]
-    progress.impasses = [*((history, each) for each in rounds), (history, standing)]
+    rounds = progress.note_impasse(standing)
     if rounds and rounds[-1] == standing:
         return "It was to be planned again, but nothing had changed."
     if len(rounds) >= _ROUNDS:

@@ -15,10 +15,10 @@ from goalport.process import (
     SERVICE_TYPES,
     ActionContext,
     AgentProcess,
+    PlatformServices,
     ProcessOptions,
     Question,
     Scope,
-    Surroundings,
 )
 from goalport.process.arguments import fill, missing
 from goalport.process.scope import inputs_of, judged
@@ -156,7 +156,7 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
     async def no_step(asked: AgentProcess) -> None:
         raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
 
-    lent = Surroundings(
+    lent = PlatformServices(
         limiter=CapacityLimiter(_THREADS),
         groups=ToolGroupResolver(groups),
         service=service,

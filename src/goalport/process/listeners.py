@@ -1,4 +1,7 @@
-"""Who listens, and telling them: in order, on the event loop, also from worker threads."""
+"""The listeners of a process or a platform: they are told of events in order, on the event loop.
+
+Events may come from worker threads. Below: the events. Above: the process and the platform, which have one of these.
+"""
 
 import asyncio
 import threading
@@ -11,23 +14,23 @@ from logging import getLogger
 from goalport.events import Event, EventListener, ObjectBound
 from goalport.secrecy import hide_known
 
-__all__ = ["Audience"]
+__all__ = ["Listeners"]
 
 _log = getLogger(__name__)
 _TEXTS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result"})
 """The fields of events that hold what somebody said."""
 
 
-class Audience:
+class Listeners:
     """Listeners of a process or a platform, and a listener itself; one that fails is logged and harms nobody."""
 
     def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
         self._listeners: dict[object, EventListener] = {object(): each for each in listeners}
-        """By a key for each time that one joined: listeners may be equal, or join twice."""
+        """By a key for each time that one was added: listeners may be equal, or be added twice."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.get_ident()
 
-    def settle_here(self) -> None:
+    def use_running_loop(self) -> None:
         """From now on listeners are called on the running event loop, wherever an event comes from.
 
         Where none runs, as in a plain test, they are called at once.
@@ -35,21 +38,21 @@ class Audience:
         with suppress(RuntimeError):
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
-    def join(self, listener: EventListener) -> Callable[[], None]:
+    def add(self, listener: EventListener) -> Callable[[], None]:
         """Let a listener hear every event from now on; call what is returned to stop that."""
-        seat = object()
-        self._listeners[seat] = listener
+        key = object()
+        self._listeners[key] = listener
 
-        def leave() -> None:
-            self._listeners.pop(seat, None)
+        def remove() -> None:
+            self._listeners.pop(key, None)
 
-        return leave
+        return remove
 
     @property
     def attentive(self) -> bool:
-        """Whether anybody would hear an event; an audience among the listeners is as attentive as its own listeners."""
+        """Whether anybody would hear an event; `Listeners` among them are as attentive as theirs."""
         for each in tuple(self._listeners.values()):  # noqa: SIM110 - this is asked before each event, and a generator costs twice as much
-            if not isinstance(each, Audience) or each.attentive:
+            if not isinstance(each, Listeners) or each.attentive:
                 return True
         return False
 
@@ -65,8 +68,8 @@ class Audience:
         else:
             function()
 
-    def teller_of_bindings(self, process_id: str) -> Callable[[str, object], None]:
-        """What tells of each object that is put on the process's blackboard."""
+    def binding_listener(self, process_id: str) -> Callable[[str, object], None]:
+        """What is to be called for each object that is put on the process's blackboard: it makes an event of it."""
 
         def bound(name: str, value: object) -> None:
             if self.attentive:
