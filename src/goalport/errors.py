@@ -36,10 +36,9 @@ A message says what was expected, what came and what to do next; it is built her
 """
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import cast
 
-from goalport.words import with_article
+from goalport.words import offer, with_article
 
 __all__ = [
     "AlreadyAnswered",
@@ -76,7 +75,6 @@ __all__ = [
     "signal_in",
 ]
 
-_SHOWN = 20
 _EXCERPT = 500
 """Characters of a model's answer that an error shows."""
 
@@ -119,8 +117,9 @@ class UnknownName(GoalportError):
         self.kind = kind
         self.name = name
         self.known = tuple(sorted(known or ()))
-        offer = "It never was, or was forgotten." if known is None else _offer(kind, name, self.known)
-        super().__init__(f"Unknown {kind} {name!r}. {offer}")
+        none = "It never was, or was forgotten." if known is None else f"There is no {kind} at all."
+        hint = offer(name, self.known, none=none)
+        super().__init__(f"Unknown {kind} {name!r}. {hint}")
 
 
 class TemplateError(GoalportError):
@@ -240,8 +239,9 @@ class ToolNotFound(ModelError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
         self.known = tuple(sorted(known))
+        hint = offer(name, self.known, none="There is no tool at all.")
         super().__init__(
-            f"The model called a tool that is not there, again and again: {name!r}. {_offer('tool', name, self.known)} "
+            f"The model called a tool that is not there, again and again: {name!r}. {hint} "
             "Offer it, or say in the prompt which tools to use."
         )
 
@@ -290,13 +290,3 @@ class ProcessTerminated(ProcessEnded):
 
 class ProcessKilled(ProcessEnded):
     """Somebody ended the process from outside."""
-
-
-def _offer(kind: str, name: str, known: tuple[str, ...]) -> str:
-    if not known:
-        return f"There is no {kind} at all."
-    near = get_close_matches(name, known, n=3)
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
-    shown = ", ".join(known[:_SHOWN])
-    return f"Known: {shown}{', …' if len(known) > _SHOWN else ''}."

@@ -10,7 +10,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -42,6 +41,7 @@ from goalport.domain import RetryPolicy
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.secrecy import passwords_in, secrets_in_environment
+from goalport.words import did_you_mean, nearest, offer
 
 __all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
 
@@ -252,8 +252,8 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
         raise SettingsError(_told(error, workspace, given)) from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{workspace / _ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
-    for name, nearest in _misspelt(os.environ):
-        _log.warning("The environment variable %s is not a setting. Did you mean %s?", name, nearest)
+    for name, meant in _misspelt(os.environ):
+        _log.warning("The environment variable %s is not a setting. %s", name, did_you_mean([meant]))
     return settings
 
 
@@ -316,10 +316,9 @@ def _known() -> tuple[str, ...]:
     return tuple(name for name in Settings.model_fields if name != "workspace")
 
 
-def _offer(name: str, known: Iterable[str] = ()) -> str:
-    known = tuple(known) or _known()
-    near = get_close_matches(name.lower().replace("-", "_"), known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"The settings are {', '.join(sorted(known))}."
+def _offer(name: str, known: Sequence[str] = ()) -> str:
+    names = sorted(known or _known())
+    return offer(name, names, most=len(names))
 
 
 def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -327,7 +326,7 @@ def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     names = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
     for name in sorted(environment):
         head, delimiter, rest = name.partition(_WITHIN)
-        if name.startswith(_PREFIX) and head not in names and (near := get_close_matches(head, names, 1, _NEARLY)):
+        if name.startswith(_PREFIX) and head not in names and (near := nearest(head, names, likeness=_NEARLY)):
             yield name, f"{near[0]}{delimiter}{rest}"
 
 

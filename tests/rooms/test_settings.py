@@ -140,7 +140,7 @@ def test_an_unknown_setting_in_the_file_names_the_nearest(workspace: Path) -> No
         f"{path}: there is no setting 'prot'. Did you mean 'port'?",
         f"{path}: there is no setting 'max-threads'. Did you mean 'max_threads'?",
     ]
-    assert lines[2].startswith(f"{path}: there is no setting 'nonsense'. The settings are allowed_hosts, ")
+    assert lines[2].startswith(f"{path}: there is no setting 'nonsense'. Known: allowed_hosts, ")
     assert "'server'" in lines[3]
 
 
@@ -164,7 +164,7 @@ def test_a_misspelt_variable_is_warned_about_and_other_programs_variables_are_no
         load_settings(workspace)
 
     assert [each.getMessage() for each in caplog.records] == [
-        "The environment variable GOALPORT_PROT is not a setting. Did you mean GOALPORT_PORT?"
+        "The environment variable GOALPORT_PROT is not a setting. Did you mean 'GOALPORT_PORT'?"
     ]
 
 
@@ -345,7 +345,7 @@ def test_a_misspelt_table_in_a_variable_is_warned_about(
 
     (warned,) = caplog.records
     assert warned.getMessage().startswith("The environment variable GOALPORT_MODEL__DEFAULT_LLM is not a setting.")
-    assert warned.getMessage().endswith("Did you mean GOALPORT_MODELS__DEFAULT_LLM?")
+    assert warned.getMessage().endswith("Did you mean 'GOALPORT_MODELS__DEFAULT_LLM'?")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
-from goalport.words import type_label, type_name, with_article
+from goalport.words import did_you_mean, listed, nearest, offer, type_label, type_name, with_article
 
 T = TypeVar("T")
 Isbn = NewType("Isbn", str)
@@ -80,3 +80,26 @@ def test_a_label_holds_what_every_name_may(kind: object, label: str) -> None:
 @pytest.mark.parametrize("noun", ["a Story", "an Order", "an UnpaidBill", "a Unit", "a list[Order]"])
 def test_a_name_takes_its_article(noun: str) -> None:
     assert with_article(noun.partition(" ")[2]) == noun
+
+
+def test_the_nearest_names_come_first_whatever_their_case() -> None:
+    known = ["Story", "stories", "store", "max_turns"]
+    assert nearest("storys", known) == ("Story",)
+    assert nearest("stor", [*known, "stork", "storm", "storz"]) == ("storz", "Story", "storm")
+    assert nearest("MAX-TURNS", known) == ("max_turns",)
+    assert nearest("poem", known) == ()
+    assert nearest("storys", known, likeness=0.95) == ()
+
+
+def test_names_of_any_length_are_compared_in_bounded_time() -> None:
+    assert nearest("x" * 1_000_000, ["x" * 80, "y"]) == ("x" * 80,)
+
+
+def test_names_that_are_offered_are_a_question_or_a_list() -> None:
+    assert did_you_mean(["a", "b"]) == "Did you mean 'a' or 'b'?"
+    assert did_you_mean([]) == ""
+    assert offer("topik", ["topic", "days"]) == "Did you mean 'topic'?"
+    assert offer("zzz", ["topic", "days"]) == "Known: topic, days."
+    assert offer("zzz", [], none="There are no arguments.") == "There are no arguments."
+    assert offer("zzz", map(str, range(25)), most=2) == "Known: 0, 1 and 23 more."
+    assert listed(["a", "b"]) == "a, b"

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import count
 from typing import Final
 
@@ -16,6 +15,7 @@ from goalport.errors import DeclarationError
 from goalport.llm import ToolSpec
 from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver, reference_prefix
 from goalport.tools.functions import FunctionHandler
+from goalport.words import did_you_mean, listed, nearest
 
 __all__ = ["Toolbox", "toolbox"]
 
@@ -27,7 +27,6 @@ _ALIKE: Final = 0.25
 """The share of words that two names must have in common to be taken for alike."""
 _DIGITS: Final = 8
 _MOST_OFFERED: Final = 3
-_MOST_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,10 @@ class Toolbox:
         """What a model is told that called a tool which is not there."""
         near = _near(name, self.tools)
         if near:
-            return f"There is no tool {name!r}. Did you mean {' or '.join(near)}?"
+            return f"There is no tool {name!r}. {did_you_mean(near)}"
         if not self.tools:
             return f"There is no tool {name!r}, nor any other. Answer without one."
-        return f"There is no tool {name!r}. There are: {', '.join(list(self.tools)[:_MOST_NAMED])}."
+        return f"There is no tool {name!r}. Known: {listed(self.tools)}."
 
 
 def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
@@ -125,7 +124,7 @@ def _near(name: str, names: Iterable[str]) -> list[str]:
     alike = [each for each in known if each.lower().endswith(wanted) or wanted.endswith(each.lower())]
     alike += [each for each in known if wanted and (wanted in each.lower() or each.lower() in wanted)]
     alike += [each for each in known if _overlap(wanted, each.lower()) >= _ALIKE]
-    alike += get_close_matches(name, known, n=_MOST_OFFERED)
+    alike += nearest(name, known)
     return list(dict.fromkeys(alike))[:_MOST_OFFERED]
 
 

@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from cyclopts import App, CycloptsError, Group, UnknownCommandError
 
@@ -16,6 +15,7 @@ from goalport import __version__
 from goalport.errors import BadInput, GoalportError, UnknownName
 from goalport.secrecy import traceback_of
 from goalport.signs import signed
+from goalport.words import offer
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: it is done, it went wrong, it was asked for wrongly, it was stopped with Ctrl-C."""
@@ -178,14 +178,9 @@ def execute(words: Sequence[str]) -> int:
 def _misuse(mistake: CycloptsError) -> str:
     if isinstance(mistake, UnknownCommandError) and mistake.unused_tokens:
         # Its own message would import every command to look for hidden ones.
-        return f"There is no command {mistake.unused_tokens[0]!r}. {_nearest(mistake.unused_tokens[0])}"
+        name, commands = mistake.unused_tokens[0], [each for each in app if not each.startswith("-")]
+        return f"There is no command {name!r}. {offer(name, commands)}"
     return f"{mistake} See {' '.join(('goalport', *(mistake.command_chain or ())))} --help."
-
-
-def _nearest(name: str) -> str:
-    commands = [command for command in app if not command.startswith("-")]
-    near = get_close_matches(name, commands, n=1)
-    return f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(commands)}."
 
 
 def _failure(error: Exception) -> str:

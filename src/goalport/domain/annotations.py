@@ -8,13 +8,13 @@ import sys
 import types
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NewType, Union, cast, get_args, get_origin, get_type_hints
 
 from goalport.blackboard import is_alias
 from goalport.errors import DeclarationError
+from goalport.words import did_you_mean, nearest
 
 __all__ = ["Origin", "class_place", "hints_of", "joined", "members_of", "unwrapped"]
 
@@ -86,8 +86,8 @@ def hints_of(origin: Origin, kind: type | None = None) -> dict[str, object]:
 def _nearest(name: str, origin: Origin) -> str:
     """An offer of the names that are there and alike."""
     known = {*getattr(origin.written, "__globals__", {}), *_names_around(origin)}
-    near = get_close_matches(name, [each for each in known if not each.startswith("_")], n=2)
-    return f"Did you mean {' or '.join(near)}? " if near else ""
+    near = nearest(name, sorted(each for each in known if not each.startswith("_")))
+    return f"{did_you_mean(near)} " if near else ""
 
 
 def _names_around(origin: Origin) -> dict[str, object]:

@@ -7,13 +7,13 @@ A model is made when it is first chosen, and its provider's library is imported 
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from goalport.errors import ModelNotReady
 from goalport.llm.lazy import LazyEmbeddings, LazyModel
 from goalport.llm.model import Closable, EmbeddingService, LanguageModel, LlmOptions, ModelCard
 from goalport.llm.providers import ALIASES, PROVIDERS, WITHOUT_EMBEDDINGS, Endpoint, endpoint, provider_of
 from goalport.llm.settings import CustomModel, ModelsSettings
+from goalport.words import did_you_mean, nearest, offer
 
 __all__ = ["Models"]
 
@@ -198,8 +198,8 @@ class Models:
 
 
 def _unknown(name: str, known: Iterable[str], providers: Iterable[str]) -> str:
-    near = get_close_matches(name, known, n=3) or get_close_matches(name.partition(":")[0], providers, n=1)
-    guess = f" Did you mean {' or '.join(near)}?" if near else ""
+    near = nearest(name, known) or nearest(name.partition(":")[0], providers)
+    guess = f" {did_you_mean(near)}" if near else ""
     return (
         f"Unknown model {name!r}.{guess} Write its provider before it, like openai:{name.rpartition(':')[2]}; "
         f"the providers are {', '.join(providers)}. A model of your own stands in [[models.custom]]."
@@ -207,14 +207,12 @@ def _unknown(name: str, known: Iterable[str], providers: Iterable[str]) -> str:
 
 
 def _unknown_provider(name: str) -> str:
-    near = get_close_matches(name, PROVIDERS, n=1)
-    guess = f"Did you mean {near[0]}? " if near else ""
-    return f"Unknown provider {name!r}. {guess}One of your own, that speaks as OpenAI does, has a base_url."
+    hint = offer(name, PROVIDERS)
+    return f"Unknown provider {name!r}. {hint} One of your own, that speaks as OpenAI does, has a base_url."
 
 
 def _role(role: str, models: Mapping[str, str], table: str) -> str:
     if role not in models:
-        near = get_close_matches(role, models, n=3) or sorted(models)
-        offer = f" Known: {', '.join(near)}." if near else " There is none yet."
-        raise ModelNotReady(f"No model has the role {role!r}.{offer} Set {role} in [models.{table}].")
+        hint = offer(role, sorted(models), none="There is none yet.")
+        raise ModelNotReady(f"No model has the role {role!r}. {hint} Set {role} in [models.{table}].")
     return models[role]

@@ -40,6 +40,7 @@ from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavai
 from goalport.llm.providers import PROVIDERS, Dialect, Endpoint
 from goalport.llm.retries import TransientFailure
 from goalport.secrecy import hide
+from goalport.words import did_you_mean
 
 __all__ = ["SchemaRefused", "check_responses", "provider_errors"]
 
@@ -295,7 +296,7 @@ def _cause(error: Exception) -> str:
 
 def _not_found(error: ModelAPIError, source: _Source, status: str) -> str:
     near = getattr(error, "suggested_model_id", None)
-    guess = f" Did you mean {near}?" if near else ""
+    guess = f" {did_you_mean([near])}" if near else ""
     return (
         f"{source.endpoint.provider} knows no model {source.model!r}{status}: {source.said(error)}{guess} "
         f"Check the name, and the address {source.endpoint.address or 'of the provider'}."

@@ -6,9 +6,10 @@ Types alone would drop them in silence, and a model that misspells an optional a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Final, cast
+
+from goalport.words import offer
 
 __all__ = ["strangers_in"]
 
@@ -16,7 +17,6 @@ _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if
 _BRANCHES: Final = ("anyOf", "oneOf")
 _DEFINITIONS: Final = "#/$defs/"
 _LONGEST: Final = 80
-_MOST: Final = 20
 _DEEP: Final = frozenset({"object", "array", "number"})
 _ODD: Final = frozenset({"nan", "inf", "infinity"})
 
@@ -54,7 +54,7 @@ class _Reader:
         for key, inner in value.items():
             place = f"{path}.{key}" if path else key
             if closed and key not in known:
-                yield f"{place[:_LONGEST]}: unknown.{_offer(key, known)}"
+                yield f"{place[:_LONGEST]}: unknown. {offer(key, known, none='There are no arguments.')}"
                 continue
             described = (each.get("properties", {}).get(key, each.get("additionalProperties")) for each in fitting)
             yield from self.value([branch for each in described for branch in self.branches(each)], inner, place)
@@ -97,10 +97,3 @@ def _is_odd(value: object, schemas: Sequence[Schema]) -> bool:
         and "string" not in kinds
         and value.strip().lower().lstrip("+-") in _ODD
     )
-
-
-def _offer(key: str, known: Mapping[str, object]) -> str:
-    if not known:
-        return " There are no arguments."
-    near = get_close_matches(key[:_LONGEST], known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(list(known)[:_MOST])}."

@@ -7,13 +7,13 @@ and go, as those of other servers do, are asked of a source each time.
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, Protocol
 
 from goalport.errors import DeclarationError
 from goalport.tools.definition import Approval, Tool
 from goalport.tools.objects import duplicate_names, tools_of
+from goalport.words import did_you_mean, listed, nearest, offer
 
 __all__ = ["CoreToolGroups", "Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
 
@@ -219,19 +219,19 @@ class ToolGroupResolver:
         missing = [name for name in requirement.tools if name not in has]
         if not missing:
             return None
-        lacks = f"The tool group {requirement.role!r} lacks {_and(missing)}."
+        lacks = f"The tool group {requirement.role!r} lacks {listed(missing)}."
         if why := self.why_missing(requirement.role):
             return f"{lacks} {why}"
         return (
-            f"{lacks} It has {_and(sorted(has)) or 'no tools'}: add the missing ones to the group, or require others."
+            f"{lacks} It has {listed(sorted(has)) or 'no tools'}: add the missing ones to the group, or require others."
         )
 
     def _offer(self, role: str) -> str:
         roles = sorted(self._playing())
-        if near := get_close_matches(role, roles, n=1):
-            return f"Did you mean {near[0]!r}?"
-        known = f"The roles are {_and(roles)}." if roles else "There are no tool groups."
-        return f"{known} Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
+        if near := nearest(role, roles):
+            return did_you_mean(near)
+        hint = offer(role, roles, none="There are no tool groups.")
+        return f"{hint} Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
 
 
 def _approved(tool: Tool, approval: Approval) -> Tool:
@@ -257,7 +257,3 @@ def _clash(passed_over: ToolGroup, playing: ToolGroup) -> str:
         f"Two tool groups play the role {playing.role!r}: {playing.name!r} is used, {passed_over.name!r} is not. "
         "Give one of them another role."
     )
-
-
-def _and(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -4,12 +4,13 @@ Turns what pydantic and JSON Schema report into those lines. It decides nothing:
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import islice
 from reprlib import Repr
 from typing import Any, cast
 
 from pydantic import ValidationError
+
+from goalport.words import offer
 
 __all__ = ["argument_problems", "listed", "schema_problems", "shortened"]
 
@@ -90,9 +91,7 @@ def _reason(kind: str, path: str, message: str, came: object, known: Collection[
 def _offer(name: str, known: Collection[str]) -> str:
     if "." in name or "[" in name:
         return ""
-    if near := get_close_matches(name, known, n=1):
-        return f" Did you mean {near[0]!r}?"
-    return f" Known: {', '.join(known)}." if known else " There are no arguments."
+    return f" {offer(name, known, none='There are no arguments.')}"
 
 
 def _path(location: Sequence[int | str], arguments: object, *, missing: bool) -> str:

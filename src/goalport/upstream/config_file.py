@@ -24,7 +24,8 @@ from goalport.upstream.config import (
     TransportKind,
 )
 from goalport.upstream.jsonc import read_json
-from goalport.upstream.section import Notes, Section, Variables, nearest
+from goalport.upstream.section import Notes, Section, Variables
+from goalport.words import offer
 
 __all__ = ["read_config"]
 
@@ -96,7 +97,7 @@ def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfi
         if name not in declared:
             at = (*section.at, "servers", number)
             section.notes.add(
-                f"tool group {role!r} names the server {name!r}, which is not there. {nearest(name, declared)}", at
+                f"tool group {role!r} names the server {name!r}, which is not there. {offer(name, declared)}", at
             )
     approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS, "always"))
     include = section.texts("include", "includes", "tools")
@@ -145,7 +146,7 @@ def _permissions(section: Section) -> Iterator[Permission]:
         if word.lower() in known:
             yield known[word.lower()]
         else:
-            section.notes.add(f"unknown permission {word!r}. {nearest(word, known)}", (*section.at, "permissions"))
+            section.notes.add(f"unknown permission {word!r}. {offer(word, known)}", (*section.at, "permissions"))
 
 
 _TRANSPORTS: Final[dict[str, TransportKind]] = {

@@ -14,6 +14,7 @@ from goalport.upstream.core_roles import CoreRoles
 from goalport.upstream.live_group import Guard, LiveGroup, ToolServers
 from goalport.upstream.pins import Pins
 from goalport.upstream.report import GroupReport, why_unavailable
+from goalport.words import listed
 
 __all__ = ["UpstreamGroups"]
 
@@ -96,10 +97,10 @@ class UpstreamGroups:
         reasons = [reason for name in config.servers if (reason := self._why_unavailable(name))]
         waiting = [f"{server}/{tool}" for server, tool in self.withheld() if server in config.servers]
         if waiting:
-            reasons.append(f"Withheld until trusted: {', '.join(waiting)}.")
+            reasons.append(f"Withheld until trusted: {listed(waiting)}.")
         if not reasons and role not in {each.role for each in self.groups()}:
             reasons.append(
-                f"None of the tools of {', '.join(config.servers)} is in it: look at its include and exclude."
+                f"None of the tools of {listed(config.servers)} is in it: look at its include and exclude."
                 if config.servers
                 else "There is no server in mcp_config.json that it could have tools of."
             )

@@ -16,8 +16,8 @@ from goalport.errors import ToolError
 from goalport.tools import Approval, Tool, ToolGroup, ToolResult, identity, lower, snake, upper
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.upstream.report import ServerState
-from goalport.upstream.section import nearest
 from goalport.upstream.tool import UpstreamTool
+from goalport.words import offer
 
 __all__ = ["Guard", "LiveGroup", "ToolServer", "ToolServers", "final_name", "matches"]
 
@@ -183,7 +183,7 @@ class LiveGroup:
     def _unmatched(self) -> Iterator[str]:
         """A sentence for each pattern that matches nothing."""
         config = self._config
-        names = [each.name for _, each in self._offered]
+        names = sorted(each.name for _, each in self._offered)
         written = {
             "include": config.include,
             "exclude": config.exclude,
@@ -192,10 +192,11 @@ class LiveGroup:
         for key, patterns in written.items():
             for pattern in patterns:
                 if not any(matches(pattern, server, each.name) for server, each in self._offered):
-                    yield f"Tool group {config.role!r}: {key} {pattern!r} matches no tool. {_near(pattern, names)}"
+                    hint = offer(pattern.strip("*?"), names)
+                    yield f"Tool group {config.role!r}: {key} {pattern!r} matches no tool. {hint}"
         for name in config.naming.rename:
             if name not in names:
-                yield f"Tool group {config.role!r}: rename {name!r} is no tool. {_near(name, names)}"
+                yield f"Tool group {config.role!r}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
 
     def _keeps(self, server: str, name: str) -> bool:
         included = not self._config.include or any_matches(self._config.include, server, name)
@@ -226,10 +227,6 @@ def _is_enabled(server: ServerConfig | None, name: str, tool: str) -> bool:
         return True
     enabled = not server.enabled_tools or any_matches(server.enabled_tools, name, tool)
     return enabled and not any_matches(server.disabled_tools, name, tool)
-
-
-def _near(pattern: str, names: Iterable[str]) -> str:
-    return nearest(pattern.strip("*?"), sorted(names))
 
 
 def matches(pattern: str, server: str, name: str) -> bool:

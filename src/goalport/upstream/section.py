@@ -10,19 +10,18 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Final, cast
 
 from goalport.upstream.config import Problem
 from goalport.upstream.jsonc import JsonPath, WrittenJson
+from goalport.words import offer
 
-__all__ = ["Notes", "Section", "VariableError", "Variables", "nearest"]
+__all__ = ["Notes", "Section", "VariableError", "Variables"]
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_MOST_NAMED: Final = 12
 _MILLISECONDS_FROM: Final = 1_000
 """A bare number that is as large counts milliseconds, as in the files of other hosts; nobody waits so many seconds."""
 _VARIABLE = re.compile(r"\$\{(?P<inside>[^{}]*)\}")
@@ -98,15 +97,6 @@ class Variables:
 
 def _upper(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", name).upper()
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What was probably meant, as a question; else the first few that there are."""
-    names = list(dict.fromkeys(known))
-    if near := get_close_matches(name, names, n=1):
-        return f"Did you mean {near[0]!r}?"
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"There are: {', '.join(names[:_MOST_NAMED])}{more}." if names else "There are none."
 
 
 @dataclass
@@ -234,7 +224,7 @@ class Section:
         """Note the keys that nothing asked for."""
         for canonical, key in self._keys.items():
             if canonical not in self._known and not key.startswith(("$", "_", "//", "x-")):
-                self.notes.add(f"unknown key {key!r} is ignored. {nearest(key, self._known.values())}", (*self.at, key))
+                self.notes.add(f"unknown key {key!r} is ignored. {offer(key, self._known.values())}", (*self.at, key))
 
     def items(self, name: str, *others: str) -> Iterator[tuple[str, object, JsonPath]]:
         """What an object holds, with the places."""

@@ -5,10 +5,10 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from goalport.errors import GoalportError
+from goalport.words import did_you_mean, nearest
 from goalport.workspace.importer import FOLDERS, PACKAGE
 
 __all__ = ["LoadProblem", "Place", "problem_of"]
@@ -104,5 +104,5 @@ def _nearest(error: ImportError | NameError) -> str:
     else:
         wanted = _NOT_IN_MODULE.match(str(error))
         name, known = wanted and wanted[1], dir(sys.modules.get(error.name or ""))
-    near = get_close_matches(name or "", known, n=2)
-    return f". Did you mean {' or '.join(near)}?" if near else ""
+    near = nearest(name or "", known)
+    return f". {did_you_mean(near)}" if near else ""

@@ -226,7 +226,7 @@ async def test_a_template_makes_prompts_of_its_variables(templates: Path) -> Non
 async def test_a_template_that_is_not_there_or_lacks_a_variable_is_named(templates: Path) -> None:
     ai = ai_with(ScriptedModel(), templates=templates)
 
-    with pytest.raises(UnknownName, match="Did you mean greet"):
+    with pytest.raises(UnknownName, match="Did you mean 'greet'"):
         await ai.with_template("great").generate_text({})
     with pytest.raises(TemplateError, match="name"):
         await ai.with_template("greet").generate_text({})

@@ -79,7 +79,7 @@ async def test_an_object_is_made_of_a_template(tmp_path: Path) -> None:
     creation = ai_with(model, templates=tmp_path).creating(Story)
     assert await creation.from_template("story", animal="a fox", rules=["short"]) == FOX
     assert model.calls[0].messages[-1].content == "A story about a fox\n- short"
-    with pytest.raises(UnknownName, match="Did you mean story"):
+    with pytest.raises(UnknownName, match="Did you mean 'story'"):
         await creation.from_template("storey", animal="a fox")
 
 

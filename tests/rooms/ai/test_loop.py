@@ -219,7 +219,7 @@ async def test_an_unknown_tool_is_answered_with_the_names_that_are_near() -> Non
 
     first = replies_to(model.calls[1])[0]
     assert first.is_error
-    assert first.content == "There is no tool 'search'. Did you mean web_search?"
+    assert first.content == "There is no tool 'search'. Did you mean 'web_search'?"
 
 
 async def test_a_model_that_will_not_learn_which_tools_there_are_is_stopped() -> None:

@@ -194,7 +194,7 @@ def test_without_a_client_the_clients_and_their_files_are_listed(goalport: Comma
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["curser"], "error: Unknown client 'curser'. Did you mean cursor?"),
+        (["curser"], "error: Unknown client 'curser'. Did you mean 'cursor'?"),
         (["cursor", "--url", "agents.example.com"], "expected to look like http://127.0.0.1:8080/mcp"),
         (["cursor", "--url", "https://a/mcp", "--transport", "stdio"], "--url goes with --transport http"),
         (["claude-desktop", "--scope", "project"], "Claude Desktop is connected per user; leave out --scope project"),

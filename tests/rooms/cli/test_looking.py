@@ -106,7 +106,7 @@ def test_an_agent_that_is_not_there_is_named_with_the_nearest(goalport: Command,
     ran = goalport("goals", "--agent", "Helo", "--workspace", str(workspace))
 
     assert ran.code == 2
-    assert "Unknown agent 'Helo'. Did you mean Hello?" in ran.err
+    assert "Unknown agent 'Helo'. Did you mean 'Hello'?" in ran.err
 
 
 def test_a_plan_is_explained_from_each_start(goalport: Command, workspace: Path) -> None:
@@ -141,8 +141,8 @@ def test_unknown_goals_and_types_are_named_with_the_nearest(goalport: Command, w
     kind = goalport("plan", "greet", "--given", "Gust", "--workspace", str(workspace))
 
     assert (goal.code, kind.code) == (2, 2)
-    assert "Unknown goal 'gret'. Did you mean greet" in goal.err
-    assert "Unknown type 'Gust'. Did you mean Guest?" in kind.err
+    assert "Unknown goal 'gret'. Did you mean 'greet'" in goal.err
+    assert "Unknown type 'Gust'. Did you mean 'Guest'?" in kind.err
 
 
 def test_a_workspace_without_agents_has_nothing_to_plan(goalport: Command, tmp_path: Path) -> None:

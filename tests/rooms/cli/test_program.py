@@ -58,8 +58,8 @@ def test_every_command_takes_a_workspace_and_says_when_it_is_not_there(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sevre"], "There is no command 'sevre'. Did you mean serve?"),
-        (["frobnicate"], "There is no command 'frobnicate'. The commands are new, check,"),
+        (["sevre"], "There is no command 'sevre'. Did you mean 'serve'?"),
+        (["frobnicate"], "There is no command 'frobnicate'. Known: new, check,"),
         (["serve", "--prot", "80"], "Unknown option: --prot. Did you mean --port? See goalport serve --help."),
         (["serve", "--port", "many"], "unable to convert"),
         (["plan"], "See goalport plan --help."),

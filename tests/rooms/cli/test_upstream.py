@@ -112,8 +112,8 @@ def test_the_data_of_a_result_are_printed_and_its_progress_is_told(goalport: Com
     [
         (("shown", "my_echo", "{oops"), 2, "The argument was expected to be JSON, not '{oops'"),
         (("shown", "my_echo", "[]"), 2, "The argument was expected to be a JSON object, not '[]'"),
-        (("shown", "my_ecko"), 2, "Unknown tool 'my_ecko'. Did you mean my_echo?"),
-        (("shwon", "my_echo"), 2, "Unknown tool group 'shwon'. Did you mean shown?"),
+        (("shown", "my_ecko"), 2, "Unknown tool 'my_ecko'. Did you mean 'my_echo'?"),
+        (("shwon", "my_echo"), 2, "Unknown tool group 'shwon'. Did you mean 'shown'?"),
         (("lost", "any"), 1, "The tool group 'lost' cannot be used now. The server 'absent' is down"),
     ],
 )
@@ -181,7 +181,7 @@ def test_what_is_withheld_is_listed_and_trusted(goalport: Command, tmp_path: Pat
     assert listed("--trust", "plain/t1") == {"t0": "trusted", "t1": "trusted", "plain/t2": "withheld"}
     assert listed("--trust", "plain") == {"t0": "trusted", "t1": "trusted"}
     assert goalport("tools", "--trust", "plain", "-w", str(root)).err.startswith("Nothing of plain is withheld.")
-    assert "Unknown server 'plane'. Did you mean plain?" in goalport("tools", "--trust", "plane", "-w", str(root)).err
+    assert "Unknown server 'plane'. Did you mean 'plain'?" in goalport("tools", "--trust", "plane", "-w", str(root)).err
 
 
 def test_what_is_withheld_is_shown_as_it_is_now(goalport: Command, tmp_path: Path) -> None:

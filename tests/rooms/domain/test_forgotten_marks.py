@@ -65,7 +65,7 @@ class Misspelt:
     [
         (Silent, "in a docstring, or by @agent"),
         (Forgetful, "no method achieves one, and write has no mark at all"),
-        (Misspelt, "Did you mean Story?"),
+        (Misspelt, "Did you mean 'Story'?"),
     ],
 )
 def test_the_message_says_what_was_forgotten(declared: object, words: str) -> None:
@@ -143,8 +143,8 @@ def test_a_description_without_its_name_is_told(mark: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("from goalport import achieve_goal", "Did you mean achieves_goal?"),
-        ("class UserInput: ...\n\ndef a(said: UserInputt) -> str: ...", "Did you mean UserInput?"),
+        ("from goalport import achieve_goal", "Did you mean 'achieves_goal'?"),
+        ("class UserInput: ...\n\ndef a(said: UserInputt) -> str: ...", "Did you mean 'UserInput'?"),
     ],
 )
 def test_a_misspelt_name_is_told_with_the_nearest(tmp_path: Path, source: str, words: str) -> None:

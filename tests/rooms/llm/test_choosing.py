@@ -102,7 +102,7 @@ def test_a_call_that_names_no_model_means_the_default_one() -> None:
 def test_a_role_means_the_model_that_the_settings_say() -> None:
     models = catalogue(llms={"best": "claude-opus-4-8", "cheapest": "gpt-4.1-nano"})
     assert chosen(models, role="best") == "anthropic:claude-opus-4-8"
-    with pytest.raises(ModelNotReady, match=r"role 'bets'. Known: best. Set bets in \[models.llms\]"):
+    with pytest.raises(ModelNotReady, match=r"role 'bets'. Did you mean 'best'\? Set bets in \[models.llms\]"):
         models.choose(LlmOptions(role="bets"))
     with pytest.raises(ModelNotReady, match="There is none yet"):
         catalogue().choose(LlmOptions(role="best"))
@@ -130,8 +130,8 @@ def test_left_to_the_platform_it_is_the_default_or_any_other_that_is_ready() -> 
         ("gemini-2.5-pro", "GEMINI_API_KEY"),
         ("azure:gpt-4.1", "AZURE_OPENAI_API_KEY"),
         ("nonsense", "Unknown model 'nonsense'"),
-        ("gtp-4.1-mini", "Did you mean gpt-4.1-mini"),
-        ("opnai:gpt-4.1", "Did you mean openai"),
+        ("gtp-4.1-mini", "Did you mean 'gpt-4.1-mini'"),
+        ("opnai:gpt-4.1", "Did you mean 'openai'"),
         ("qwen3:latest", "the providers are openai,"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_role_without_its_model_is_wrong_from_the_start() -> None:
 
 def test_a_provider_that_nobody_knows_is_wrong_from_the_start() -> None:
     (problem,) = catalogue(providers={"opnai": {"api_key": "o"}, "mine": {"base_url": "http://localhost:1"}}).problems()
-    assert problem.startswith("providers.opnai: Unknown provider 'opnai'. Did you mean openai?")
+    assert problem.startswith("providers.opnai: Unknown provider 'opnai'. Did you mean 'openai'?")
 
 
 def test_the_guides_name_of_googles_own_api_is_known() -> None:

@@ -188,5 +188,5 @@ def test_goals_are_found_by_each_of_their_names_unless_several_bear_one() -> Non
     assert platform.agents.goal("Trips.elsewhere")[1] == platform.agents.goal("elsewhere")[1]
     with pytest.raises(DeploymentError, match=r"Trips.plan or Others.plan"):
         platform.agents.goal("plan")
-    with pytest.raises(UnknownName, match="Did you mean elsewhere"):
+    with pytest.raises(UnknownName, match="Did you mean 'elsewhere'"):
         platform.agents.goal("elswhere")

@@ -380,7 +380,7 @@ async def test_a_required_tool_group_is_a_precondition_and_a_named_one_is_not() 
 
 async def test_agents_and_goals_are_found_by_name_or_the_nearest_is_named() -> None:
     platform = AgentPlatform([StarWriter])
-    with pytest.raises(UnknownName, match="Did you mean StarWriter"):
+    with pytest.raises(UnknownName, match="Did you mean 'StarWriter'"):
         platform.start("StarWritr")
     assert platform.agents.goal("write")[1].name == "StarWriter.write"
     with pytest.raises(DeploymentError, match="both called 'StarWriter'"):

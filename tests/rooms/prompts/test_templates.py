@@ -88,7 +88,7 @@ def test_a_variable_that_may_be_missing_is_asked_for_as_such(tmp_path: Path) -> 
 
 def test_an_unknown_template_offers_the_nearest_names(tmp_path: Path) -> None:
     templates = _written(tmp_path, facts__consolidate="x", letter="y")
-    with pytest.raises(UnknownName, match=r"Unknown template 'facts/consolidat'. Did you mean facts/consolidate\?"):
+    with pytest.raises(UnknownName, match=r"Unknown template 'facts/consolidat'. Did you mean 'facts/consolidate'\?"):
         templates.render("facts/consolidat", {})
     with pytest.raises(UnknownName, match="There is no template at all"):
         Templates().render("x", {})
@@ -96,7 +96,7 @@ def test_an_unknown_template_offers_the_nearest_names(tmp_path: Path) -> None:
 
 def test_an_unknown_included_template_is_told_with_who_wants_it(tmp_path: Path) -> None:
     templates = _written(tmp_path, letter='\n{% include "haed" %}', head="x")
-    with pytest.raises(TemplateError, match=r"Template 'letter', line 2: it asks.*'haed'. Did you mean head\?"):
+    with pytest.raises(TemplateError, match=r"Template 'letter', line 2: it asks.*'haed'. Did you mean 'head'\?"):
         templates.render("letter", {})
 
 

@@ -118,7 +118,7 @@ async def test_a_mistake_that_an_action_finds_is_told_as_it_says_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize(("name", "offer"), [("book_tripp", "Did you mean book_trip?"), ("x" * 10_000, "Known:")])
+@pytest.mark.parametrize(("name", "offer"), [("book_tripp", "Did you mean 'book_trip'?"), ("x" * 10_000, "Known:")])
 async def test_a_tool_that_there_is_not_is_a_protocol_error_that_names_the_nearest(
     tmp_path: Path, era: str, name: str, offer: str
 ) -> None:

@@ -250,7 +250,7 @@ def test_a_requirement_is_met_or_says_what_is_missing() -> None:
         "No tool group plays the role 'maths'. Did you mean 'math'?"
     )
     assert resolver.unmet(ToolGroupRequirement("web")) == (
-        "No tool group plays the role 'web'. The roles are empty, math. "
+        "No tool group plays the role 'web'. Known: empty, math. "
         "Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
     )
     assert "has no tools:" in str(resolver.unmet(ToolGroupRequirement("empty", ("x",))))

@@ -154,7 +154,7 @@ def test_patterns_that_match_nothing_are_told_with_the_nearest_names_once_all_li
     assert groups.warnings() == (
         "Tool group 'web': include 'fetsch' matches no tool. Did you mean 'fetch'?",
         "Tool group 'web': exclude 'brav_*' matches no tool. Did you mean 'brave'?",
-        "Tool group 'web': approve 'delete' matches no tool. There are: brave, fetch, search.",
+        "Tool group 'web': approve 'delete' matches no tool. Known: brave, fetch, search.",
         "Tool group 'web': rename 'serch' is no tool. Did you mean 'search'?",
     )
 

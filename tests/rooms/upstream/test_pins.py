@@ -142,7 +142,7 @@ def test_trusting_what_nobody_saw_is_an_error_with_the_nearest_name(tmp_path: Pa
     groups = UpstreamGroups(servers, Pins(tmp_path / FILE))
     groups.withheld()
 
-    with pytest.raises(UnknownName, match="Did you mean fetch"):
+    with pytest.raises(UnknownName, match="Did you mean 'fetch'"):
         groups.trust("a", "fetsch")
     with pytest.raises(UnknownName, match="Unknown pinned server 'b'"):
         groups.trust("b", "fetch")

@@ -274,7 +274,7 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
             [
                 "mcp_config.json:1:17: a tool group without a role is left out.",
                 (
-                    "mcp_config.json:1:27: unknown key 'z' is ignored. There are: mcpServers, servers,"
+                    "mcp_config.json:1:27: unknown key 'z' is ignored. Known: mcpServers, servers,"
                     " toolGroups, inputs, $schema."
                 ),
             ],
