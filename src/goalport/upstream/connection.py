@@ -4,7 +4,7 @@ A connection never comes back; `server`, above, makes a new one. Below are the t
 by the `TransportKind` protocol alone. All methods but `call` are used by the one task that opened the connection.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
     from mcp_types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData, Tool as Definition
 
-__all__ = ["Connection", "ConnectionLost", "Listing", "NotCalled", "Sample", "Timing", "Transport", "Wakeup"]
+__all__ = ["Connection", "ConnectionLost", "Listing", "NotCalled", "Sample", "SignIn", "Timing", "Transport", "Wakeup"]
 
 MODERN: Final = "2026-07-28"
 _RESUBSCRIBE_FIRST: Final = 1.0
@@ -34,6 +34,10 @@ _PROGRESS: Final = 500
 """Characters of a message about progress."""
 _MOST_TOOLS: Final = 10_000
 _MOST_PAGES: Final = 1_000
+
+
+SignIn = Callable[[str], Awaitable[None]]
+"""Shows a person the page of this address, where they sign in to a server."""
 
 
 class Sample(Protocol):

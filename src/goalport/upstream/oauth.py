@@ -1,36 +1,40 @@
 """Signing in to a server with OAuth: by client credentials, or once by a person whose browser comes back to loopback.
 
-The flows are the SDK's; here is where their tokens are kept, and how a person is reached.
+The flows are the SDK's. This module keeps their tokens in files, and waits on loopback for the browser. Above:
+`servers`, which hands the result to the HTTP transport.
 """
 
+import asyncio
 import os
 import warnings
-from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
+from socketserver import ThreadingTCPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-import anyio
 from anyio import to_thread
-from anyio.abc import SocketStream
 from pydantic import BaseModel, ValidationError
 
 from goalport.errors import GoalportError
 from goalport.upstream.config import OAuthConfig, ServerConfig
+from goalport.upstream.connection import SignIn
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
-__all__ = ["SignIn", "SignInNeeded", "TokenFile", "sign_in"]
+__all__ = ["SignInNeeded", "TokenFile", "sign_in"]
 
-SignIn = Callable[[str], Awaitable[None]]
-"""Shows a person the page where they sign in."""
 _PATH = "/callback"
-_HEAD = 16_384
-"""Bytes that a request's first line may have."""
+_POLL = 0.02
+"""Seconds that ending the server for the browser may take."""
 _DONE = b"<!doctype html><title>goalport</title><p>You are signed in. This page can be closed.</p>"
 
 
@@ -153,7 +157,7 @@ def _port_of(name: str) -> int:
 
 
 class _SignInPage:
-    """The page where a person signs in, and loopback, where their browser brings the code back to."""
+    """The page where a person signs in. Their browser brings the code back to an address of loopback."""
 
     def __init__(self, port: int, show: SignIn | None) -> None:
         self.url = ""
@@ -161,46 +165,52 @@ class _SignInPage:
         self._show = show
 
     async def visit(self) -> "AuthorizationCodeResult":
-        """Show the page, and wait until the browser has come back."""
+        """Show the page, and wait until the browser has come back. Raises `OSError` when the port is taken."""
         from mcp.shared.auth import AuthorizationCodeResult
 
-        found: list[AuthorizationCodeResult] = []
-        came = anyio.Event()
-
-        async def serve(stream: SocketStream) -> None:
-            async with stream:
-                query = await _query(stream)
-            if "code" in query or "error" in query:
-                code, state, iss = (query.get(name, [None])[0] for name in ("code", "state", "iss"))
-                found.append(AuthorizationCodeResult(code=code or "", state=state, iss=iss))
-                came.set()
-
         assert self._show is not None
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
-        async with listener, anyio.create_task_group() as tasks:
-            tasks.start_soon(listener.serve, serve)
-            # Whoever shows it may wait for the browser.
-            await self._show(self.url)
-            await came.wait()
-            tasks.cancel_scope.cancel()
-        return found[0]
+        came: Future[dict[str, list[str]]] = Future()
+        with _CallbackServer(("127.0.0.1", self._port), partial(_Callback, came)) as server:
+            Thread(target=server.serve_forever, args=(_POLL,), daemon=True).start()
+            try:
+                # Whoever shows it may wait for the browser.
+                await self._show(self.url)
+                query = await asyncio.wrap_future(came)
+            finally:
+                server.shutdown()
+        code, state, iss = (query.get(name, [None])[0] for name in ("code", "state", "iss"))
+        return AuthorizationCodeResult(code=code or "", state=state, iss=iss)
 
 
-async def _query(stream: SocketStream) -> dict[str, list[str]]:
-    """What a browser's request asks, once it has been answered; empty: it asks for something else."""
-    head = b""
-    while b"\r\n" not in head and len(head) < _HEAD:
-        try:
-            head += await stream.receive()
-        except anyio.EndOfStream:
-            return {}
-    transport = (head.split(b" ") + [b""] * 2)[1].decode(errors="replace")
-    parts = urlsplit(transport)
-    known = parts.path == _PATH
-    body = _DONE if known else b""
-    status = b"200 OK" if known else b"404 Not Found"
-    await stream.send(
-        b"HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
-        % (status, len(body), body)
-    )
-    return parse_qs(parts.query) if known else {}
+class _CallbackServer(ThreadingTCPServer):
+    # Not `http.server.HTTPServer`: that looks its own name up in the DNS first, which may take seconds.
+    allow_reuse_address = True
+    daemon_threads = True
+
+
+class _Callback(BaseHTTPRequestHandler):
+    """Tells the browser that it can be closed, and passes on what it brings. There is no other page."""
+
+    timeout = 10.0
+    """Seconds in which the request must have come: browsers also open connections on which they send nothing."""
+
+    def __init__(self, came: Future[dict[str, list[str]]], *request: Any) -> None:
+        self._came = came
+        super().__init__(*request)
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        query = parse_qs(parts.query)
+        if parts.path != _PATH:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(_DONE)
+        if "code" in query or "error" in query:
+            with suppress(InvalidStateError):
+                self._came.set_result(query)
+
+    def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the library's name
+        """Log nothing: the address holds the code."""

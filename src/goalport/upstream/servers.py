@@ -17,9 +17,8 @@ from anyio.abc import TaskGroup
 
 from goalport.errors import SettingsError
 from goalport.upstream.config import McpConfig, Problem, ServerConfig
-from goalport.upstream.connection import Sample, Timing, Transport
+from goalport.upstream.connection import Sample, SignIn, Timing, Transport
 from goalport.upstream.groups import UpstreamGroups
-from goalport.upstream.oauth import SignIn, sign_in
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.redaction import SecretFilter, secrets_filtered
 from goalport.upstream.report import ServerReport, ServerState
@@ -206,6 +205,7 @@ class UpstreamServers:
     def _transport(self, config: ServerConfig) -> Transport:
         if config.transport != "stdio":
             from goalport.upstream.http import HttpTransport
+            from goalport.upstream.oauth import sign_in
 
             oauth, folder, show = config.oauth, self._token_folder, self.show_sign_in
             return HttpTransport(config, lambda: None if oauth is None else sign_in(config, oauth, folder, show))
