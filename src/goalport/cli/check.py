@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from goalport.cli.folder import WorkspaceFolder
 from goalport.cli.place import Place, opened
 from goalport.cli.terminal import Format
-from goalport.platform import forgotten_in, mistakes_in
+from goalport.platform import mistakes_in, unmarked_methods_in
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.lint import without_hints
 from goalport.publish.models import models_in_words
@@ -66,7 +66,7 @@ def _findings(place: Place) -> Findings:
     empty = [] if len(place.platform.agents) else [place.no_agents]
     published = publish(place.platform, place.workspace, place.settings)
     unready = (f"[models] {each}" for each in place.platform.models.problems())
-    mistakes = mistakes_in(place.platform.agents, place.platform.foreseen)
+    mistakes = mistakes_in(place.platform.agents, place.platform.expected_groups)
     return Findings(
         problems=(*published.problems, *map(str, mistakes), *unready),
         warnings=(*empty, *published.warnings),
@@ -76,7 +76,7 @@ def _findings(place: Place) -> Findings:
         models=tuple(models_in_words(place.platform)),
         groups=tuple(switched_off(place.platform.upstream)),
         hints=(
-            *forgotten_in(place.platform.agents, place.platform.foreseen),
+            *unmarked_methods_in(place.platform.agents, place.platform.expected_groups),
             *without_hints(each for each in published.tools.values() if isinstance(each, GoalTool)),
         ),
     )

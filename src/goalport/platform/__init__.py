@@ -2,9 +2,9 @@
 
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.platform.deployments import Deployments
-from goalport.platform.inspection import forgotten_in, mistakes_in
+from goalport.platform.engines import asks_a_model
+from goalport.platform.inspection import mistakes_in, unmarked_methods_in
 from goalport.platform.invocation import AgentInvocation, Invoked
-from goalport.platform.models import asks_a_model
 from goalport.platform.upstream import CONFIG_FILE
 from goalport.upstream.report import GroupReport
 from goalport.upstream.servers import UpstreamServers
@@ -18,6 +18,6 @@ __all__ = [
     "Invoked",
     "UpstreamServers",
     "asks_a_model",
-    "forgotten_in",
     "mistakes_in",
+    "unmarked_methods_in",
 ]

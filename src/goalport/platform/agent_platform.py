@@ -18,10 +18,9 @@ from goalport.events import AgentDeployed, AgentUndeployed, EventListener
 from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.deployments import Deployments
-from goalport.platform.foresight import foresee, starting_types
-from goalport.platform.models import Intelligence, models_of, workspace_models
+from goalport.platform.engines import Engines, Sampling, models_of, workspace_models
 from goalport.platform.processes import Inputs, Processes
-from goalport.platform.sampling import Sampling
+from goalport.platform.reachability import explain_goal, starting_types
 from goalport.platform.upstream import ExpectedGroups, upstream_of, workspace_upstream
 from goalport.process import (
     AgentProcess,
@@ -106,15 +105,15 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.upstream = upstream_of(McpConfig() if upstream is None else upstream, sampling)
         self._take_groups(tool_groups)
         self.models = models_of(models)
-        self._asking = Intelligence(self.models, llm or LlmOperations(), self.service, guards, templates)
-        self.ai = self._asking.ai(lambda: self.groups)
+        self._engines = Engines(self.models, llm or LlmOperations(), self.service, guards, templates)
+        self.ai = self._engines.ai(lambda: self.groups)
         self.processes = Processes(
             repository or InMemoryProcessRepository(),
             self.contexts,
             max_threads,
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
-            self._asking.engine,
+            self._engines.engine,
             retry or RetryPolicy(),
         )
         self.agents = self._no_deployments()
@@ -159,8 +158,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """Serve what a workspace holds now, in place of what was served; what runs keeps what it began with."""
         if self._reloaded_by is not None:  # the workspace may have models of its own
             self.models = workspace_models(workspace, self._reloaded_by)
-            self._asking.renew(self.models)
-            self.ai = self._asking.ai(lambda: self.groups)
+            self._engines.renew(self.models)
+            self.ai = self._engines.ai(lambda: self.groups)
         fresh, problems = self._no_deployments(), list[str]()
         for declared in workspace.agents():
             try:
@@ -261,13 +260,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
         """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
         agent, found = self.agents.goal(goal)
-        explanation = foresee(self.agents.scope(agent), found, given, self.foreseen, self.service)
+        explanation = explain_goal(self.agents.scope(agent), found, given, self.expected_groups, self.service)
         return explanation.with_reasons(self.groups.why_missing)
 
     def starting_types(self, goal: str | Goal) -> tuple[object, ...]:
         """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""
         agent, found = self.agents.goal(goal)
-        return starting_types(self.agents.scope(agent), found, self.foreseen, self.service)
+        return starting_types(self.agents.scope(agent), found, self.expected_groups, self.service)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
@@ -283,7 +282,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     async def aclose(self) -> None:
         """Kill what runs, wait until it has ended, and close the connections to models and upstream servers."""
         await self.processes.close()
-        await self._asking.aclose()
+        await self._engines.aclose()
         await self.upstream.close()
 
     def _no_deployments(self) -> Deployments:
@@ -293,7 +292,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def _take_groups(self, given: Iterable[ToolGroup]) -> None:
         groups = (*given, math_group())
         self.groups = ToolGroupResolver(groups, [self.upstream.groups])
-        self.foreseen = ExpectedGroups(groups, self.upstream.groups)
+        self.expected_groups = ExpectedGroups(groups, self.upstream.groups)
         """The groups by which plans are judged that nobody has started yet."""
 
 

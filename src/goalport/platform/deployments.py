@@ -1,20 +1,26 @@
 """Which agents are deployed: their names, their compiled scopes, and finding agents and goals by name.
 
-Deploying is the only time at which a class is read. Nothing runs here.
+Deploying is the only time at which a class is read, and where need be an instance is made of it, with the platform's
+services for what its constructor asks for. Nothing runs here. Below: the reader of classes. Above: the platform.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Union, cast, get_args, get_origin, get_type_hints
 
 from goalport.domain import Agent, Goal, ProvidedInput, class_place, read_agent
-from goalport.errors import DeploymentError, UnknownName
-from goalport.platform.constructing import constructed
+from goalport.errors import DeclarationError, DeploymentError, UnknownName
 from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
 
 _UNDEPLOYED = 64
 """How many agents are remembered that are run without being deployed."""
+_EMPTY = inspect.Parameter.empty
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Deployments:
@@ -84,15 +90,15 @@ class Deployments:
             if same is not None:
                 return same
             name = name.name
-        for names in (_full, _published, _short):
-            found = [pair for pair in self.goals if names(pair[1]) == name]
+        for name_of in (attrgetter("name"), attrgetter("export.name"), attrgetter("short_name")):
+            found = [pair for pair in self.goals if name_of(pair[1]) == name]
             if len(found) == 1:
                 return found[0]
             if found:
                 raise DeploymentError(
                     f"The goal name {name!r} may mean {' or '.join(goal.name for _, goal in found)}. Use the full name."
                 )
-        raise UnknownName("goal", name, [_published(goal) or goal.name for _, goal in self.goals])
+        raise UnknownName("goal", name, [goal.export.name or goal.name for _, goal in self.goals])
 
     def scope(self, declared: object) -> Scope:
         """What is planned for an agent, by name or as declared: its own actions and the components'. Built once.
@@ -111,7 +117,7 @@ class Deployments:
         return known[1]
 
     def _read(self, declared: object) -> Agent:
-        return read_agent(constructed(declared, self._service), self._injected, self._resolvers)
+        return read_agent(_constructed(declared, self._service), self._injected, self._resolvers)
 
     def _refuse_clashes(self, agent: Agent) -> None:
         """Raise `DeclarationError` where what is lent cannot be told apart from what is there."""
@@ -147,13 +153,58 @@ def _provided(agent: Agent) -> Iterator[tuple[str, type]]:
                 yield str(each.origin), parameter.type
 
 
-def _full(goal: Goal) -> str:
-    return goal.name
+def _constructed(declared: object, service: Callable[[type], object | None]) -> object:
+    """An instance of a class whose constructor asks for services; anything else as it is, for its reader to judge.
+
+    A class gets an `Ai`, for example, by asking for one in its constructor (user guide, section 2.4). Raises
+    `DeclarationError` for a constructor that asks for what only a run has.
+    """
+    if not isinstance(declared, type):
+        return declared
+    arguments = _arguments(declared, service)
+    return cast("Callable[..., object]", declared)(**arguments) if arguments else declared
 
 
-def _published(goal: Goal) -> str:
-    return goal.export.name
+def _arguments(cls: type, service: Callable[[type], object | None]) -> dict[str, object]:
+    """A service for each parameter that one fits; nothing when a parameter without a default is left."""
+    hints = _hints(cls)
+    found: dict[str, object] = {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        fitting = _fitting(hints.get(name), service)
+        if fitting is not None and parameter.kind not in _VARIADIC:
+            found[name] = fitting
+        elif parameter.default is _EMPTY and parameter.kind not in _VARIADIC:
+            _refuse_of_a_run(cls, name, hints.get(name))
+            return {}
+    return found
 
 
-def _short(goal: Goal) -> str:
-    return goal.short_name
+def _refuse_of_a_run(cls: type, name: str, kind: object) -> None:
+    """Raise `DeclarationError` for a parameter of a type that each run has an object of its own of."""
+    if isinstance(kind, type) and kind in SERVICE_TYPES:
+        raise DeclarationError(
+            class_place(cls),
+            expected="a constructor that takes what is the same for all runs",
+            came=f"{name!r} is of the type {kind.__name__}, of which there is one for each run only",
+            fix=f"Take it where it is used: `def an_action(self, …, {name}: {kind.__name__})`.",
+        )
+
+
+def _hints(cls: type) -> Mapping[str, object]:
+    try:
+        return get_type_hints(cls) | get_type_hints(cls.__init__)
+    except (NameError, TypeError):
+        return {}
+
+
+def _fitting(hint: object, service: Callable[[type], object | None]) -> object | None:
+    """A service of that type. Nothing fits the types of plain values, nor a protocol whose instances cannot be told."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    for kind in members:
+        if isinstance(kind, type) and kind is not NoneType and kind.__module__ != "builtins" and _is_tellable(kind):
+            return service(kind)
+    return None
+
+
+def _is_tellable(kind: type) -> bool:
+    return not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False)

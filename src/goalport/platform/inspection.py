@@ -1,10 +1,10 @@
 """Looking over what is deployed for mistakes that no single declaration shows: for `goalport check`, and for programs.
 
 Each mistake is a `DeclarationError` that nobody raises: where, what was expected, what came, the fix. Nothing runs.
-What one declaration alone gets wrong is refused when it is read. Below: deployments, foresight and the planner.
+What one declaration alone gets wrong is refused when it is read. Below: deployments, reachability and the planner.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from inspect import isabstract
 from typing import Final
 
@@ -23,16 +23,30 @@ from goalport.domain import (
     promises_of,
 )
 from goalport.errors import DeclarationError
-from goalport.plan import Available, Fact, HasRun, LastResult, Problem, WorldState, in_words, unusable
+from goalport.plan import (
+    Available,
+    Explanation,
+    Fact,
+    HasRun,
+    LastResult,
+    Operator,
+    Plan,
+    Problem,
+    WorldState,
+    explain,
+    in_words,
+    unusable,
+)
 from goalport.platform.deployments import Deployments
-from goalport.platform.foresight import foresee, forgotten, inputs_of, starting_types
-from goalport.platform.loops import broken_loops
-from goalport.process import Scope, planner_for
+from goalport.platform.reachability import explain_goal, possible_inputs, starting_types, unmarked_methods
+from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.tools import ToolGroupResolver
 from goalport.words import type_name, with_article
 
-__all__ = ["forgotten_in", "mistakes_in"]
+__all__ = ["mistakes_in", "unmarked_methods_in"]
 
+_MOST_WORLDS: Final = 100
+"""How many states of the world loops are looked for in; each takes a plan."""
 _LET_OR_START: Final = "Let an action bring that about, or start from it: Export(starting_input_types=[…])."
 
 
@@ -41,22 +55,24 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     scopes = [agents.scope(each.name) for each in agents]
     unreached = {scope.agent.name: tuple(_unreachable(scope, groups)) for scope in scopes}
     found = [mistake for mistakes in unreached.values() for mistake in mistakes]
-    found += [mistake for scope in scopes for mistake in broken_loops(scope, _beginnings(scope, groups))]
+    found += [mistake for scope in scopes for mistake in _broken_loops(scope, _beginnings(scope, groups))]
     for scope in scopes:
-        found += _in_scope([scope], _own(agents, scope.agent), blocked=bool(unreached[scope.agent.name]))
+        found += _action_mistakes([scope], _own(agents, scope.agent), blocked=bool(unreached[scope.agent.name]))
     lenders = [agents.scope(each.name) for each in agents.components]
     users = [scope for scope in scopes if not scope.agent.opaque]
     for scope in lenders:
         blocked = any(unreached.get(each.agent.name) for each in users)
-        found += _in_scope([*users, scope], _own(agents, scope.agent), blocked=blocked)
+        found += _action_mistakes([*users, scope], _own(agents, scope.agent), blocked=blocked)
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
-def forgotten_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
+def unmarked_methods_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
     """A sentence for each method without a mark that would give what a goal is started from for want of it."""
     goals = [(agents.scope(agent.name), goal) for agent in agents for goal in agent.goals]
     derived = [(scope, goal) for scope, goal in goals if not goal.export.starting_input_types]
-    found = [each for scope, goal in derived for each in forgotten(scope.agent, starting_types(scope, goal, groups))]
+    found = [
+        each for scope, goal in derived for each in unmarked_methods(scope.agent, starting_types(scope, goal, groups))
+    ]
     return tuple(dict.fromkeys(found))
 
 
@@ -68,7 +84,7 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
     for goal in scope.goals.values():
         types = starting_types(scope, goal, groups)
         for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
-            found = foresee(scope, goal, starts, groups)
+            found = explain_goal(scope, goal, starts, groups)
             # Which groups there are is a matter of deployment, and no mistake of the author's.
             if found.failures and not found.lacks_only_groups:
                 yield scope.actions[goal.action].origin.error(
@@ -80,12 +96,81 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
 
 def _beginnings(scope: Scope, groups: ToolGroupResolver) -> Iterator[WorldState]:
     for goal in scope.goals.values():
-        found = foresee(scope, goal, starting_types(scope, goal, groups), None)
+        found = explain_goal(scope, goal, starting_types(scope, goal, groups), None)
         if found.plan is not None and found.problem is not None:
             yield found.problem.start
 
 
-def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action], *, blocked: bool) -> Iterator[DeclarationError]:
+def _broken_loops(scope: Scope, starts: Iterable[WorldState]) -> Iterator[DeclarationError]:
+    """The loops that can go round once only: an error for each action that an exit leads back to, and cannot run again.
+
+    After such an exit no goal can be reached, since what it leads back to counts as done. Every exit of every action on
+    the way to the goals is followed, once each.
+    """
+    if not planner_for(scope.agent).looks_ahead:
+        return
+    worlds: dict[WorldState, Operator | None] = dict.fromkeys(starts)
+    looked_at: set[WorldState] = set()
+    while worlds and len(looked_at) < _MOST_WORLDS:
+        world, by = worlds.popitem()
+        looked_at.add(world)
+        goals = tuple(scope.plan_goals.values())
+        found = explain(Problem(scope.system, world, goals, deadline=PLANNING_SECONDS))
+        if found.plan is not None:
+            worlds |= {each: exit_ for each, exit_ in _other_exits(scope, world, found.plan) if each not in looked_at}
+        elif by is not None:
+            yield from _held_back(scope, found, by)
+
+
+def _other_exits(scope: Scope, world: WorldState, found: Plan) -> Iterator[tuple[WorldState, Operator]]:
+    """How things stand after each exit that a plan does not count on."""
+    for step in found.steps:
+        for other in scope.system.operators:
+            if other.action == step.action and other.name != step.name:
+                yield _after(scope, world, other), other
+        world = _after(scope, world, step)
+
+
+def _after(scope: Scope, world: WorldState, step: Operator) -> WorldState:
+    given = {fact for fact, value in step.effects.items() if value}
+    true = world.true.difference(step.effects) | given
+    return WorldState(true, scope.questions.difference(step.effects, true))
+
+
+def _held_back(scope: Scope, found: Explanation, by: Operator) -> Iterator[DeclarationError]:
+    """The actions that only their having run, or their output, keeps from leading on from an exit."""
+    missing = found.failures[0].missing
+    if not missing or not all(each.held_back for each in missing):
+        return
+    for name in dict.fromkeys(each.held_back for each in missing):
+        if _leads_to(scope, by, name):
+            yield scope.actions[name].origin.error(
+                expected=f"to run again when it is reached by way of {by.name}",
+                came="it runs once only, and that leads back to it",
+                fix="Write `can_rerun=True` here, or `clear_blackboard=True` where each round begins anew.",
+            )
+
+
+def _leads_to(scope: Scope, by: Operator, action: str) -> bool:
+    """Whether what an exit gives, or what is made of that, is needed by an action."""
+    reached: set[Fact] = set()
+    fresh = _gifts(by)
+    while fresh:
+        reached |= fresh
+        users = [each for each in scope.system.operators if any(each.requires.get(fact) for fact in fresh)]
+        if any(each.action == action for each in users):
+            return True
+        fresh = {fact for each in users for fact in _gifts(each)} - reached
+    return False
+
+
+def _gifts(step: Operator) -> set[Fact]:
+    return {fact for fact, value in step.effects.items() if value and isinstance(fact, Available)}
+
+
+def _action_mistakes(
+    scopes: Sequence[Scope], actions: Sequence[Action], *, blocked: bool
+) -> Iterator[DeclarationError]:
     """The mistakes in an agent's own actions that are mistakes wherever they are used.
 
     `blocked`: whether there is no way to some goal.
@@ -96,7 +181,7 @@ def _in_scope(scopes: Sequence[Scope], actions: Sequence[Action], *, blocked: bo
     lacks = [unusable(_everything_possible(each)) for each in scopes]
     for action in actions:
         if action.name not in scopes[-1].goals and all(action.name in each for each in lacks):
-            yield _never(action, lacks[-1][action.name], scopes[-1])
+            yield _never_runs(action, lacks[-1][action.name], scopes[-1])
     yield from _unstorable(actions)
 
 
@@ -152,10 +237,10 @@ def _comes_last(scope: Scope, trigger: type) -> bool:
 
 
 def _may_be_given(scope: Scope, kind: object) -> bool:
-    return any(related(each, kind) for each in inputs_of(scope))
+    return any(related(each, kind) for each in possible_inputs(scope))
 
 
-def _never(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope) -> DeclarationError:
+def _never_runs(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope) -> DeclarationError:
     fact, value = lacks[0]
     givers = [each.action for each in scope.system.operators if each.effects.get(fact) is value]
     source = (
@@ -170,7 +255,7 @@ def _never(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope) -> 
 
 def _everything_possible(scope: Scope) -> Problem:
     """Every input may be there or not, and whatever is told of apart from actions may be so or not."""
-    given = inputs_of(scope)
+    given = possible_inputs(scope)
     return Problem(
         scope.system, WorldState(unknown=frozenset(each for each in scope.facts if _is_open(each, given))), ()
     )

@@ -167,10 +167,10 @@ def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
     for agent in (*platform.agents, *platform.agents.components):
         for action in agent.actions:
             for role in action.settings.tool_groups:
-                if (unmet := platform.foreseen.unmet(ToolGroupRequirement(role))) is not None:
+                if (unmet := platform.expected_groups.unmet(ToolGroupRequirement(role))) is not None:
                     why = platform.groups.why_missing(role)
                     yield _without_tools(action.name, role, unmet if why else "")
-            for unmet in filter(None, map(platform.foreseen.unmet, action.requirements)):
+            for unmet in filter(None, map(platform.expected_groups.unmet, action.requirements)):
                 yield f"{action.name} cannot run. {unmet}"
 
 

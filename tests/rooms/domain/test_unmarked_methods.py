@@ -9,7 +9,7 @@ import pytest
 from goalport import AgentPlatform, Export, UserInput, achieves_goal, action, agent, condition
 from goalport.domain import read_agent
 from goalport.errors import DeclarationError
-from goalport.platform import forgotten_in, mistakes_in
+from goalport.platform import mistakes_in, unmarked_methods_in
 from goalport.workspace import load_workspace
 
 
@@ -117,7 +117,7 @@ def test_a_method_without_a_mark_that_would_give_what_is_missing_is_told() -> No
 
 def test_so_is_one_for_want_of_which_a_goal_starts_from_what_it_would_give() -> None:
     platform = AgentPlatform([Halfway])
-    assert forgotten_in(platform.agents, platform.groups) == (THINK,)
+    assert unmarked_methods_in(platform.agents, platform.groups) == (THINK,)
 
 
 def test_a_method_without_self_is_refused() -> None:

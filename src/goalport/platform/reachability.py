@@ -1,0 +1,191 @@
+"""Reachability: whether a goal can be reached, from objects of which types, and why not, before anything runs.
+
+A condition counts as open where it could be asked at the start; where an object that it looks at is made on the way
+only, it counts as false, as it will when the plan is made. Costs and values that methods compute are estimated: those
+methods are called that need no object and nothing of a process; the others count as what the action says, and a note
+tells it. Nothing else is called. Below: the planner and scopes. Above: the platform and its inspection.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+
+from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
+from goalport.domain import Action, Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
+from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
+from goalport.process import PLANNING_SECONDS, Scope, planner_for
+from goalport.process.tick import usable_figure
+from goalport.tools import ToolGroupResolver
+from goalport.words import with_article
+
+__all__ = ["explain_goal", "possible_inputs", "starting_types", "unmarked_methods"]
+
+Service: TypeAlias = Callable[[type], object | None]
+"""The platform's service of a type, or None."""
+
+
+def explain_goal(
+    scope: Scope,
+    goal: Goal,
+    given: Sequence[object],
+    groups: ToolGroupResolver | None,
+    service: Service = lambda _kind: None,
+) -> Explanation:
+    """How the goal would be reached from objects of the given types, or why it would not; None: with every group.
+
+    Costs are those that a process would begin with, by the methods that compute them; `service` is what they are lent.
+    """
+    given = tuple(_with_parts(given))
+    facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
+    facts |= {each for each in scope.groups if groups is None or groups.unmet(each) is None}
+    start = WorldState(facts, frozenset(each for each in scope.questions if _can_be_asked(scope, each, given)))
+    goals, later = (scope.plan_goals[goal.name],), scope.questions - start.unknown
+    costs, values, notes_by_action = _estimates(scope, given, service)
+    problem = Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS)
+    opened = WorldState(facts, start.unknown | later)
+    concerned = prune(replace(problem, start=opened)) if notes_by_action or later else ()
+    notes = [note for action, note in notes_by_action.items() if action in concerned]
+    operators = [each for each in scope.system.operators if each.action in concerned]
+    waiting = [each for each in later if any(operator.requires.get(each) for operator in operators)]
+    notes += [
+        f"The {each} counts as false here: it looks at what is made on the way, and is asked once that is there."
+        for each in waiting
+    ]
+    found = explain(problem)
+    missing = found.failures[0].missing if found.failures else ()
+    wanted = [each.fact.type for each in missing if isinstance(each.fact, Available) and each.value]
+    notes += unmarked_methods(scope.agent, wanted)
+    return replace(found, notes=tuple(notes), unforeseen=bool(waiting))
+
+
+def unmarked_methods(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
+    """A sentence for each method of an agent that would give an object of these types if it were marked."""
+    for kind in kinds:
+        for method in unmarked_givers(agent, kind):
+            yield f"{method} would give {with_article(kind)}, but has no mark: if it is a step, put @action above it."
+
+
+def starting_types(
+    scope: Scope, goal: Goal, groups: ToolGroupResolver, service: Service = lambda _kind: None
+) -> tuple[object, ...]:
+    """The types from which a goal can be started: declared, else what its plan needs and no action makes."""
+    if goal.export.starting_input_types:
+        return tuple(goal.export.starting_input_types)
+    leaves = scope.unmade
+    plan = next(filter(None, (explain_goal(scope, goal, leaves, each, service).plan for each in (groups, None))), None)
+    if plan is None:
+        return ()
+    needed = {fact for step in plan.steps for fact, value in step.requires.items() if value}
+    return tuple(kind for kind in leaves if Available(kind) in needed)
+
+
+def possible_inputs(scope: Scope) -> tuple[object, ...]:
+    """The types that a process may begin with: those that its goals name, and what no action makes.
+
+    Where each goal names its own, nothing else is an input.
+    """
+    goals = scope.goals.values()
+    declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
+    declared = dict.fromkeys(_with_parts(declared))
+    if goals and all(goal.export.starting_input_types for goal in goals):
+        return tuple(declared)
+    return tuple(declared | dict.fromkeys(scope.unmade))
+
+
+def _with_parts(kinds: Iterable[object]) -> Iterator[object]:
+    """Types, and those of what comes with an object that is put together of others."""
+    for kind in kinds:
+        yield kind
+        if isinstance(kind, type) and issubclass(kind, Aggregation):
+            yield from field_kinds(kind).values()
+
+
+def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> bool:
+    # Who takes one step at a time asks on the way.
+    if not planner_for(scope.agent).looks_ahead:
+        return True
+    parameters = scope.conditions[question.condition].parameters
+    needed = [each for each in inputs_among(parameters) if each.required]
+    return all(any(related(kind, each.type) for kind in given) for each in needed)
+
+
+def _given_by(fact: Fact, given: Sequence[object]) -> bool:
+    match fact:
+        case Available(kind, binding) if binding == DEFAULT_BINDING:
+            return any(fits(each, kind) for each in given)
+        case LastResult(kind):
+            return any(fits(each, kind) for each in given)
+        case _:
+            return False
+
+
+class _OnlyAtRunTime(Exception):
+    """Why a cost or value cannot be known before the process runs."""
+
+
+def _estimates(
+    scope: Scope, given: Sequence[object], service: Service
+) -> tuple[Mapping[str, float], Mapping[str, float], Mapping[str, str]]:
+    """The costs and the values that methods compute, by action, where objects of the given types are there.
+
+    With them, by action, a sentence on what is known at run time only.
+    """
+    costs: dict[str, float] = {}
+    values: dict[str, float] = {}
+    notes: dict[str, str] = {}
+    for action in scope.figured:
+        for what, cost, said, least, found in (
+            ("cost", action.cost, action.settings.cost, 0.0, costs),
+            ("value", action.value, action.settings.value, float("-inf"), values),
+        ):
+            if cost is not None:
+                try:
+                    found[action.name] = _estimate(cost, given, service, least)
+                except _OnlyAtRunTime as why:
+                    notes[action.name] = _note(action, what, cost, said, str(why))
+    return costs, values, notes
+
+
+def _note(action: Action, what: str, cost: Cost, said: float, why: str) -> str:
+    return f"The {what} of {action.name} is known at run time only: {cost.name} {why}. It counts as {said:g} here."
+
+
+def _estimate(cost: Cost, given: Sequence[object], service: Service, least: float) -> float:
+    arguments = {each.name: _argument(each, cost.owner, given, service) for each in cost.parameters}
+    try:
+        found = cost.function(**arguments)
+        figure = _at_once(cast("Awaitable[object]", found)) if inspect.isawaitable(found) else found
+    except _OnlyAtRunTime:
+        raise
+    except Exception as error:
+        raise _OnlyAtRunTime(f"raised {type(error).__name__} when asked") from error
+    usable = usable_figure(figure, least)
+    if usable is None:
+        raise _OnlyAtRunTime(f"gave {figure!r:.100}, which is no such figure")
+    return usable
+
+
+def _argument(parameter: object, owner: object, given: Sequence[object], service: Service) -> object:
+    match parameter:
+        case Input():
+            needed = [each.type for each in parameter.parts if each.required] or [parameter.type]
+            if all(any(related(kind, each) for kind in given) for each in needed):
+                raise _OnlyAtRunTime(f"looks at {Available(parameter.type)}")
+            return parameter.default
+        case ProvidedInput():
+            found = owner if isinstance(owner, parameter.type) else service(parameter.type)
+            return parameter.default if found is None else found
+        case _:
+            raise _OnlyAtRunTime("looks at the process")
+
+
+def _at_once(figure: Awaitable[object]) -> object:
+    """What an async method gives that awaits nothing."""
+    step: Any = figure.__await__()
+    try:
+        next(step)
+    except StopIteration as end:
+        return end.value
+    step.close()
+    raise _OnlyAtRunTime("waits for something")
