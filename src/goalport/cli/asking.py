@@ -11,7 +11,7 @@ from typing import Any, cast
 from goalport.cli.terminal import say
 from goalport.errors import BadInput
 from goalport.process import Question
-from goalport.publish.forms import Form
+from goalport.publish.forms import YesNoForm, form_of
 
 __all__ = ["Unanswered", "answer_to"]
 
@@ -22,9 +22,9 @@ class Unanswered(Exception):
 
 def answer_to(question: Question) -> object:
     """What the person says, asked again until it fits. Raises `Unanswered`."""
-    form = Form.of(question)
+    form = form_of(question)
     say(f"\n{question.message}")
-    if form.kind == "confirmation":
+    if isinstance(form, YesNoForm):
         return _yes_or_no()
     while True:
         try:

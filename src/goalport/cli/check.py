@@ -17,9 +17,8 @@ from goalport.cli.terminal import Format
 from goalport.platform import mistakes_in, unmarked_methods_in
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.lint import without_hints
-from goalport.publish.models import models_in_words
 from goalport.publish.publication import publish
-from goalport.publish.tool_groups import switched_off
+from goalport.publish.report import models_in_words, switched_off
 from goalport.signs import signed
 
 FINE, WRONG = 0, 1

@@ -35,9 +35,9 @@ from goalport.events import (
 )
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
+from goalport.publish.answers import reason_of
 from goalport.publish.arguments import Arguments
 from goalport.publish.handle import Handle
-from goalport.publish.outcomes import reason_of
 from goalport.publish.output import Output
 from goalport.secrecy import hide
 from goalport.words import type_label

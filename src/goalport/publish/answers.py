@@ -1,31 +1,37 @@
-"""The answer to a call: the goal's output or why there is none, what it cost, and what to do when it is too big.
+"""The answer to a call: the goal's output or why there is none, what it cost, and what to do when it is too large.
 
-`output` writes the values, `outcomes` words the ends; here they become one result on the wire. Nothing is awaited.
+`output` writes the values and `handle` names the next call; here they become one result. All the words that tell a
+client how a process stands or has ended are here. Nothing is awaited.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from goalport.errors import ToolError
-from goalport.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
+from goalport.publish.goal_tool import Terms
 from goalport.publish.handle import Handle, LargeResult
-from goalport.publish.outcomes import TEXT_CUT, cut_in_words, handle_in_words, large_in_words, reason_of, unannounced
-from goalport.publish.output import Output, Wire, done, failed, text_block
-from goalport.publish.pieces import Pages, beginning_of
-from goalport.publish.places import process_uri
-from goalport.publish.terms import Terms
-from goalport.publish.texts import one_line, plain
+from goalport.publish.output import Output, Pages, Wire, beginning_of, done, failed, text_block
+from goalport.publish.resource_uris import process_uri
+from goalport.publish.texts import counted, one_line, plain
 from goalport.secrecy import hide_known
 from goalport.tools.schema_errors import UNREADABLE
 
-__all__ = ["Answers", "cost_of", "error_wire"]
+__all__ = [
+    "Answers",
+    "cost_of",
+    "error_wire",
+    "reason_of",
+]
 
 _ENVELOPE: Final = 1_000
 """Bytes around content and structured content, with `_meta`."""
+_TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
+"""What stands below a text that is only the beginning of a result."""
 
 
 def error_wire(text: str) -> Wire:
@@ -54,13 +60,13 @@ def large_result_of(process: AgentProcess, limit: int) -> LargeResult:
 def _handle(terms: Terms, process: AgentProcess) -> Wire:
     if not terms.hands_over:
         process.kill("It asks a person, and its publication does not say that it may.")
-        return error_wire(unannounced(terms.name))
+        return error_wire(_unannounced(terms.name))
     try:
         handle = Handle.of(process, terms.name)
     except UNREADABLE as error:
         reason = one_line(str(error))
         return error_wire(f"{terms.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
-    return done([text_block(plain(hide_known(handle_in_words(handle))))], handle.structured)
+    return done([text_block(plain(hide_known("\n".join(_handle_in_words(handle)))))], handle.structured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Answers:
             return error_wire(f"The result of {tool} cannot be written: {error}.")
         if size <= self.max_bytes:
             return wire
-        return self._with_text_cut(wire, TEXT_CUT) or error_wire(
+        return self._with_text_cut(wire, _TEXT_CUT) or error_wire(
             f"The result of {tool} takes {size:,} bytes and an answer may have {self.max_bytes:,}. Ask for less."
         )
 
@@ -115,10 +121,10 @@ class Answers:
         if len(json.dumps(wire)) <= self.max_bytes:
             return wire
         large = large_result_of(process, self.max_bytes)
-        if (cut := self._with_text_cut(wire, cut_in_words(large))) is not None:
+        if (cut := self._with_text_cut(wire, _cut_in_words(large))) is not None:
             return cut
         link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
-        return done([text_block(large_in_words(large, tool)), link], large.structured)
+        return done([text_block(_large_in_words(large, tool)), link], large.structured)
 
     def _with_text_cut(self, wire: Wire, below: str) -> Wire | None:
         """The answer whose text says again what is structured, cut so that it fits; None where that is too little."""
@@ -127,3 +133,73 @@ class Answers:
         if structured is None or room < 0 or [each["type"] for each in content] != ["text"]:
             return None
         return done([text_block(beginning_of(content[0]["text"], room) + below)], structured)
+
+
+def reason_of(outcome: Outcome, goal: str) -> str | None:
+    """Why there is no result, and what may help; None when there is one."""
+    match outcome:
+        case Completed():
+            return None
+        case Waiting(questions):
+            return f"{goal} waits for a person to answer: {' '.join(_sentence(each.message) for each in questions)}"
+        case Stuck(reason, input_may_help=False):
+            return f"{goal} cannot be reached on this server. {_sentence(reason)} Tell whoever runs it."
+        case Stuck(reason):
+            return f"{goal} cannot be reached from what was given. {_sentence(reason)} Call it with other input."
+        case Failed(reason, caller_mistake=True):
+            return reason
+        case Failed(reason):
+            return f"{goal} failed. {_sentence(reason)} Calling it again unchanged may fail again."
+        case Terminated(reason):
+            return f"{goal} was ended before it was done. {_sentence(reason)} Nothing goes on."
+        case Killed(reason):
+            return f"{goal} was stopped. {_sentence(reason)} Nothing goes on; call it again if it is still wanted."
+        case _:
+            assert_never(outcome)
+
+
+def _unannounced(goal: str) -> str:
+    """What is said of a goal that asks a person although its publication excludes it."""
+    return (
+        f"{goal} has to ask a person, but is not published as a goal that may: an action of it asks in its middle, or"
+        " an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
+    )
+
+
+def _large_in_words(large: LargeResult, goal: str) -> str:
+    """That a result is there, and how it is read."""
+    return (
+        f"{goal} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not call"
+        f" {goal} again. To read the first page, {large.reading(1)} A client that reads resources finds the pages at"
+        f" {large.uri}/1 and so on, and the whole at {large.uri} (over SSE, clients refuse what is larger than 1 MiB)."
+    )
+
+
+def _cut_in_words(large: LargeResult) -> str:
+    """What stands below a text that is only the beginning of a goal's result."""
+    return f"{_TEXT_CUT[:-1]} To read it in pages, {large.reading(1)}]"
+
+
+def _handle_in_words(handle: Handle) -> Iterator[str]:
+    """What a handle means and which tool to call with it: all that its structured form says, and more."""
+    goal, process = handle.goal, handle.process_id
+    do_not = f"Do not call {goal} again: that would start another."
+    if handle.waiting:
+        yield f"{goal} is not done: process {process} waits for a person's answer. {do_not}"
+    else:
+        yield f"{goal} is not done: process {process} is still running. {do_not} To get the result, {handle.looking}"
+    yield from handle.waits_for
+    for question in handle.questions:
+        yield from (
+            "",
+            f"Question {question.id}: {question.message}",
+            question.form.instruction(str(handle.answering(question))),
+        )
+    yield from ("", f"To give it up, {handle.cancelling}")
+
+
+def _sentence(text: str) -> str:
+    stripped = text.strip()
+    if not stripped:
+        return ""
+    return stripped if stripped[-1] in ".!?…" else f"{stripped}."

@@ -7,7 +7,7 @@ with a link to a large result, and publish no output schema: they answer with th
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -21,6 +21,7 @@ __all__ = [
     "READ",
     "STATUS",
     "SUBMIT",
+    "Answer",
     "Cancel",
     "Companion",
     "Confirm",
@@ -95,6 +96,8 @@ class Look(_OfProcess):
 class Submit(_OfProcess):
     """Here is what the form asked for."""
 
+    kind: ClassVar = "form"
+
     form_data: Annotated[dict[str, Any], BeforeValidator(_from_text)] = Field(
         alias="formData", description="The person's answer, valid against the schema of the question"
     )
@@ -102,14 +105,30 @@ class Submit(_OfProcess):
         None, alias="questionId", description="The id of the question; needed only when several forms are open"
     )
 
+    @property
+    def answer(self) -> object:
+        """What the person said, as it came."""
+        return self.form_data
+
 
 class Confirm(_OfProcess):
     """Yes or no."""
+
+    kind: ClassVar = "confirmation"
 
     confirmed: bool = Field(strict=True, description="Whether the person said yes")
     question_id: str | None = Field(
         None, alias="questionId", description="The id of the question; needed only when several are to be confirmed"
     )
+
+    @property
+    def answer(self) -> object:
+        """What the person said, as it came."""
+        return self.confirmed
+
+
+Answer = Submit | Confirm
+"""What answers a question: one class for each kind of `forms`."""
 
 
 class Cancel(_OfProcess):

@@ -1,20 +1,27 @@
 """An exported function or object method as an MCP tool: no process, no plan, the function's answer at once.
 
-`goalport.tools` reads the function and checks its arguments; here its tool only gets its form for the wire.
+`goalport.tools` reads the function and checks its arguments; here its tool only gets its form for the wire. The banner
+is the one exported tool that comes with goalport.
 """
 
+import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from mcp_types import Tool, ToolAnnotations
 
-from goalport import tools
+from goalport import __version__, tools
 from goalport.errors import Signal
 from goalport.publish.faults import logged
 from goalport.publish.output import Wire, done, failed, refuse_bytes, text_block
 from goalport.publish.schemas import portable
 
-__all__ = ["FunctionTool", "annotations_of"]
+__all__ = ["FunctionTool", "annotations_of", "banner"]
+
+_RULE: Final = "~" * 48
+_STARTED: Final = datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +73,30 @@ def annotations_of(hints: Any) -> ToolAnnotations | None:
     }
     known = {name: value for name, value in given.items() if value is not None}
     return ToolAnnotations(**known) if known else None
+
+
+def banner(server: str) -> tools.Tool:
+    """A tool without arguments that answers with six lines."""
+    lines = [
+        _RULE,
+        f"Goalport MCP server {server!r}, asynchronous",
+        f"Goalport {__version__}",
+        f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}",
+        f"Up since {_STARTED:%Y-%m-%d %H:%M:%S} UTC",
+        _RULE,
+    ]
+    answer = tools.ToolResult.of({"type": "banner", "mode": "ASYNC", "lines": lines})
+
+    async def say(_: Mapping[str, object]) -> tools.ToolResult:
+        return answer
+
+    return tools.Tool(
+        name="helloBanner",
+        title="Hello",
+        description="Say which goalport server this is and since when it runs",
+        input_schema={"type": "object", "properties": {}},
+        handler=say,
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+    )

@@ -1,7 +1,7 @@
 """What a caller gets in place of a result: the handle of a process without one yet, or where a large one is read.
 
-Either names the process and the next call, so that the companion tools can finish it. Data for the wire; `outcomes`
-has the words, `companions` the tools.
+Either names the process and the next call, so that the companion tools can finish it. Data only: `answers` has the
+words, `companions` the tools.
 """
 
 import json
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from goalport.process import AgentProcess, Question
-from goalport.publish.companions import CANCEL, CONFIRM, READ, STATUS, SUBMIT
-from goalport.publish.forms import Form, Kind
+from goalport.publish.companions import CANCEL, READ, STATUS
+from goalport.publish.forms import FORMS, Form, form_of
 from goalport.publish.schemas import Schema
 
-__all__ = ["HANDLE", "LARGE", "Asked", "Call", "Handle", "LargeResult", "or_instead"]
+__all__ = ["HANDLE", "LARGE", "Call", "Handle", "LargeResult", "OpenQuestion", "or_instead"]
 
 _LONGEST_LOOK: Final = 25
 _NEXT: Final[Schema] = {
@@ -42,7 +42,7 @@ HANDLE: Final[Schema] = {
                     "id": {"type": "string"},
                     "message": {"type": "string"},
                     "schema": {"type": "object", "description": "The JSON Schema of the answer"},
-                    "kind": {"type": "string", "enum": ["form", "confirmation"]},
+                    "kind": {"type": "string", "enum": [each.kind for each in reversed(FORMS)]},
                 },
                 "required": ["id", "message", "schema", "kind"],
             },
@@ -87,26 +87,22 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OpenQuestion:
     """One open question as a client is shown it."""
 
     id: str
     message: str
-    schema: Schema
-    kind: Kind
-    example: Any
-    """An answer as it may look: an object for a form, yes for a confirmation."""
+    form: Form
 
     @classmethod
-    def of(cls, question: Question) -> "Asked":
+    def of(cls, question: Question) -> "OpenQuestion":
         """Raises one of `UNREADABLE` for an answer that no JSON can be read as."""
-        form = Form.of(question)
-        return cls(question.id, question.message, form.schema, form.kind, form.example)
+        return cls(question.id, question.message, form_of(question))
 
     @property
     def structured(self) -> dict[str, Any]:
         """The question as JSON."""
-        return {"id": self.id, "message": self.message, "schema": self.schema, "kind": self.kind}
+        return {"id": self.id, "message": self.message, "schema": self.form.schema, "kind": self.form.kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +114,21 @@ class Handle:
     """What its caller called."""
     waiting: bool
     """Whether nothing goes on until somebody answers."""
-    questions: tuple[Asked, ...]
+    questions: tuple[OpenQuestion, ...]
     waits_for: tuple[str, ...] = ()
     """The providers of models that did not answer and will be asked again."""
 
     @classmethod
     def of(cls, process: AgentProcess, goal: str) -> "Handle":
         """Raises one of `UNREADABLE` for a question whose answer cannot be read from JSON."""
-        questions = tuple(map(Asked.of, process.open_questions))
+        questions = tuple(map(OpenQuestion.of, process.open_questions))
         return cls(process.id, goal, process.outcome is not None, questions, tuple(_waits_of(process)))
 
-    def answering(self, question: Asked) -> Call:
+    def answering(self, question: OpenQuestion) -> Call:
         """The call that answers a question, with an example for the answer."""
         which = {"questionId": question.id} if len(self.questions) > 1 else {}
-        tool, answer = (CONFIRM, "confirmed") if question.kind == "confirmation" else (SUBMIT, "formData")
-        return Call(tool, {"processId": self.process_id, answer: question.example, **which})
+        form = question.form
+        return Call(form.tool, {"processId": self.process_id, form.argument: form.example, **which})
 
     @property
     def looking(self) -> Call:
@@ -160,7 +156,7 @@ class Handle:
         if not self.questions:
             return self.looking.structured(f"To get the result, make this call. {do_not}")
         first = self.questions[0]
-        where = "confirmed" if first.kind == "confirmation" else "formData"
+        where = first.form.argument
         said = f"Ask the person the first question, then make this call with their answer in {where}. {do_not}"
         return self.answering(first).structured(said)
 

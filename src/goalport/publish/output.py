@@ -4,6 +4,7 @@ The structured content is made by the same pydantic serializer that the schema d
 construction and never checked again. How big an answer may be is `answers`' business.
 """
 
+import json
 from collections.abc import AsyncIterable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -14,6 +15,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from goalport.errors import DeclarationError, ToolError
+from goalport.process import AgentProcess, Completed
 from goalport.publish.schemas import Schema, is_object, nodes, portable
 from goalport.secrecy import hide_known
 from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
@@ -21,7 +23,18 @@ from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
 from goalport.words import type_name
 
-__all__ = ["BLOCKS", "Output", "Wire", "blocks_of", "done", "failed", "refuse_bytes", "text_block"]
+__all__ = [
+    "BLOCKS",
+    "Output",
+    "Pages",
+    "Wire",
+    "beginning_of",
+    "blocks_of",
+    "done",
+    "failed",
+    "refuse_bytes",
+    "text_block",
+]
 
 BLOCKS: Final[tuple[type, ...]] = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
@@ -32,6 +45,13 @@ _ENVELOPE: Final = 500
 
 Wire = dict[str, Any]
 """A `tools/call` result as it goes over the wire: the SDK would make the same dict out of its own model."""
+_BLOCK: Final = 4_096
+_BESIDE: Final = 1_000
+"""Bytes beside a page in its answer."""
+_LARGEST_BLOCK: Final = 12 * _BLOCK + 2
+"""A character takes twelve bytes in JSON at worst, as two escapes."""
+_PAGE: Final = 100_000
+"""Bytes of a page: some 25,000 tokens, the most that hosts give a model of one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +231,38 @@ def _wrapped(schema: Schema) -> Schema:
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     rest = {"$defs": definitions} if definitions else {}
     return {"type": "object", "properties": {"result": inner}, "required": ["result"], **rest}
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The result of a process, page by page."""
+
+    media: str
+    text: str
+    """The whole."""
+    pages: tuple[str, ...]
+
+    @classmethod
+    def of(cls, process: AgentProcess, limit: int) -> "Pages | None":
+        """The pages of what a process has reached, none above `limit` bytes in JSON; None when it has no result."""
+        if not isinstance(process.outcome, Completed) or process.goal is None:
+            return None
+        media, text = Output.of(process.goal.output).document(process.outcome.value)
+        return cls(media, text, tuple(_cut(text, min(limit - _BESIDE, _PAGE))))
+
+
+def beginning_of(text: str, limit: int) -> str:
+    """As much of a text as surely takes no more than `limit` bytes in JSON."""
+    return next(_cut(text, limit)) if limit > _LARGEST_BLOCK else ""
+
+
+def _cut(text: str, limit: int) -> Iterator[str]:
+    """The text cut so that no piece takes more than `limit` bytes in JSON; together they are the text again."""
+    begin, size = 0, 0
+    for at in range(0, len(text), _BLOCK):
+        weight = len(json.dumps(text[at : at + _BLOCK]))
+        if size and size + weight > limit:
+            yield text[begin:at]
+            begin, size = at, 0
+        size += weight
+    yield text[begin:]

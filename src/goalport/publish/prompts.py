@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
+from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 from pydantic_core import from_json
 
+from goalport.errors import BadInput
+from goalport.publish.arguments import unknown_arguments
 from goalport.publish.goal_tool import GoalTool
-from goalport.publish.strangers import strangers_in
 from goalport.tools import listed
 
 __all__ = ["GoalPrompt"]
@@ -41,11 +41,11 @@ class GoalPrompt:
     def message(self, given: Mapping[str, str]) -> GetPromptResult:
         """The message with these values, those that cannot be read as they came: the tool checks them anyway.
 
-        Some hosts ask for the text once, with `$1` and `$2` in the place of values. Raises -32602 for values that there
-        are no arguments for, and for arguments without a value.
+        Some hosts ask for the text once, with `$1` and `$2` in the place of values. Raises `BadInput` for values that
+        there are no arguments for, and for arguments without a value.
         """
         if problems := list(self._problems(given)):
-            raise MCPError(INVALID_PARAMS, listed(problems))
+            raise BadInput(listed(problems))
         arguments = {name: self._parsed(name, text) for name, text in given.items() if text or self._is_required(name)}
         text = "\n".join(self._lines(arguments))
         message = PromptMessage(role="user", content=TextContent(type="text", text=text))
@@ -57,7 +57,7 @@ class GoalPrompt:
 
     def _problems(self, given: Mapping[str, str]) -> Iterator[str]:
         schema = self.goal.arguments.schema
-        yield from strangers_in(schema, dict.fromkeys(given))
+        yield from unknown_arguments(schema, dict.fromkeys(given))
         for name in schema.get("required", ()):
             if name not in given:
                 yield f"{name}: required, but missing"

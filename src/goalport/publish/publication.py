@@ -14,20 +14,17 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 from goalport.domain import Action, Agent
 from goalport.platform import AgentPlatform, asks_a_model
-from goalport.publish.banner import banner
 from goalport.publish.companions import Companion, following, reading
 from goalport.publish.faults import Fault, read_or_fault
-from goalport.publish.function_tool import FunctionTool
-from goalport.publish.goal_tool import GoalTool
+from goalport.publish.function_tool import FunctionTool, banner
+from goalport.publish.goal_tool import GoalTool, Terms
 from goalport.publish.group_tools import PublishedGroups, exported_groups, publish_groups
 from goalport.publish.lint import warnings_of_list, warnings_of_tool
 from goalport.publish.names import fault_of
 from goalport.publish.offers import Broken, Offer, Refusal, offers_of
-from goalport.publish.pages import Catalogue
-from goalport.publish.places import own_resources, own_templates
 from goalport.publish.prompts import GoalPrompt
 from goalport.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
-from goalport.publish.terms import Terms
+from goalport.publish.resource_uris import own_resources, own_templates
 from goalport.settings import Settings
 from goalport.tools import ToolGroupRequirement
 from goalport.workspace import Workspace
@@ -61,10 +58,11 @@ class Publication:
     templates: tuple[RawTemplate, ...]
     mirrored: Mapping[str, Mapping[str, Any]]
     """The input schemas by which clients repeat arguments in headers; only those calls' headers need a comparison."""
-    tool_list: Catalogue[Tool]
-    prompt_list: Catalogue[Prompt]
-    resource_list: Catalogue[Resource]
-    template_list: Catalogue[ResourceTemplate]
+    tool_list: tuple[Tool, ...]
+    """Sorted by name, as the prompts are; resources and templates are sorted by URI."""
+    prompt_list: tuple[Prompt, ...]
+    resource_list: tuple[Resource, ...]
+    template_list: tuple[ResourceTemplate, ...]
     refusals: tuple[Refusal, ...]
     """Goals that are not published."""
     problems: tuple[str, ...]
@@ -99,15 +97,14 @@ def publish(
         resources=resources,
         templates=templates,
         mirrored={each.name: each.input_schema for each in published if _is_mirrored(each)},
-        tool_list=_catalogue("tools", published, lambda each: each.name),
-        prompt_list=_catalogue("prompts", (each.prompt for each in prompts.values()), lambda each: each.name),
-        resource_list=_catalogue(
-            "resources",
+        tool_list=_sorted(published, lambda each: each.name),
+        prompt_list=_sorted((each.prompt for each in prompts.values()), lambda each: each.name),
+        resource_list=_sorted(
             [*own_resources(platform), *(each.resource for each in resources.values())],
             lambda each: each.uri,
         ),
-        template_list=_catalogue(
-            "templates", [*own_templates(), *(each.template for each in templates)], lambda each: each.uri_template
+        template_list=_sorted(
+            [*own_templates(), *(each.template for each in templates)], lambda each: each.uri_template
         ),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=(*_of_parts(platform, workspace), *problems),
@@ -183,8 +180,8 @@ def _is_mirrored(tool: Tool) -> bool:
     return X_MCP_HEADER_KEY in json.dumps(tool.input_schema)
 
 
-def _catalogue(kind: str, entries: Iterable[T], key: Callable[[T], str]) -> Catalogue[T]:
-    return Catalogue(kind, key, tuple(sorted(entries, key=key)))
+def _sorted(entries: Iterable[T], key: Callable[[T], str]) -> tuple[T, ...]:
+    return tuple(sorted(entries, key=key))
 
 
 def _goals(

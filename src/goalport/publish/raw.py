@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mcp.shared.uri_template import UriTemplate
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 __all__ = ["Handler", "RawPrompt", "RawResource", "RawTemplate", "RawTool"]
@@ -46,8 +45,5 @@ class RawTemplate:
 
     template: ResourceTemplate
     handler: Handler
-    form: UriTemplate
-
-    def matches(self, uri: str) -> bool:
-        """Whether an address has the form."""
-        return self.form.match(uri) is not None
+    matches: Callable[[str], bool]
+    """Whether a URI has the form."""

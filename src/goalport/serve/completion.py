@@ -33,7 +33,7 @@ def _of_prompt(serving: Serving, name: str, argument: str) -> list[str]:
 
 
 def _of_template(serving: Serving, uri: str, argument: str) -> list[str]:
-    if uri not in {each.uri_template for each in serving.publication.template_list.entries}:
+    if uri not in {each.uri_template for each in serving.publication.template_list}:
         raise MCPError(INVALID_PARAMS, f"There is no resource template {uri[:100]!r}.")
     if uri == "goalport://agents/{name}" and argument == "name":
         return [agent.name for agent in serving.platform.agents]

@@ -17,7 +17,7 @@ from mcp_types import (
 )
 
 from goalport.events import Event
-from goalport.publish.places import place_of, process_uri
+from goalport.publish.resource_uris import process_uri, read_uri
 from goalport.serve.callers import current_caller
 from goalport.serve.changes import Changes
 from goalport.serve.resources import may_watch
@@ -76,8 +76,8 @@ class Listening:
 
 def _watch(serving: Serving, uri: str) -> None:
     """See that the events of a process become news of its resource."""
-    place = place_of(uri)
-    process = serving.process(place.process, current_caller()) if place is not None and place.process else None
+    found = read_uri(uri)
+    process = serving.process(found.process, current_caller()) if found is not None and found.process else None
     if process is not None and process.outcome is None:
         _ProcessNews(serving.changes, uri, process_uri(process.id)).begin(process.subscribe)
 

@@ -71,7 +71,8 @@ def raw_resource(resource: Resource, handler: ReadResource) -> RawResource:
 
 def raw_template(template: ResourceTemplate, handler: ReadResource) -> RawTemplate:
     """Resources of one form (RFC 6570) that answer by themselves, as `raw_tool`; the handler reads `params.uri`."""
-    return RawTemplate(template, handler, UriTemplate.parse(template.uri_template))
+    form = UriTemplate.parse(template.uri_template)
+    return RawTemplate(template, handler, lambda uri: form.match(uri) is not None)
 
 
 async def changed(context: Context, *kinds: Kind) -> None:

@@ -13,9 +13,8 @@ from goalport.process import AgentProcess, Completed, Question
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import (
     CANCEL,
-    CONFIRM,
     STATUS,
-    SUBMIT,
+    Answer,
     Cancel,
     Companion,
     Confirm,
@@ -23,11 +22,10 @@ from goalport.publish.companions import (
     Read,
     Submit,
 )
-from goalport.publish.forms import Form, Kind
+from goalport.publish.forms import form_of
+from goalport.publish.goal_tool import Terms
 from goalport.publish.handle import LargeResult
-from goalport.publish.output import Wire, done, text_block
-from goalport.publish.pieces import Pages
-from goalport.publish.terms import Terms
+from goalport.publish.output import Pages, Wire, done, text_block
 from goalport.serve.callers import current_caller
 from goalport.serve.connections import progress_wanted
 from goalport.serve.serving import Context
@@ -37,13 +35,12 @@ __all__ = ["accompany"]
 
 _ENDING = 5.0
 """Seconds that a process may take to stop before its cancellation is answered."""
-_TOOLS: dict[Kind, str] = {"form": SUBMIT, "confirmation": CONFIRM}
 
 
 async def accompany(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
     """Answer a call of a companion tool. Raises `BadInput`."""
     (asked,) = companion.arguments.read(arguments)
-    assert isinstance(asked, Look | Submit | Confirm | Cancel | Read)
+    assert isinstance(asked, Look | Answer | Cancel | Read)
     serving = context.lifespan_context
     process = serving.process(asked.process_id, current_caller())
     if process is None:
@@ -59,17 +56,13 @@ async def accompany(context: Context, companion: Companion, arguments: dict[str,
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 
 
-async def _carried_out(context: Context, process: AgentProcess, asked: Look | Submit | Confirm | Cancel | Read) -> Wire:
+async def _carried_out(context: Context, process: AgentProcess, asked: Look | Answer | Cancel | Read) -> Wire:
     match asked:
         case Look():
             return await _look(context, process, asked.wait_seconds)
-        case Submit():
-            question = _question(process, asked.question_id, "form")
-            return await _answer(context, process, question, Form.of(question).read(asked.form_data))
-        case Confirm():
-            return await _answer(
-                context, process, _question(process, asked.question_id, "confirmation"), asked.confirmed
-            )
+        case Submit() | Confirm():
+            question = _question(process, asked.question_id, asked.kind)
+            return await _answer(context, process, question, form_of(question).read(asked.answer))
         case Cancel():
             return await _cancel(process)
         case Read():
@@ -124,7 +117,7 @@ def _of_page(process: AgentProcess, number: int, last: int, media: str) -> str:
     return f"{told} For the next, {LargeResult(process.id, '', last).reading(number + 1)}"
 
 
-def _question(process: AgentProcess, question_id: str | None, kind: Kind) -> Question:
+def _question(process: AgentProcess, question_id: str | None, kind: str) -> Question:
     """The question that is meant. Raises `BadInput` when there is none, or more than one might be."""
     if question_id is None:
         return _only(process, kind)
@@ -133,13 +126,14 @@ def _question(process: AgentProcess, question_id: str | None, kind: Kind) -> Que
         raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_now(process)}")
     if found.status != "open":
         _refuse_settled(process, found)
-    if _kind(found) != kind:
-        raise BadInput(f"Question {found.id} is of kind {_kind(found)}: answer it with {_TOOLS[_kind(found)]}.")
+    form = form_of(found)
+    if form.kind != kind:
+        raise BadInput(f"Question {found.id} is of kind {form.kind}: answer it with {form.tool}.")
     return found
 
 
-def _only(process: AgentProcess, kind: Kind) -> Question:
-    fitting = [each for each in process.open_questions if _kind(each) == kind]
+def _only(process: AgentProcess, kind: str) -> Question:
+    fitting = [each for each in process.open_questions if form_of(each).kind == kind]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -155,17 +149,13 @@ def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
 def _now(process: AgentProcess) -> str:
     """What can be done with a process as it stands."""
     if process.open_questions:
-        asked = "; ".join(f"{each.id}, with {_TOOLS[_kind(each)]}: {each.message}" for each in process.open_questions)
+        asked = "; ".join(f"{each.id}, with {form_of(each).tool}: {each.message}" for each in process.open_questions)
         return f"It waits for an answer to {asked}"
     if process.outcome is None:
         return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."
     if isinstance(process.outcome, Completed):
         return f"It is done: {STATUS} gives its result."
     return f"It has ended: {STATUS} says why. Nothing more can be answered."
-
-
-def _kind(question: Question) -> Kind:
-    return Form.of(question).kind
 
 
 def _all(process: AgentProcess) -> list[Question]:

@@ -30,12 +30,13 @@ from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider
 
 from goalport import __version__
-from goalport.errors import UnknownName
+from goalport.errors import BadInput, UnknownName
 from goalport.greeting import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, completion, news, resources
 from goalport.serve.connections import set_log_level, without_deprecations
 from goalport.serve.failures import answer_of
+from goalport.serve.pagination import PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from goalport.serve.sealing import sealing_keys
 from goalport.serve.serving import Context, Serving
 
@@ -110,25 +111,25 @@ def _mirrored_schema(serving: Serving, name: str) -> Mapping[str, Any] | None:
 
 async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
     serving = context.lifespan_context
-    page, cursor = serving.publication.tool_list.page(params, serving.settings.page_size)
+    page, cursor = TOOLS.page(serving.publication.tool_list, params, serving.settings.page_size)
     return ListToolsResult(tools=page, next_cursor=cursor)
 
 
 async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
     serving = context.lifespan_context
-    page, cursor = serving.publication.prompt_list.page(params, serving.settings.page_size)
+    page, cursor = PROMPTS.page(serving.publication.prompt_list, params, serving.settings.page_size)
     return ListPromptsResult(prompts=page, next_cursor=cursor)
 
 
 async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
     serving = context.lifespan_context
-    page, cursor = serving.publication.resource_list.page(params, serving.settings.page_size)
+    page, cursor = RESOURCES.page(serving.publication.resource_list, params, serving.settings.page_size)
     return ListResourcesResult(resources=page, next_cursor=cursor)
 
 
 async def _list_templates(context: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
     serving = context.lifespan_context
-    page, cursor = serving.publication.template_list.page(params, serving.settings.page_size)
+    page, cursor = TEMPLATES.page(serving.publication.template_list, params, serving.settings.page_size)
     return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
 
@@ -139,7 +140,10 @@ async def _get_prompt(context: Context, params: GetPromptRequestParams) -> Handl
     if published is None:
         raise MCPError(INVALID_PARAMS, str(UnknownName("prompt", params.name[:100], prompts)))
     if isinstance(published, GoalPrompt):
-        return published.message(params.arguments or {})
+        try:
+            return published.message(params.arguments or {})
+        except BadInput as refusal:
+            raise MCPError(INVALID_PARAMS, str(refusal)) from None
     return await answer_of(params.name, published.handler(context, params), tells_errors=serving.settings.show_errors)
 
 

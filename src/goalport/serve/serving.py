@@ -133,6 +133,6 @@ async def _follow(serving: Serving, bell: asyncio.Event) -> None:
         # In a thread, as publishing is: thousands of tools take long to look through.
         if await to_thread.run_sync(exported_groups, serving.platform) != before.of_groups.groups:
             await serving.republish()
-            if serving.publication.tool_list.entries != before.tool_list.entries:
+            if serving.publication.tool_list != before.tool_list:
                 await serving.changes.announce("tools")
             serving.say_what_is_new(before)

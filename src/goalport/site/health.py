@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from goalport import __version__
-from goalport.publish.tool_groups import groups_of, servers_of
+from goalport.publish.report import groups_of, servers_of
 from goalport.serve.serving import Serving
 
 __all__ = ["Health", "health_of"]
@@ -37,7 +37,7 @@ def health_of(serving: Serving) -> dict[str, Any]:
         "goals": sum(len(agent.goals) for agent in platform.agents),
         "tools": len(publication.tools),
         "prompts": len(publication.prompts),
-        "resources": len(publication.resource_list.entries),
+        "resources": len(publication.resource_list),
         "processes": Counter(str(process.status) for process in platform.processes),
         "openCalls": serving.open_calls,
         "toolGroups": groups_of(platform),

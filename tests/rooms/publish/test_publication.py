@@ -352,8 +352,8 @@ def test_the_banner_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_lists_are_in_one_order_whatever_the_order_of_declaration(tmp_path: Path) -> None:
-    first = published(tmp_path, Singer(), PoemWriter()).tool_list.entries
-    second = published(tmp_path, PoemWriter(), Singer()).tool_list.entries
+    first = published(tmp_path, Singer(), PoemWriter()).tool_list
+    second = published(tmp_path, PoemWriter(), Singer()).tool_list
     assert [each.name for each in first] == [each.name for each in second]
 
 

@@ -9,29 +9,29 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, PaginatedRequestParams
+from mcp_types import INVALID_PARAMS, PaginatedRequestParams, Prompt, Resource, ResourceTemplate, Tool
 
-__all__ = ["Catalogue"]
+__all__ = ["PROMPTS", "RESOURCES", "TEMPLATES", "TOOLS", "Pagination"]
 
 ListedT = TypeVar("ListedT")
 
 
 @dataclass(frozen=True)
-class Catalogue(Generic[ListedT]):
-    """A list that clients are shown, in one order for everybody."""
+class Pagination(Generic[ListedT]):
+    """How a list of one kind is cut into pages."""
 
     kind: str
     key: Callable[[ListedT], str]
-    """What tells entries apart and puts them in order."""
-    entries: Sequence[ListedT]
-    """Sorted by key."""
+    """What tells entries apart; the list is sorted by it."""
 
-    def page(self, params: PaginatedRequestParams | None, size: int) -> tuple[list[ListedT], str | None]:
+    def page(
+        self, entries: Sequence[ListedT], params: PaginatedRequestParams | None, size: int
+    ) -> tuple[list[ListedT], str | None]:
         """The page that a client asks for, and the cursor of the next. Raises -32602 for a cursor that is not ours."""
-        rest = self.entries
+        rest = entries
         if params is not None and params.cursor is not None:
             after = self._read(params.cursor)
-            rest = [each for each in self.entries if self.key(each) > after]
+            rest = [each for each in entries if self.key(each) > after]
         cursor = self._write(rest[size - 1]) if len(rest) > size else None
         return list(rest[:size]), cursor
 
@@ -46,3 +46,9 @@ class Catalogue(Generic[ListedT]):
         if kind != self.kind or not separator:
             raise MCPError(INVALID_PARAMS, f"The cursor is not one of the list of {self.kind}. Ask again without one.")
         return key
+
+
+TOOLS = Pagination[Tool]("tools", lambda each: each.name)
+PROMPTS = Pagination[Prompt]("prompts", lambda each: each.name)
+RESOURCES = Pagination[Resource]("resources", lambda each: each.uri)
+TEMPLATES = Pagination[ResourceTemplate]("templates", lambda each: each.uri_template)

@@ -1,6 +1,6 @@
-"""goalport's own resources: their addresses, how they are listed, and what an address means.
+"""The URIs of goalport's own resources: how they are written, listed and read.
 
-Text only; `resources` reads what is there.
+Text only; `views` makes what is there, `serve` answers with it.
 """
 
 import re
@@ -13,7 +13,7 @@ from mcp_types import Resource, ResourceTemplate
 
 from goalport.platform import AgentPlatform
 
-__all__ = ["GOALS", "Place", "own_resources", "own_templates", "place_of", "process_uri"]
+__all__ = ["GOALS", "ResourceUri", "own_resources", "own_templates", "process_uri", "read_uri"]
 
 GOALS: Final = "goalport://goals"
 _AGENT: Final = "goalport://agents/"
@@ -23,8 +23,8 @@ _FORM: Final = re.compile(r"goalport://(?:(goals)|agents/([^/]+)|processes/([^/]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What an address of ours means; one of goals, agent and process is given."""
+class ResourceUri:
+    """What a URI of ours names: the goals, an agent, or a process."""
 
     goals: bool
     agent: str
@@ -35,13 +35,15 @@ class Place:
     """One page of it; None: the whole."""
 
 
-def place_of(uri: str) -> Place | None:
-    """What the address means; None when it is none of ours."""
+def read_uri(uri: str) -> ResourceUri | None:
+    """What a URI names; None when it is none of ours."""
     found = _FORM.fullmatch(uri)
     if found is None:
         return None
     goals, agent, process, result, page = found.groups()
-    return Place(bool(goals), unquote(agent or ""), unquote(process or ""), bool(result), int(page) if page else None)
+    return ResourceUri(
+        bool(goals), unquote(agent or ""), unquote(process or ""), bool(result), int(page) if page else None
+    )
 
 
 def process_uri(process_id: str) -> str:
@@ -58,7 +60,7 @@ def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
 
 
 def own_templates() -> Iterator[ResourceTemplate]:
-    """The forms of the addresses that are too many to list."""
+    """The templates of URIs that are too many to list."""
     for path, name, description, media in (
         ("agents/{name}", "agent", "An agent: its actions, goals and conditions", _JSON),
         ("processes/{id}", "process", "A process that you started: status, plan, history and a picture", _JSON),
