@@ -1,27 +1,32 @@
-"""What an action calls to use a model: prompts to typed objects, the model-and-tools loop, guards, streaming.
+"""What an action calls to ask a model: prompts to typed objects, the tool loop, guards and streams.
 
 Below: `llm` asks one model once, `tools` are what models call. Above: `process` gives each action an `Ai` of its own.
 """
 
-from goalport.ai.agentic import AgenticTool
-from goalport.ai.ai import Ai
-from goalport.ai.around import Around, around, within
-from goalport.ai.conditions import Determination
-from goalport.ai.creating import Creation
-from goalport.ai.engine import Engine, Operation, Outside, Record, Request, StreamedObject, Unrecorded
-from goalport.ai.guarding import MaxLength, PatternGuard
-from goalport.ai.guards import Guard, Objection, Severity
-from goalport.ai.interaction import Interaction
+from goalport.ai.agentic_tool import AgenticTool
+from goalport.ai.ai import Ai, Determination
+from goalport.ai.creation import Creation
+from goalport.ai.engine import (
+    Engine,
+    NoOperation,
+    Operation,
+    ReplyRecord,
+    StreamedObject,
+    ToolContext,
+    Unrecorded,
+    tool_context,
+    use_tool_context,
+)
+from goalport.ai.guards import Guard, MaxLength, Objection, PatternGuard, Severity
+from goalport.ai.interaction import Interaction, LlmOperations, Request
 from goalport.ai.llm_engine import LlmEngine
-from goalport.ai.operations import LlmOperations
-from goalport.ai.streaming import Streaming
-from goalport.ai.unfolding import UnfoldingTool
-from goalport.ai.validating import Services, service_of
+from goalport.ai.output_type import Services, service_of
+from goalport.ai.streams import Streaming
+from goalport.ai.toolbox import UnfoldingTool
 
 __all__ = [
     "AgenticTool",
     "Ai",
-    "Around",
     "Creation",
     "Determination",
     "Engine",
@@ -30,19 +35,20 @@ __all__ = [
     "LlmEngine",
     "LlmOperations",
     "MaxLength",
+    "NoOperation",
     "Objection",
     "Operation",
-    "Outside",
     "PatternGuard",
-    "Record",
+    "ReplyRecord",
     "Request",
     "Services",
     "Severity",
     "StreamedObject",
     "Streaming",
+    "ToolContext",
     "UnfoldingTool",
     "Unrecorded",
-    "around",
     "service_of",
-    "within",
+    "tool_context",
+    "use_tool_context",
 ]

@@ -1,144 +1,194 @@
-"""The seams of the room: who carries out what an `Ai` is asked for, and what that is part of."""
+"""The seams of the room: who carries requests out (`Engine`), and the work that they belong to (`Operation`).
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+Beside them stands `ToolContext`, by which a tool that asks models itself finds the engine of whatever called it. The
+real engine is `LlmEngine`; `goalport.testing` has one for tests, and `process` makes an operation for each action.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from goalport.ai.interaction import Interaction
+from goalport.ai.interaction import Interaction, Request
 from goalport.events import Event
-from goalport.llm import Message, ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
+from goalport.llm import ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
 
-__all__ = ["Engine", "Operation", "Outside", "Record", "Request", "StreamedObject", "Unrecorded"]
+__all__ = [
+    "Engine",
+    "NoOperation",
+    "Operation",
+    "ReplyRecord",
+    "StreamedObject",
+    "ToolContext",
+    "Unrecorded",
+    "prompt_text",
+    "tool_context",
+    "use_engine",
+    "use_tool_context",
+]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """One thing that is asked of an `Ai`."""
-
-    interaction: Interaction
-    messages: tuple[Message, ...]
-    """What was said so far, the newest last; what the interaction adds to it is not in it."""
-    output: object = None
-    """The type of the object that is wanted, as one writes it in an annotation; None: text."""
-    may_decline: bool = False
-    """Whether the model may say that it knows too little; the answer is None then."""
-    verb: str = ""
-    """The method of `Ai` that was called, for those who record calls."""
-    properties: Callable[[str], bool] | None = None
-    """Which fields of the object the model is asked for, by their names; None: all."""
-    needs_tools: bool = False
-    """Whether a model is asked in vain that has no tools; a `ToolError` says so then."""
-    on_reply: Callable[[ModelReply], None] | None = None
-    """Told of the reply by which it ended."""
-    on_artifact: Callable[[object], None] | None = None
-    """Told of each object that a tool gave behind its text."""
-
-
 @dataclass(frozen=True, slots=True)
 class StreamedObject(Generic[T_co]):
-    """One object of a stream of them."""
+    """One object of a stream of objects."""
 
     value: T_co
 
 
 class Engine(Protocol):
-    """Carries out requests. The real one is `LlmEngine`; `goalport.testing` has one that answers what it was told."""
+    """Carries out requests."""
 
     async def run(self, request: Request, /) -> object:
-        """The text or the object that was asked for; None: the model declined. Raises `ModelError`, by its kind."""
+        """The text or the object that was asked for; None when the model declined.
+
+        Raises the kind of `ModelError` that fits.
+        """
         ...
 
     def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
-        """The same piece by piece: text as it comes, or one whole object after another, each valid.
+        """The same piece by piece: text as it comes, or one whole and valid object after another.
 
-        Closing the generator ends the request of the model.
+        Closing the generator ends the request to the model.
         """
         ...
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
-        """A vector for each text, by the interaction's embedding service."""
+        """One vector for each text, by the interaction's embedding service."""
         ...
 
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
-        """The text that a template gives; `Ai` asks for it before it makes a request of it."""
+        """The text of a template; `Ai` renders the prompt before it makes a request."""
         ...
 
 
-class Record(Protocol):
-    """The place for one reply of a model in the journal of an action, which may begin again."""
+def prompt_text(engine: Engine, interaction: Interaction, prompt: str | Mapping[str, object]) -> str:
+    """The prompt itself, or the text of the interaction's template for these variables.
+
+    Raises `TypeError` for a text where variables are expected, and the other way round.
+    """
+    template = interaction.template
+    if isinstance(prompt, str) and not template:
+        return prompt
+    if isinstance(prompt, Mapping) and template:
+        return engine.render(template, prompt)
+    wanted = "the template's variables, as a mapping" if template else "a prompt; `with_template` names a template"
+    raise TypeError(f"Expected {wanted}, but came {prompt!r}.")
+
+
+class ReplyRecord(Protocol):
+    """The place for one reply of a model in the journal of an action. The action may be run again."""
 
     @property
     def reply(self) -> ModelReply | None:
-        """What the model replied when the action had begun before; None: it is to be asked."""
+        """What the model replied when the action ran before; None: the model has to be asked."""
         ...
 
     def keep(self, reply: ModelReply, /) -> None:
-        """Write down what it replied now."""
+        """Write down what the model replied now."""
         ...
 
 
 class Operation(Protocol):
-    """What a model's work is part of: an action of a process. `process` makes one for each action."""
+    """The work that requests belong to: an action of a process."""
 
     @property
     def place(self) -> tuple[str, str]:
-        """The id of the process and the name of the action; both empty outside of one."""
+        """The id of the process and the name of the action; both are empty outside of a process."""
         ...
 
-    def record(self, model: str, call: ModelCall, /) -> Record:
-        """Where the reply to a request is written down, or stands already. Called once for each request, in order."""
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
+        """The place for the reply to a request. It is called once for each request, in order."""
         ...
 
     def emit(self, event: Event, /) -> None:
-        """Tell those who listen to the process."""
+        """Send an event to the listeners of the process."""
         ...
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Count one request of a model towards the process."""
+        """Count one request to a model, and the seconds that it took, towards the process."""
         ...
 
     def decline(self, reason: str, /) -> None:
-        """Take down why the model would not make what it was asked for, in its own words."""
+        """Note the model's own words for why it did not make what it was asked for."""
         ...
 
     async def before_turn(self, tool: str, /) -> None:
-        """Called before each request of a model (`tool` is empty) and each call of a tool.
+        """Called before each request to a model (`tool` is empty) and each call of a tool.
 
-        It waits as long as the run's delays want, and raises a `Signal` when the budget is spent or the process ends.
+        It waits for as long as the delays of the run say. Raises a `Signal` when the budget is spent or the process
+        is to end.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """A record where nothing is written down."""
+    """A `ReplyRecord` that keeps nothing, where nothing is run again."""
 
     reply: ModelReply | None = None
 
     def keep(self, reply: ModelReply, /) -> None:
-        """Nothing begins again."""
+        """Keep nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """What a model's work is part of where there is no process."""
+class NoOperation:
+    """The `Operation` outside of a process: nobody listens and nobody counts."""
 
     place: tuple[str, str] = ("", "")
 
-    def record(self, model: str, call: ModelCall, /) -> Record:
-        """Nothing begins again."""
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
+        """A record that keeps nothing."""
         return Unrecorded()
 
     def emit(self, event: Event, /) -> None:
-        """Nobody listens."""
+        """Send nothing."""
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Nobody counts."""
+        """Count nothing."""
 
     def decline(self, reason: str, /) -> None:
-        """Nobody asks why."""
+        """Note nothing."""
 
     async def before_turn(self, tool: str, /) -> None:
-        """Nothing stands in the way."""
+        """Go on at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running tool can reach: the process that it works for, and an engine to ask models."""
+
+    process: object = None
+    """The process that it works for, which belongs to a higher floor; None: there is none."""
+    engine: Callable[[], Engine] | None = None
+    """Gives the engine through which models are asked; None: no models can be asked here."""
+    callers: tuple[str, ...] = ()
+    """The names of the agentic tools that it is called from, the outermost first."""
+
+
+_tool_context: ContextVar[ToolContext] = ContextVar("goalport_tool_context")
+
+
+def tool_context() -> ToolContext:
+    """The context of the code that calls this."""
+    return _tool_context.get(ToolContext())
+
+
+@contextmanager
+def use_tool_context(context: ToolContext) -> Generator[None]:
+    """Make this the context of all code in the block."""
+    token = _tool_context.set(context)
+    try:
+        yield
+    finally:
+        _tool_context.reset(token)
+
+
+@contextmanager
+def use_engine(engine: Engine) -> Generator[None]:
+    """Let tools that are called in the block ask models through this engine."""
+    with use_tool_context(replace(tool_context(), engine=lambda: engine)):
+        yield

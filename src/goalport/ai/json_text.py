@@ -1,4 +1,7 @@
-"""Finding the JSON in what a model wrote. Pure; it knows no type."""
+"""JSON in the text of a model: found in a whole reply (`json_of`) or while a reply is written (`JsonValues`).
+
+It knows no type, and it validates nothing.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +10,7 @@ from typing import Final
 
 from pydantic_core import from_json
 
-__all__ = ["json_of"]
+__all__ = ["JsonValues", "json_of"]
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE_BEGIN = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
@@ -15,26 +18,28 @@ _FENCE_END: Final = "```"
 _THOUGHT_END: Final = "</think"
 _OPENING = re.compile(r"[{\[]")
 _BEGINNING = re.compile(r"""\{\s*["']|\[\s*["'\[{]""")
-"""How JSON begins, and braces and brackets among words do not."""
+"""How JSON begins, unlike braces and brackets among words."""
 _BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\\n]|\\.)*+"?')
+_THOUGHT_BEGINS: Final = ("<think>", "<thinking>")
+_THOUGHT_ENDS: Final = re.compile(r"</think(?:ing)?>")
 _decoder = JSONDecoder()
 _MOST_SEARCHED: Final = 1_000_000
-"""Characters that are read in vain before no more JSON is looked for: a text may be nothing but half objects."""
+"""Characters that are read in vain before the search ends: a text may consist of unfinished objects only."""
 _SEARCHED_TOO_DEEP: Final = 50_000
-"""What counts for an object of which nobody says where it stops to be one."""
+"""The characters that are counted for an object when it is not known where its reading failed."""
 
 
 def json_of(text: str) -> str | None:
-    """The JSON text inside thoughts, a fence and words around it; None: there is none that can be read."""
+    """The JSON text of a reply, without thoughts, fences and words around it; None when there is no valid JSON."""
     if _readable(text):
         return text.strip()
-    said = _without_thoughts(text).strip()
-    candidates = [said, *_fenced(said), *_embedded(said)]
+    answer = _without_thoughts(text).strip()
+    candidates = [answer, *_fenced(answer), *_embedded(answer)]
     return next((each.strip() for each in candidates if _readable(each)), None)
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """What stands in fences. One expression for all of a fence would look for its end from each of its spaces."""
+    """The contents of fences. A single regular expression for a whole fence would be slow on long spaces."""
     begin = _FENCE_BEGIN.search(text)
     while begin and (end := text.find(_FENCE_END, begin.end())) >= 0:
         yield text[begin.end() : end]
@@ -42,15 +47,15 @@ def _fenced(text: str) -> Iterator[str]:
 
 
 def _without_thoughts(text: str) -> str:
-    # Behind the last end no thought is whole, and looking for its end from each beginning would take forever.
+    # Behind the last end mark no thought is whole, and a search from each beginning would take quadratic time.
     end = text.rfind(_THOUGHT_END) + len("</thinking>")
     return _THOUGHTS.sub("", text[:end]) + text[end:]
 
 
 def _embedded(text: str) -> list[str]:
-    """The first object in the text; the first list, where there is no object.
+    """The first object in the text, or the first list when there is no object.
 
-    An object that cannot be read is passed over with all that is in it: a part of an answer is no answer.
+    An object that cannot be read is skipped with everything in it: a part of an answer is not an answer.
     """
     place, searched, lists = 0, 0, list[str]()
     while (opening := _OPENING.search(text, place)) and searched < _MOST_SEARCHED:
@@ -77,7 +82,7 @@ def _cost(error: Exception, start: int) -> int:
 
 
 def _end_of(text: str, start: int) -> int:
-    """Where the brackets are closed that are opened there; the end of the text when they are not: it was cut off."""
+    """Where the brackets that open at `start` are closed; the end of the text when it was cut off before."""
     depth = 0
     for found in _BRACKET_OR_TEXT.finditer(text, start):
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
@@ -92,3 +97,85 @@ def _readable(text: str) -> bool:
     except (TypeError, ValueError):  # the former for half a surrogate pair, which is no text that JSON could be in
         return False
     return True
+
+
+class JsonValues:
+    """Reads JSON values out of a text that is still being written, each as soon as it is whole.
+
+    Objects end with their closing brace; with `lines`, any value ends with its line. A list around the objects, and a
+    fence, words or thoughts before them, are skipped.
+    """
+
+    def __init__(self, *, lines: bool) -> None:
+        self._lines = lines
+        self._begun = False
+        """Whether anything but thoughts has come."""
+        self._text = ""
+        self._at = 0
+        self._start = -1
+        """Where the object that is being read begins; negative between two objects."""
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+
+    @property
+    def left(self) -> str:
+        """The text of an object that is not whole yet."""
+        return "" if self._start < 0 else self._text[self._start :]
+
+    def feed(self, text: str) -> Iterator[str]:
+        """The values that become whole with a further piece of text."""
+        self._forget_read()
+        self._text += text
+        if self._begun or not self._thinks():
+            self._begun = True
+            yield from self._whole_lines() if self._lines else self._whole_objects()
+
+    def _forget_read(self) -> None:
+        """Keep only the object that is being read: texts grow long, and appending to a long one takes time."""
+        kept = self._at if self._start < 0 else self._start
+        self._text, self._at, self._start = self._text[kept:], self._at - kept, min(self._start, 0)
+
+    def end(self) -> Iterator[str]:
+        """The value that no line break follows."""
+        return self.feed("\n")
+
+    def _thinks(self) -> bool:
+        """Whether only thoughts, or what may become thoughts, have come; if not, skip the thoughts."""
+        text_so_far = self._text.lstrip()
+        if not text_so_far.startswith(_THOUGHT_BEGINS):
+            return any(begin.startswith(text_so_far.rstrip()) for begin in _THOUGHT_BEGINS)
+        end = _THOUGHT_ENDS.search(self._text)
+        self._at = end.end() if end else 0
+        return end is None
+
+    def _whole_lines(self) -> Iterator[str]:
+        while (end := self._text.find("\n", self._at)) >= 0:
+            line, self._at = self._text[self._at : end].strip(), end + 1
+            if line and not line.startswith(_FENCE_END):
+                yield line
+
+    def _whole_objects(self) -> Iterator[str]:
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            self._at += 1
+            if self._start < 0:
+                if char != "{":
+                    continue
+                self._start = self._at - 1
+            if self._quoted:
+                self._inside_string(char)
+                continue
+            self._quoted = char == '"'
+            self._depth += (char == "{") - (char == "}")
+            if self._depth == 0:
+                yield self._text[self._start : self._at]
+                self._start = -1
+
+    def _inside_string(self, char: str) -> None:
+        if self._escaped:
+            self._escaped = False
+        elif char == "\\":
+            self._escaped = True
+        elif char == '"':
+            self._quoted = False

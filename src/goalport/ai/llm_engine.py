@@ -1,28 +1,26 @@
-"""The engine that asks models: it puts a request together, and has it guarded, asked, looped and bound.
+"""The engine that asks real models. It knows the order of the steps, each of which is a module of its own.
 
-Each of these is a module of its own; this one knows their order. Above: `process` makes an engine for each action,
-`platform` one for all that runs outside of processes.
+The steps are: `output_type`, `toolbox` and `system_prompt` make the request, `guards` check the input, `tool_loop` and
+`structured_output` get the answer, and `guards` check the output. Above: `process` makes an engine for each action,
+`platform` one for everything outside of processes.
 """
 
+import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from goalport.ai.asking import Asking
-from goalport.ai.binding import bind
-from goalport.ai.calling import ToolCalls
-from goalport.ai.engine import Operation, Outside, Request, StreamedObject
-from goalport.ai.guarding import Guarding
-from goalport.ai.guards import Guard
-from goalport.ai.interaction import Interaction
-from goalport.ai.loop import ToolLoop
-from goalport.ai.operations import LlmOperations
-from goalport.ai.shapes import OutputShape, output_shape
-from goalport.ai.streams import form_of, stream_objects, stream_text
+from goalport.ai.engine import NoOperation, Operation, StreamedObject
+from goalport.ai.guards import Guard, GuardChain
+from goalport.ai.interaction import Interaction, LlmOperations, Request
+from goalport.ai.model_requests import ModelRequests
+from goalport.ai.output_type import OutputType, Services, output_type
+from goalport.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.ai.system_prompt import MAYBE, all_messages
+from goalport.ai.tool_calls import ToolCalls
+from goalport.ai.tool_loop import ToolLoop
 from goalport.ai.toolbox import toolbox
-from goalport.ai.validating import Services
 from goalport.errors import ModelNotReady, ToolError
 from goalport.llm import (
     LanguageModel,
@@ -45,51 +43,52 @@ __all__ = ["LlmEngine"]
 
 @dataclass(frozen=True, slots=True)
 class LlmEngine:
-    """Carries out what an `Ai` is asked for, with real models, as part of an operation."""
+    """Carries out the requests of an `Ai` with real models, as part of an operation."""
 
     models: Models
     groups: Callable[[], ToolGroupResolver]
-    """The tool groups as they are now; asked at each request."""
+    """Gives the tool groups as they are now; called at each request."""
     settings: LlmOperations = field(default_factory=LlmOperations)
-    operation: Operation = field(default_factory=Outside)
+    operation: Operation = field(default_factory=NoOperation)
     guards: Sequence[Guard] = ()
-    """Of every call, before those that a call brings."""
+    """The guards of every call; they go before those of a call."""
     templates: Templates = field(default_factory=Templates)
     services: Services | None = None
-    """For the validators of the types that are asked for."""
+    """The services for validators of the types that are asked for."""
 
     async def run(self, request: Request, /) -> object:
-        """The text or the object that was asked for; None: the model declined. Raises `ModelError`, by its kind.
+        """The text or the object that was asked for; None when the model declined.
 
-        A type that JSON cannot express and two tools of one name are `DeclarationError`s, before any call.
+        Raises the kind of `ModelError` that fits, and `DeclarationError`, before any call, for a type that JSON cannot
+        express and for two tools of one name.
         """
-        shape = self._shape(request)
-        loop = self._loop(request, shape and shape.spec, self._form(request, shape))
-        guarding = self._guarding(request)
-        await guarding.check_input(request.messages)
-        if shape is None:
+        output = self._output_type(request)
+        loop = self._loop(request, output and output.spec, self._form(request, output))
+        guards = self._guard_chain(request)
+        await guards.check_input(request.messages)
+        if output is None:
             text = (await loop.run()).text
             value: object = text
         else:
-            value, text = await bind(loop, shape, self.settings)
-        await guarding.check_output(text)
+            value, text = await create_value(loop, output, self.settings)
+        await guards.check_output(text)
         return value
 
     async def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
-        """The same piece by piece; see `streams` for repairs and guards."""
-        shape = self._shape(request)
-        loop = self._loop(request, None, (form_of(shape),) if shape else ())
-        guarding = self._guarding(request)
-        await guarding.check_input(request.messages)
-        given = stream_objects(loop, shape, self.settings, guarding) if shape else stream_text(loop, guarding)
-        async with aclosing(given) as pieces:
+        """The same piece by piece; `structured_output` says how objects are corrected and guards are asked."""
+        output = self._output_type(request)
+        loop = self._loop(request, None, (JSON_LINES.format(json.dumps(output.spec.schema)),) if output else ())
+        guards = self._guard_chain(request)
+        await guards.check_input(request.messages)
+        stream = stream_objects(loop, output, self.settings, guards) if output else stream_text(loop, guards)
+        async with aclosing(stream) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
-        """A vector for each text, by the interaction's embedding service; it counts as a request of a model does.
+        """One vector for each text, by the interaction's embedding service. It counts as a request to a model.
 
-        Raises `ModelError`, by its kind, also when there are not as many vectors as texts.
+        Raises the kind of `ModelError` that fits, also when there are not as many vectors as texts.
         """
         if not texts:
             return []
@@ -104,7 +103,7 @@ class LlmEngine:
         return [*vectors]
 
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
-        """The text that a template gives. Raises `UnknownName` and `TemplateError`."""
+        """The text of a template. Raises `UnknownName` and `TemplateError`."""
         return self.templates.render(template, variables)
 
     def _loop(self, request: Request, output: OutputSpec | None, form: Sequence[str]) -> ToolLoop:
@@ -117,7 +116,7 @@ class LlmEngine:
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
         seconds = self.settings.default_timeout
         return ToolLoop(
-            Asking(
+            ModelRequests(
                 model, self.operation, self._name(request), request, seconds, tools.specs, output, candidates, options
             ),
             ToolCalls(tools, self.operation, self.settings, self),
@@ -125,7 +124,7 @@ class LlmEngine:
         )
 
     def _candidates(self, interaction: Interaction) -> Iterator[tuple[LanguageModel, LlmOptions]]:
-        """The model that is asked, and those that are when it fails. Raises `ModelNotReady` when none can be asked."""
+        """The model that is asked, then its fallbacks. Raises `ModelNotReady` when none of them can be asked."""
         unready: ModelNotReady | None = None
         found = False
         for llm in (interaction.llm, *interaction.fallbacks):
@@ -140,32 +139,32 @@ class LlmEngine:
         if unready is not None and not found:
             raise unready
 
-    def _form(self, request: Request, shape: OutputShape | None) -> list[str]:
-        """What the system prompt says of the form of the answer, beside the schema."""
-        if shape is None:
+    def _form(self, request: Request, output: OutputType | None) -> list[str]:
+        """What the system prompt says about the form of the answer, besides the schema."""
+        if output is None:
             return []
         wanted = request.interaction.generate_examples
         shown = self.settings.generate_examples_by_default if wanted is None else wanted
-        example = shape.example if shown else ""
+        example = output.example if shown else ""
         return [
-            *([self._maybe(shape)] if shape.may_decline else []),
+            *([self._maybe(output)] if output.may_decline else []),
             *([f"The form of the answer, with made-up values:\n{example}"] if example else []),
         ]
 
-    def _maybe(self, shape: OutputShape) -> str:
+    def _maybe(self, output: OutputType) -> str:
         template = self.settings.maybe_prompt_template
-        return self.render(template, {"type": shape.name}) if template else MAYBE
+        return self.render(template, {"type": output.name}) if template else MAYBE
 
     def _name(self, request: Request) -> str:
         _, action = self.operation.place
         wanted = "text" if request.output is None else type_name(request.output)
         return request.interaction.id or f"{action or request.verb}-{wanted}"
 
-    def _guarding(self, request: Request) -> Guarding:
-        return Guarding((*self.guards, *request.interaction.guards), self.operation)
+    def _guard_chain(self, request: Request) -> GuardChain:
+        return GuardChain((*self.guards, *request.interaction.guards), self.operation)
 
-    def _shape(self, request: Request) -> OutputShape | None:
+    def _output_type(self, request: Request) -> OutputType | None:
         if request.output is None:
             return None
-        shape = output_shape(request.output, may_decline=request.may_decline, properties=request.properties)
-        return replace(shape, services=self.services) if self.services else shape
+        found = output_type(request.output, may_decline=request.may_decline, properties=request.properties)
+        return replace(found, services=self.services) if self.services else found

@@ -1,6 +1,6 @@
-"""What stands above a prompt: the system prompt, made anew at each call of all that has something to say.
+"""The system prompt, which is put together at each call: from the interaction, its contributors and its references.
 
-Pure but for those who contribute. Above: `LlmEngine`.
+Above: `LlmEngine`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,20 +18,20 @@ MAYBE: Final = (
     "You may not have enough information to give what is asked for. Then make nothing up: "
     "leave the result null, and say in `failure` what information is missing."
 )
-"""What a model is told that may decline."""
+"""The instruction to a model that may decline, unless the settings name a template for it."""
 
 
 def all_messages(
     messages: Sequence[Message], interaction: Interaction, card: ModelCard, form: Sequence[str] = ()
 ) -> list[Message]:
-    """All that goes to a model: the system prompt, what was said, and the images with the newest of the user's words.
+    """The messages to a model: the system prompt, then the conversation, with the images in its newest user message.
 
-    `form` are further texts for the system prompt, about the form of the answer.
+    `form` holds further texts for the system prompt, about the form of the answer.
     """
     parts = [part.strip() for part in (*_parts(interaction, card), *form)]
     text = "\n\n".join(part for part in parts if part)
-    above = [SystemMessage(text)] if text else []
-    return [*above, *_with_images(messages, interaction.images)]
+    system = [SystemMessage(text)] if text else []
+    return [*system, *_with_images(messages, interaction.images)]
 
 
 def _parts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
@@ -39,12 +39,12 @@ def _parts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
     yield from card.contributors
     yield from map(contribution_of, interaction.contributors)
     for reference in interaction.references:
-        yield _told_of(reference)
+        yield _described(reference)
     if card.knowledge_cutoff:
         yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
 
 
-def _told_of(reference: LlmReference) -> str:
+def _described(reference: LlmReference) -> str:
     lines = [f"Reference: {reference.name}", reference.description, reference.notes()]
     if reference.tools():
         lines.append(f"Its tools have names that begin with {reference_prefix(reference.name)}")
@@ -52,12 +52,12 @@ def _told_of(reference: LlmReference) -> str:
 
 
 def _with_images(messages: Sequence[Message], images: tuple[Image, ...]) -> list[Message]:
-    said = list(messages)
+    conversation = list(messages)
     if not images:
-        return said
-    for place in reversed(range(len(said))):
-        message = said[place]
+        return conversation
+    for place in reversed(range(len(conversation))):
+        message = conversation[place]
         if isinstance(message, UserMessage):
-            said[place] = UserMessage(message.content, (*message.images, *images))
-            return said
-    return [*said, UserMessage("", images)]
+            conversation[place] = UserMessage(message.content, (*message.images, *images))
+            return conversation
+    return [*conversation, UserMessage("", images)]

@@ -1,23 +1,33 @@
-"""Which tools a model is offered for one request: of groups, of references and those given, under names of their own.
+"""The tools that a model is offered for one request: those of groups, of references, and those given with the call.
 
-What plays a role is looked up at each request. Above: `loop`; it calls nothing.
+The groups of a role are looked up at each request. `UnfoldingTool` is a tool in front of others, which a model is
+offered after it has called the one. Nothing here calls a tool. Above: `tool_calls` and `tool_loop`.
 """
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final
+from typing import Any, Final, Self
 
 from goalport.ai.interaction import Interaction
 from goalport.errors import DeclarationError
 from goalport.llm import ToolSpec
-from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver, reference_prefix
+from goalport.tools import (
+    Parameter,
+    Tool,
+    ToolGroupRequirement,
+    ToolGroupResolver,
+    ToolResult,
+    reference_prefix,
+    tools_of,
+)
+from goalport.tools.arguments import Arguments, listed_arguments
 from goalport.tools.functions import FunctionHandler
 from goalport.words import did_you_mean, listed, nearest
 
-__all__ = ["Toolbox", "toolbox"]
+__all__ = ["Selector", "Toolbox", "UnfoldingTool", "toolbox"]
 
 _log = logging.getLogger(__name__)
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
@@ -26,12 +36,17 @@ _LONGEST: Final = 64
 _ALIKE: Final = 0.25
 """The share of words that two names must have in common to be taken for alike."""
 _DIGITS: Final = 8
+"""Characters that are kept free for a number at the end of a name."""
 _MOST_OFFERED: Final = 3
+_CATEGORY: Final = "category"
+_NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}}
+Selector = Callable[[Mapping[str, Any], Sequence[Tool]], Iterable[Tool]]
+"""Chooses tools by the arguments of a call, among all tools behind an unfolding tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """The tools of one request, by the names that the model sees: those that every provider takes."""
+    """The tools of one request by the names that the model sees; every provider accepts these names."""
 
     tools: Mapping[str, Tool]
 
@@ -41,7 +56,10 @@ class Toolbox:
         return tuple(ToolSpec(name, each.description, each.input_schema) for name, each in self.tools.items())
 
     def plus(self, origin: str, tools: Iterable[Tool]) -> "tuple[Toolbox, list[tuple[str, str]]]":
-        """These tools too, and which of them got another name: their own is taken, and begins with the origin's now."""
+        """A toolbox with these tools too, and the old and new names of those whose own name was taken.
+
+        A new name begins with the name of the tool's origin.
+        """
         every = dict(self.tools)
         renamed: list[tuple[str, str]] = []
         for tool in tools:
@@ -52,7 +70,7 @@ class Toolbox:
         return Toolbox(every), renamed
 
     def correction(self, name: str) -> str:
-        """What a model is told that called a tool which is not there."""
+        """The answer to a model that called a tool which does not exist."""
         near = _near(name, self.tools)
         if near:
             return f"There is no tool {name!r}. {did_you_mean(near)}"
@@ -62,7 +80,7 @@ class Toolbox:
 
 
 def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
-    """The tools that an interaction names, found now. Raises `DeclarationError` for two of one name."""
+    """The tools that an interaction names, looked up now. Raises `DeclarationError` for two of one name."""
     found: dict[str, tuple[str, Tool]] = {}
     for origin, tool in _offered(interaction, groups):
         name = _portable(tool.name)
@@ -73,7 +91,7 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
 
 
 def _offered(interaction: Interaction, groups: ToolGroupResolver) -> Iterator[tuple[str, Tool]]:
-    """Each tool, and in words where it is from."""
+    """Each tool, with its origin in words."""
     for role in interaction.tool_groups:
         if groups.find(role) is None:
             _log.warning("%s Its tools are not offered.", groups.unmet(ToolGroupRequirement(role)))
@@ -88,12 +106,12 @@ def _offered(interaction: Interaction, groups: ToolGroupResolver) -> Iterator[tu
 
 
 def _portable(name: str) -> str:
-    """A name as every provider takes it."""
+    """The name with only what every provider accepts."""
     return _NOT_PORTABLE.sub("_", name)[:_LONGEST]
 
 
 def _names(origin: str, tool: Tool) -> Iterator[str]:
-    """The names that a tool may have, each different, the best first."""
+    """The names that a tool may get, the best first."""
     yield _portable(tool.name)
     yield (longer := _portable(f"{origin}_{tool.name}"))
     yield from (f"{longer[: _LONGEST - _DIGITS]}_{number}" for number in count(2))
@@ -131,3 +149,107 @@ def _near(name: str, names: Iterable[str]) -> list[str]:
 def _overlap(first: str, second: str) -> float:
     ours, theirs = set(_WORD.findall(first)), set(_WORD.findall(second))
     return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """The handler of an unfolding tool: it lists the tools behind it."""
+
+    notes: str = ""
+    always: tuple[Tool, ...] = ()
+    """The tools without a category."""
+    categories: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
+    selector: Selector | None = None
+    taken: Arguments | None = None
+    """Reads the arguments for the selector."""
+    exclusive: bool = False
+    """Whether all other tools are withdrawn when these appear."""
+
+    def chosen(self, arguments: Mapping[str, object]) -> tuple[Tool, ...]:
+        """The tools that a call asks for: those that the selector chooses, those of a category, or all.
+
+        Raises `BadInput` for arguments that the selector does not take.
+        """
+        if self.selector is not None and self.taken is not None:
+            everything = (*self.always, *(tool for tools in self.categories.values() for tool in tools))
+            return tools_of(*self.selector(self.taken.bind(arguments)[1], everything))
+        category = arguments.get(_CATEGORY)
+        known = self.categories.get(category) if isinstance(category, str) else None
+        wanted = [known] if known is not None else self.categories.values()
+        return (*self.always, *(tool for tools in wanted for tool in tools))
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        tools = self.chosen(arguments)
+        if not tools:
+            wanted = "such tools" if self.selector else "tools"
+            return ToolResult.of_error(f"There are no {wanted} behind this one. Do without them.")
+        listed = "\n".join(f"- {each.name}: {_first_line(each.description)}" for each in tools)
+        notes = f"\n\n{self.notes}" if self.notes else ""
+        only = ", and no others but this one" if self.exclusive else ""
+        return ToolResult.of_text(f"From now on you can call these tools{only}:\n{listed}{notes}")
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        """The JSON Schema of the arguments: those of the selector, or the category where there are categories."""
+        if self.taken is not None:
+            return self.taken.schema({})
+        if not self.categories:
+            return _NOTHING
+        described = "Which tools are wanted; all when it is left out."
+        category = {"type": "string", "enum": list(self.categories), "description": described}
+        return {"type": "object", "properties": {_CATEGORY: category}}
+
+
+@dataclass(frozen=True)
+class UnfoldingTool(Tool):
+    """A tool in front of others: `UnfoldingTool("files", "Work with files").with_tools(read, write)`.
+
+    It lets a model that may call hundreds of tools choose between a few first. A model sees only this tool. Once the
+    model has called it, the tools behind it are offered too, from the next turn on; another call lists them again. They
+    may be unfolding tools themselves. Outside of a conversation with a model, for example over MCP, the tool can only
+    list. It is immutable: each `with_*` gives a copy.
+    """
+
+    input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    handler: Any = field(default_factory=_Fold)
+    read_only: bool | None = True
+    checks_arguments: bool = True
+    fold: _Fold = field(default_factory=_Fold)
+
+    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
+        """Put these tools behind it too. A function is a tool, with or without `@tool`."""
+        return self._but(replace(self.fold, always=(*self.fold.always, *tools_of(*tools))))
+
+    def with_tool_objects(self, *objects: object) -> Self:
+        """Put the `@tool` methods of these objects behind it too."""
+        return self._but(replace(self.fold, always=(*self.fold.always, *tools_of(*objects))))
+
+    def with_category(self, name: str, *objects: object) -> Self:
+        """Put these tools and objects behind it too. They appear for this category, and when none is named."""
+        of_it = (*self.fold.categories.get(name, ()), *tools_of(*objects))
+        return self._but(replace(self.fold, categories={**self.fold.categories, name: of_it}))
+
+    def with_selector(self, select: Selector, *parameters: Parameter) -> Self:
+        """Let a function choose the tools that appear, instead of categories.
+
+        The function gets the arguments of the call, which these parameters describe, and all tools behind this one. It
+        must choose the same tools for the same arguments. The model is told of an error that the function raises.
+        Raises `DeclarationError` for two parameters of one name.
+        """
+        taken = listed_arguments(f"UnfoldingTool {self.name!r}", parameters)
+        return self._but(replace(self.fold, selector=select, taken=taken))
+
+    def with_exclusive(self, exclusive: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
+        """Withdraw all other tools when these appear, for the rest of the conversation; this one stays."""
+        return self._but(replace(self.fold, exclusive=exclusive))
+
+    def with_usage_notes(self, text: str) -> Self:
+        """Tell the model this about the tools when they appear."""
+        return self._but(replace(self.fold, notes=text))
+
+    def _but(self, fold: _Fold) -> Self:
+        return replace(self, fold=fold, handler=fold, input_schema=fold.schema)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

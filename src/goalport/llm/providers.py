@@ -285,7 +285,7 @@ def _check_key(known: KnownProvider, key: SecretStr | None) -> None:
 
 
 def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None) -> None:
-    """Require a key, except of a server of your own (it may need none) and of Amazon (its library finds credentials)."""
+    """Require a key, except of a server of your own (it may need none) and Amazon (its library finds credentials)."""
     if key or not known.key or known.dialect == "bedrock" or (known.name not in PROVIDERS and settings.base_url):
         return
     if known.dialect == "google" and settings.project and settings.location:

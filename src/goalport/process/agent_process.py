@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 import anyio
 from anyio import CapacityLimiter
 
-from goalport.ai import Around, Engine, Operation, around, within
+from goalport.ai import Engine, Operation, ToolContext, tool_context, use_tool_context
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, RetryPolicy
@@ -269,7 +269,7 @@ class AgentProcess(Lifecycle):
         token = _current.set(self)
         try:
             with (
-                within(Around(self, line=around().line)),
+                use_tool_context(ToolContext(self, callers=tool_context().callers)),
                 calling_from(None),
                 anyio.CancelScope() as self.cancel_scope,
             ):

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from goalport.ai.schemas import asked_schema
+from goalport.ai.output_type import output_schema
 from goalport.blackboard import Typed
 from goalport.domain import Agent, read_agent
 from goalport.errors import BadInput, DeclarationError, GoalportError, ProcessEnded
@@ -63,7 +63,7 @@ class _Taken:
     def of(cls, where: str, starts: Sequence[object]) -> "_Taken":
         if len(starts) == 1:
             adapter: TypeAdapter[object] = TypeAdapter(cast("Any", starts[0]))
-            schema = asked_schema(adapter, starts[0], None)
+            schema = output_schema(adapter, starts[0], None)
             if schema.get("type") == "object":
 
                 def begin(arguments: Mapping[str, object]) -> Sequence[object]:

@@ -4,7 +4,7 @@ So that an `Ai` that a class got in its constructor counts towards the process a
 process there is nothing to count towards.
 """
 
-from goalport.ai import Operation, Outside, Record
+from goalport.ai import NoOperation, Operation, ReplyRecord
 from goalport.errors import GoalportError
 from goalport.events import Event
 from goalport.llm import ModelCall, TokenUsage
@@ -14,7 +14,7 @@ from goalport.process.operation import ActionOperation
 
 __all__ = ["CurrentOperation"]
 
-_OUTSIDE = Outside()
+_OUTSIDE = NoOperation()
 
 
 class CurrentOperation:
@@ -25,7 +25,7 @@ class CurrentOperation:
         """The id of the process and the name of the action; both empty outside of one."""
         return _here().place
 
-    def record(self, model: str, call: ModelCall, /) -> Record:
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """As an action's own `Ai` does."""
         return _here().record(model, call)
 

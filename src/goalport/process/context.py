@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
-from goalport.ai import Ai, Around, Interaction, around, within
+from goalport.ai import Ai, Interaction, ToolContext, tool_context, use_tool_context
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.domain import Agent, WaitFor
@@ -198,7 +198,7 @@ class ActionContext(OperationContext):
         token = _current.set(self)
         try:
             with (
-                within(Around(self.process, lambda: self.ai.engine, around().line)),
+                use_tool_context(ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
                 at_place(""),
                 calling_from(ActionCalls(self)),
             ):

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import anyio
 
-from goalport.ai import Record
+from goalport.ai import ReplyRecord
 from goalport.errors import NonRetryable, TerminateAction
 from goalport.events import Event, ModelReplied, ModelRetried
 from goalport.llm import ModelCall, ModelReply, TokenUsage
@@ -79,7 +79,7 @@ class ActionOperation:
         """The id of the process and the name of the action."""
         return self._process.id, self._attempt.action
 
-    def record(self, model: str, call: ModelCall, /) -> Record:
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """Where the reply to a request is written down, or stands since the action began before."""
         if not self._attempt.journal.again:
             return self._attempt.journal.hear(model, call)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from goalport.ai import Determination, Interaction, Request
-from goalport.ai.shapes import output_shape
+from goalport.ai.output_type import output_type
 from goalport.llm import AssistantMessage, Message, UserMessage
 from goalport.words import type_name, with_article
 
@@ -82,7 +82,7 @@ def value_of(kind: object, said: object) -> object:
     """What is a value of a type already. Raises `ValueError` when it is none; a yes or no is a sure `Determination`."""
     if isinstance(said, bool) and kind is Determination:
         return Determination(result=said, confidence=1, explanation="The test says so.")
-    return output_shape(kind).plain.validate_python(said, strict=True)
+    return output_type(kind).plain.validate_python(said, strict=True)
 
 
 def _wrong(request: Request, said: object, expected: str) -> AssertionError:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Generic, Self, TypeVar
 
 from goalport.ai import Request
-from goalport.ai.shapes import output_shape
+from goalport.ai.output_type import output_type
 from goalport.llm import TextDelta, ThinkingDelta
 from goalport.testing.invocations import LlmInvocation, value_of
 from goalport.testing.prompts import InteractionMatch, PromptMatch, prompt_matches, words_of
@@ -191,7 +191,7 @@ def asked_for(asked: LlmInvocation) -> object:
 
 def _lost(kind: object, value: object) -> str:
     """What becomes of a value on its way through JSON, if it does not come out as it was."""
-    plain = output_shape(kind).plain
+    plain = output_type(kind).plain
     try:
         text = plain.dump_json(value, by_alias=True)
     except ValueError as error:
@@ -215,7 +215,7 @@ def _written(value: object, request: Request) -> Script:
         return {"result": None, "failure": "The test says that there is too little information."}
     if isinstance(value, bool):
         value = value_of(request.output, value)
-    shape = output_shape(request.output, may_decline=request.may_decline)
+    shape = output_type(request.output, may_decline=request.may_decline)
     text = shape.plain.dump_json(value, by_alias=True).decode()
     return f'{{"result": {text}}}' if shape.wrapped else text
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from goalport.ai import Ai, LlmEngine, LlmOperations, Operation, Outside, Record, Unrecorded
+from goalport.ai import Ai, LlmEngine, LlmOperations, NoOperation, Operation, ReplyRecord, Unrecorded
 from goalport.errors import Signal
 from goalport.events import Event
 from goalport.llm import EmbeddingService, LanguageModel, ModelCall, Models, TokenUsage
@@ -38,7 +38,7 @@ class Watched:
     def decline(self, reason: str, /) -> None:
         self.declined.append(reason)
 
-    def record(self, model: str, call: ModelCall, /) -> Record:
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         return Unrecorded()
 
     async def before_turn(self, tool: str, /) -> None:
@@ -66,7 +66,7 @@ def ai_with(
             Models(models=[model], embeddings=embeddings, environment={}),
             lambda: ToolGroupResolver(groups),
             settings or LlmOperations(data_binding_fixed_backoff_millis=0, generate_examples_by_default=False),
-            operation or Outside(),
+            operation or NoOperation(),
             templates=Templates(*([templates] if templates else [])),
         )
     )

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from goalport.ai import Ai, LlmOperations
-from goalport.ai.ai import LlmChanges
 from goalport.errors import ModelNotReady, TemplateError, UnknownName
 from goalport.events import ModelCalled, ModelRetried
 from goalport.llm import (
@@ -145,7 +144,13 @@ async def test_what_is_no_conversation_is_refused(messages: Any) -> None:
 
 
 def test_with_llm_can_change_whatever_options_there_are() -> None:
-    assert set(LlmChanges.__annotations__) == set(LlmOptions.model_fields)
+    ai, _ = scripted()
+    changed = {name: ai.with_llm(**{name: value}).interaction.llm for name, value in dict(LlmOptions()).items()}
+    assert {name: set(options.model_fields_set) for name, options in changed.items()} == {
+        name: {name} for name in LlmOptions.model_fields
+    }
+    with pytest.raises(ValidationError, match="temprature"):
+        ai.with_llm(temprature=0.9)  # type: ignore[call-arg]
 
 
 async def test_options_reach_the_model_and_the_timeout_of_the_settings_beside_them() -> None:

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from goalport.ai.json_text import json_of
-from goalport.ai.shapes import Bound, OutputShape, output_shape
+from goalport.ai.output_type import OutputType, ValidOutput, output_type
 
 
 class Colour(Enum):
@@ -41,38 +41,38 @@ PROSE = st.text(st.characters(exclude_characters="{[]}`<>"))
 
 
 @st.composite
-def shapes_and_values(draw: st.DrawFn) -> tuple[OutputShape, object, object]:
+def shapes_and_values(draw: st.DrawFn) -> tuple[OutputType, object, object]:
     """A shape, a value of its type, and the value as JSON data."""
     kind = draw(KINDS)
-    shape = output_shape(kind, may_decline=draw(st.booleans()))
+    shape = output_type(kind, may_decline=draw(st.booleans()))
     value = draw(st.from_type(kind))
     return shape, value, TypeAdapter(kind).dump_python(value, mode="json")
 
 
 @settings(max_examples=100)
 @given(shapes_and_values())
-def test_a_value_survives_the_way_to_the_wire_and_back(case: tuple[OutputShape, object, object]) -> None:
+def test_a_value_survives_the_way_to_the_wire_and_back(case: tuple[OutputType, object, object]) -> None:
     shape, value, plain = case
     written = {"result": plain} if shape.wrapped else plain
 
     validator: Any = Draft202012Validator(cast("Any", shape.spec.schema))
     assert validator.is_valid(written)
     if not (shape.may_decline and plain is None):
-        assert shape.read(json.dumps(written)) == Bound(value)
+        assert shape.read(json.dumps(written)) == ValidOutput(value)
 
 
 @settings(max_examples=100)
 @given(shapes_and_values())
-def test_a_value_is_taken_without_the_object_around_it(case: tuple[OutputShape, object, object]) -> None:
+def test_a_value_is_taken_without_the_object_around_it(case: tuple[OutputType, object, object]) -> None:
     shape, value, plain = case
     if plain is not None and not (isinstance(plain, dict) and {"result", "failure"} & plain.keys()):
-        assert shape.read(json.dumps(plain)) == Bound(value)
+        assert shape.read(json.dumps(plain)) == ValidOutput(value)
 
 
 @settings(max_examples=100)
 @given(KINDS, st.booleans())
 def test_a_schema_is_a_valid_one_of_an_object(kind: Any, may_decline: bool) -> None:  # noqa: FBT001
-    schema = output_shape(kind, may_decline=may_decline).spec.schema
+    schema = output_type(kind, may_decline=may_decline).spec.schema
 
     Draft202012Validator.check_schema(cast("Any", schema))
     assert schema["type"] == "object"
@@ -81,15 +81,15 @@ def test_a_schema_is_a_valid_one_of_an_object(kind: Any, may_decline: bool) -> N
 @settings(max_examples=100)
 @given(KINDS, st.booleans())
 def test_an_example_is_one_that_would_be_taken(kind: Any, may_decline: bool) -> None:  # noqa: FBT001
-    shape = output_shape(kind, may_decline=may_decline)
+    shape = output_type(kind, may_decline=may_decline)
 
-    assert isinstance(shape.read(shape.example), Bound)
+    assert isinstance(shape.read(shape.example), ValidOutput)
 
 
 @given(st.sampled_from(SIMPLE), st.booleans(), st.text() | st.text('{}[]":,0123 \\\n`nul'))
 def test_whatever_a_model_writes_is_read_without_breaking(kind: Any, may_decline: bool, text: str) -> None:  # noqa: FBT001
-    output_shape(kind, may_decline=may_decline).read(text)
-    output_shape(list[kind], may_decline=may_decline).read(text)
+    output_type(kind, may_decline=may_decline).read(text)
+    output_type(list[kind], may_decline=may_decline).read(text)
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text()), PROSE, PROSE, st.booleans())

@@ -1,6 +1,6 @@
-"""One request of a model after the other, as part of an operation: budget, events, spans and costs around each.
+"""The requests to a model that one `Request` takes: each with its budget check, events, span, cost and journal record.
 
-Above: `loop` says what is asked; below: the `LanguageModel`.
+When a model fails, the next fallback is asked. Above: `tool_loop` says what is asked; below: the `LanguageModel`.
 """
 
 import logging
@@ -12,7 +12,8 @@ from time import monotonic
 
 from opentelemetry.trace import Span
 
-from goalport.ai.engine import Operation, Record, Request
+from goalport.ai.engine import Operation, ReplyRecord
+from goalport.ai.interaction import Request
 from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable
 from goalport.events import ModelCalled, ModelReplied, ModelRetried, ProgressUpdated
 from goalport.llm import (
@@ -35,7 +36,7 @@ from goalport.llm import (
 from goalport.observe.spans import model_span, note_contents, note_reply
 from goalport.secrecy import hide
 
-__all__ = ["Asking", "reply_text"]
+__all__ = ["ModelRequests", "reply_text"]
 
 _log = logging.getLogger(__name__)
 _FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)
@@ -43,33 +44,33 @@ _FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)
 
 
 @dataclass(slots=True)
-class Asking:
-    """The requests of a model that one request of an `Ai` takes."""
+class ModelRequests:
+    """Asks a model for one reply after another, for one request of an `Ai`."""
 
     model: LanguageModel
     operation: Operation
     interaction: str
-    """What names the prompt."""
+    """The name of the prompt, for events and spans."""
     request: Request
-    """What all this is for."""
+    """The request of the `Ai`."""
     timeout: float
-    """Seconds that one attempt may take, where nobody says otherwise."""
+    """Seconds that one attempt may take when neither the options nor the provider's settings say."""
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
     fallbacks: Iterator[tuple[LanguageModel, LlmOptions]] = field(default_factory=lambda: iter(()))
-    """What is asked when the model fails, and then goes on being asked."""
+    """The models that are asked when one fails; the one that answers is asked from then on."""
     options: LlmOptions | None = None
-    """How the model is asked; None: as the request says."""
+    """The options of the model that is asked now; None: those of the request."""
     turn: int = field(default=0, init=False)
-    """How many replies were wanted."""
+    """The number of replies that were asked for."""
     _first: str = field(init=False)
-    """The name of the model that was meant; another one may answer in its place."""
+    """The name of the first model; a fallback may answer in its place."""
 
     def __post_init__(self) -> None:
         self._first = self.model.card.name
 
     async def reply(self, messages: Sequence[Message]) -> ModelReply:
-        """Ask, and wait for the whole answer. Raises `ModelError`, and the `Signal` of a spent budget."""
+        """Ask, and wait for the whole reply. Raises `ModelError`, and a `Signal` when the budget is spent."""
         record = self._record(messages)
         while (reply := record.reply) is None:
             try:
@@ -82,7 +83,7 @@ class Asking:
         return reply
 
     async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """The same piece by piece; the last item is the whole reply. What was given cannot come from another model."""
+        """The same piece by piece; the last item is the whole reply. Once pieces were given, no fallback is asked."""
         record, begun = self._record(messages), False
         if record.reply is not None:
             for piece in _pieces(record.reply):
@@ -103,7 +104,7 @@ class Asking:
                 self._fall_back(failure)
 
     def _fall_back(self, failure: ModelError) -> None:
-        """Ask the next model from now on. Raises the failure when there is none."""
+        """Ask the next model from now on. Raises the failure when there is no other."""
         other = next(self.fallbacks, None)
         if other is None:
             raise failure
@@ -112,29 +113,29 @@ class Asking:
         _log.warning("%s", message)
         self.operation.emit(ProgressUpdated(message, process_id=self.operation.place[0]))
 
-    def _record(self, messages: Sequence[Message]) -> Record:
-        """The place for the reply, whichever model gives it: an action that begins again asks none that failed."""
+    def _record(self, messages: Sequence[Message]) -> ReplyRecord:
+        """The place for the reply, whichever model gives it: an action that runs again asks no model that failed."""
         self.turn += 1
         return self.operation.record(self._first, self._call(messages))
 
     async def _reply(self, messages: Sequence[Message]) -> ModelReply:
         call = self._call(messages)
         await self._prepare(messages)
-        told = _Told(self.model.card.name)
-        with self._telling(call, told), self._span(streamed=False) as span:
+        state = _RequestState(self.model.card.name)
+        with self._reporting(call, state), self._span(streamed=False) as span:
             reply = await self.model.reply(call)
-            self._received(reply, told, call, span)
+            self._received(reply, state, call, span)
         return reply
 
     async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        told = _Told(self.model.card.name)
-        call = replace(self._call(messages), on_partial_usage=told.take)
+        state = _RequestState(self.model.card.name)
+        call = replace(self._call(messages), on_partial_usage=state.take)
         await self._prepare(messages)
-        with self._telling(call, told), self._span(streamed=True) as span:
+        with self._reporting(call, state), self._span(streamed=True) as span:
             async with aclosing(self.model.stream(call)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, ModelReply):
-                        self._received(piece, told, call, span)
+                        self._received(piece, state, call, span)
                     yield piece
 
     async def _prepare(self, messages: Sequence[Message]) -> None:
@@ -148,19 +149,19 @@ class Asking:
             timeout=self.timeout,
             tools=self.tools,
             output=self.output,
-            on_retry=self._tell_retry,
+            on_retry=self._report_retry,
             origin=self.request,
         )
 
-    def _tell_retry(self, retry: Retry) -> None:
-        """A wait of a provider's is progress to whoever watches: the process is not dead."""
+    def _report_retry(self, retry: Retry) -> None:
+        """Send the wait for a provider as an event, so that observers see that the process is alive."""
         process_id, action = self.operation.place
         which = f"attempt {retry.attempt + 1} of {retry.attempts} in {retry.delay_seconds:.1f} s"
         message = f"The model {self.model.card.name} did not answer, {which}: {retry.error}"
         self.operation.emit(ModelRetried(message, action, process_id=process_id))
 
     def _check_images(self, messages: Sequence[Message]) -> None:
-        """Refuse images that a user wants shown to a model that takes none."""
+        """Raise `ModelRefused` when a user message has images and the model takes none."""
         if self.model.card.vision is False and any(isinstance(each, UserMessage) and each.images for each in messages):
             raise ModelRefused(
                 f"The model {self.model.card.name!r} takes no images. Choose one that does, with `with_llm`."
@@ -178,48 +179,48 @@ class Asking:
         )
 
     @contextmanager
-    def _telling(self, call: ModelCall, told: "_Told") -> Generator[None]:
+    def _reporting(self, call: ModelCall, state: "_RequestState") -> Generator[None]:
         process_id, action = self.operation.place
         self.operation.emit(
             ModelCalled(
                 process_id=process_id,
                 interaction=self.interaction,
-                model=told.model,
+                model=state.model,
                 prompt=_prompt(call.messages),
                 turn=self.turn,
                 action=action,
             )
         )
-        told.started = monotonic()
+        state.started = monotonic()
         try:
             yield
         finally:
-            usage = told.reply.usage if told.reply else told.partial
-            if told.reply is None and told.partial.tokens:
-                self.operation.spend(told.model, told.partial, monotonic() - told.started)
+            usage = state.reply.usage if state.reply else state.partial
+            if state.reply is None and state.partial.tokens:
+                self.operation.spend(state.model, state.partial, monotonic() - state.started)
             self.operation.emit(
                 ModelReplied(
                     process_id=process_id,
                     interaction=self.interaction,
-                    model=told.model,
-                    reply=reply_text(told.reply) if told.reply else "",
-                    tool_calls=tuple(each.name for each in told.reply.message.calls) if told.reply else (),
+                    model=state.model,
+                    reply=reply_text(state.reply) if state.reply else "",
+                    tool_calls=tuple(each.name for each in state.reply.message.calls) if state.reply else (),
                     input_tokens=usage.input_tokens,
                     output_tokens=usage.output_tokens,
                     cost=usage.cost,
-                    finish=told.reply.finish if told.reply else "",
-                    seconds=monotonic() - told.started,
+                    finish=state.reply.finish if state.reply else "",
+                    seconds=monotonic() - state.started,
                     action=action,
-                    error=None if told.reply else _why(sys.exception()),
+                    error=None if state.reply else _why(sys.exception()),
                 )
             )
 
-    def _received(self, reply: ModelReply, told: "_Told", call: ModelCall, span: Span) -> None:
-        told.reply = reply
+    def _received(self, reply: ModelReply, state: "_RequestState", call: ModelCall, span: Span) -> None:
+        state.reply = reply
         if reply.finish == "length":
-            _log.warning("The answer of %s for %s was cut off by max_tokens", told.model, self.interaction)
+            _log.warning("The answer of %s for %s was cut off by max_tokens", state.model, self.interaction)
         usage = reply.usage
-        self.operation.spend(told.model, usage, monotonic() - told.started)
+        self.operation.spend(state.model, usage, monotonic() - state.started)
         note_reply(
             span,
             (usage.input_tokens, usage.output_tokens, usage.cost),
@@ -231,23 +232,23 @@ class Asking:
 
 
 @dataclass(slots=True)
-class _Told:
+class _RequestState:
     """What is known of a request while it runs."""
 
     model: str
-    """Which one is asked; the next request may fall back to another while this one is still read."""
+    """The model that is asked. The next request may go to a fallback while this one is still read."""
     reply: ModelReply | None = None
     partial: TokenUsage = field(default_factory=TokenUsage)
-    """What it used without a whole reply."""
+    """What it used when no whole reply came."""
     started: float = field(default_factory=monotonic)
 
     def take(self, usage: TokenUsage) -> None:
-        """Note what a stream used that was left, or broke off, before its end."""
+        """Note what a stream used that was closed, or broke off, before its end."""
         self.partial += usage
 
 
 def _pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:
-    """A reply that is there already, as a stream."""
+    """A recorded reply as a stream."""
     if reply.message.thinking:
         yield ThinkingDelta(reply.message.thinking)
     if text := reply_text(reply):
@@ -256,12 +257,12 @@ def _pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelRep
 
 
 def reply_text(reply: ModelReply) -> str:
-    """The object's JSON text where there is one, else the text."""
+    """The JSON text of the object if the reply has one, else its text."""
     return reply.message.content if reply.output is None else reply.output
 
 
 def _why(error: BaseException | None) -> str:
-    """What ended a request; what is no `Exception` comes from whoever does not want it any more."""
+    """Why a request ended without a reply; anything but an `Exception` means that its caller cancelled it."""
     return hide(str(error)) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
 
 

@@ -1,6 +1,7 @@
-"""Calling the tools that a model's reply wants called: in order or at once, each within its time.
+"""The tool calls of a model's reply: made in order or at the same time, each within its time-out.
 
-What goes wrong in a tool is a reply to the model; what steers the process (`Signal`) ends the calls. Above: `loop`.
+The failure of a tool is a result for the model. A `Signal`, which steers the process, ends the calls. Above:
+`tool_loop`.
 """
 
 import base64
@@ -13,9 +14,8 @@ from typing import Any, Final, cast
 import anyio
 from pydantic_core import from_json
 
-from goalport.ai.around import asking_through
-from goalport.ai.engine import Engine, Operation
-from goalport.ai.operations import LlmOperations
+from goalport.ai.engine import Engine, Operation, use_engine
+from goalport.ai.interaction import LlmOperations
 from goalport.ai.toolbox import Toolbox
 from goalport.errors import GoalportError, TerminateAgent
 from goalport.events import ToolCalled, ToolReturned
@@ -23,15 +23,15 @@ from goalport.llm import Image, ToolCall, ToolReply
 from goalport.observe.spans import note_tool, tool_span
 from goalport.tools import Interruption, Tool, ToolResult, current_call_site
 
-__all__ = ["Called", "ToolCalls", "arguments_of"]
+__all__ = ["CompletedCall", "ToolCalls", "arguments_of"]
 
 _SHOWN: Final = 2_000
 """Characters of a result that its event shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
-    """One call and what it gave."""
+class CompletedCall:
+    """One call of a tool and its result."""
 
     call: ToolCall
     tool: Tool | None
@@ -44,7 +44,7 @@ class Called:
         return self.tool is not None and self.tool.return_direct and not self.result.is_error
 
     def reply(self, *, sees: bool) -> ToolReply:
-        """The result for the model: images as images where it `sees`, and words for what it cannot be shown."""
+        """The result for the model: images as images if it `sees` them, and words for what it cannot be shown."""
         texts = [self.result.text] if self.result.text else []
         images: list[Image] = []
         for block in self.result.blocks:
@@ -61,27 +61,27 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
-    """Calls tools as part of an operation."""
+    """Makes the tool calls of one request as part of an operation."""
 
     tools: Toolbox
     operation: Operation
     settings: LlmOperations
     engine: Engine
-    """What tools that ask models themselves ask through."""
+    """The engine for tools that ask models themselves."""
 
-    async def run(self, calls: Sequence[ToolCall]) -> list[Called]:
-        """What each call gave, in the order of the calls.
+    async def run(self, calls: Sequence[ToolCall]) -> list[CompletedCall]:
+        """The result of each call, in the order of the calls.
 
-        A `Signal` of one ends the others and is raised, of several one that ends the process; an `Interruption` is
-        once they have ended.
+        A `Signal` from one call cancels the others and is raised; among several, one that ends the process. An
+        `Interruption` is raised after all calls have ended.
         """
         if len(calls) == 1 or not self.settings.parallel_tools:
             return [await self._call(call) for call in calls]
-        found: dict[int, Called] = {}
+        found: dict[int, CompletedCall] = {}
         ends: dict[int, GoalportError] = {}
         interruptions: list[Interruption] = []
 
-        async def one(number: int, call: ToolCall) -> None:
+        async def make(number: int, call: ToolCall) -> None:
             try:
                 found[number] = await self._call(call)
             except GoalportError as error:
@@ -92,18 +92,18 @@ class ToolCalls:
 
         async with anyio.create_task_group() as group:
             for number, call in enumerate(calls):
-                group.start_soon(one, number, call)
+                group.start_soon(make, number, call)
         if ends:
             raise next((each for each in ends.values() if isinstance(each, TerminateAgent)), ends[min(ends)])
         if interruptions:
             raise interruptions[0]
         return [found[number] for number in range(len(calls))]
 
-    async def _call(self, call: ToolCall) -> Called:
+    async def _call(self, call: ToolCall) -> CompletedCall:
         tool = self.tools.tools.get(call.name)
         if tool is not None:
-            if (remembered := await self._remembered(tool, call)) is not None:
-                return Called(call, tool, remembered)
+            if (recorded := await self._recorded(tool, call)) is not None:
+                return CompletedCall(call, tool, recorded)
             await self.operation.before_turn(call.name)
         process_id, action = self.operation.place
         self.operation.emit(ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action))
@@ -119,10 +119,10 @@ class ToolCalls:
                 action=action,
             )
         )
-        return Called(call, tool, result)
+        return CompletedCall(call, tool, result)
 
-    async def _remembered(self, tool: Tool, call: ToolCall) -> ToolResult | None:
-        """What an action that begins again has been given before; nothing happens then that anybody is told of."""
+    async def _recorded(self, tool: Tool, call: ToolCall) -> ToolResult | None:
+        """The result in the journal of an action that runs again; no event is sent, and the tool does no work."""
         site, arguments = current_call_site(), arguments_of(call)
         if site is None or isinstance(arguments, str) or not site.remembers(tool, arguments):
             return None
@@ -139,7 +139,7 @@ class ToolCalls:
         if isinstance(arguments, str):
             return ToolResult.of_error(arguments)
         seconds = self.settings.tool_timeout
-        with asking_through(self.engine), anyio.move_on_after(seconds if tool.timed else None):
+        with use_engine(self.engine), anyio.move_on_after(seconds if tool.timed else None):
             return await tool.call(arguments)
         return ToolResult.of_error(
             f"The tool {tool.name!r} gave nothing within {seconds:g} seconds. Ask it for less, or do without it."
@@ -147,7 +147,7 @@ class ToolCalls:
 
 
 def arguments_of(call: ToolCall) -> dict[str, object] | str:
-    """The arguments that a model wrote, or what is wrong with them."""
+    """The arguments that a model wrote, or a sentence about what is wrong with them."""
     written = call.arguments
     try:
         found: object = from_json(written) if written.strip() else {}
@@ -159,7 +159,7 @@ def arguments_of(call: ToolCall) -> dict[str, object] | str:
 
 
 def _shown(block: Any) -> Image | str:
-    """A content block of MCP as a model gets it."""
+    """An MCP content block as a model gets it."""
     match block.type:
         case "text":
             return block.text

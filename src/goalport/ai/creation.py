@@ -1,6 +1,6 @@
-"""`Creation`: making one object with more ado than a prompt: examples, fewer properties, messages, a template.
+"""`Creation`: one object, made step by step: with examples, of some fields only, from messages or a template.
 
-Immutable, like the `Ai` that begins it. User guide, section 3.8.2 ("Returning a Specific Type").
+It is immutable, like the `Ai` that begins it. User guide, section 3.8.2 ("Returning a Specific Type").
 """
 
 from collections.abc import Callable, Iterable
@@ -9,9 +9,8 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from typing_extensions import TypeForm
 
-from goalport.ai.engine import Engine, Request
-from goalport.ai.given import conversation
-from goalport.ai.interaction import Interaction
+from goalport.ai.engine import Engine
+from goalport.ai.interaction import Interaction, Request, checked_messages
 from goalport.llm import Message, UserMessage
 from goalport.prompts import Example
 
@@ -30,18 +29,21 @@ class Creation(Generic[T]):
     """The type of the object."""
     examples: tuple[tuple[str, T], ...] = ()
     properties: Callable[[str], bool] | None = None
-    """Which fields the model is asked for; None: all."""
+    """Decides by name which fields the model is asked for; None: all."""
 
     def with_example(self, description: str, value: T) -> Self:
-        """Show the model what a good one looks like: the value goes into the prompt as JSON, below its description."""
+        """Show the model a good object: it is added to the system prompt as JSON, below its description."""
         return replace(self, examples=(*self.examples, (description, value)))
 
     def with_property_filter(self, wanted: Callable[[str], bool] | Iterable[str]) -> Self:
-        """Ask for some fields only: those of these names, or those for whose name a function says yes.
+        """Ask for some fields only: those with these names, or those for whose names a function returns True.
 
-        The others keep their defaults, whatever the model says; examples do not show them. Filters add up.
+        The others keep their defaults, whatever the model says, and examples do not show them. A field must pass all
+        filters. Raises `TypeError` for a single string.
         """
-        before, chosen = self.properties, _chosen(wanted)
+        if isinstance(wanted, str):
+            raise TypeError(f"Expected names of fields, or a function, but came one string; write [{wanted!r}].")
+        before, chosen = self.properties, wanted if callable(wanted) else frozenset(wanted).__contains__
 
         def both(name: str) -> bool:
             return (before is None or before(name)) and chosen(name)
@@ -49,15 +51,18 @@ class Creation(Generic[T]):
         return replace(self, properties=both)
 
     async def from_prompt(self, prompt: str) -> T:
-        """Ask by a prompt. Raises what `Ai.create_object` raises."""
+        """Make the object from a prompt. Raises what `Ai.create_object` raises."""
         return await self.from_messages((UserMessage(prompt),))
 
     async def from_template(self, name: str, /, **variables: object) -> T:
-        """Ask by the text that a template gives for these variables; see `goalport.prompts.Templates`."""
+        """Make the object from a template's text for these variables; see `goalport.prompts.Templates`.
+
+        Raises `UnknownName` and `TemplateError` besides what `Ai.create_object` raises.
+        """
         return await self.from_prompt(self.engine.render(name, variables))
 
     async def from_messages(self, messages: Iterable[Message]) -> T:
-        """Ask by a conversation, the newest message last."""
+        """Make the object from a conversation, the newest message last. Raises what `Ai.create_object` raises."""
         shown = tuple(
             Example.of(description, cast("Any", self.kind), value, self.properties)
             for description, value in self.examples
@@ -65,17 +70,9 @@ class Creation(Generic[T]):
         contributors = (*self.interaction.contributors, *shown)
         request = Request(
             interaction=replace(self.interaction, contributors=contributors, template=""),
-            messages=conversation(messages),
+            messages=checked_messages(messages),
             output=self.kind,
             properties=self.properties,
             verb="creating",
         )
         return cast("T", await self.engine.run(request))
-
-
-def _chosen(wanted: Callable[[str], bool] | Iterable[str]) -> Callable[[str], bool]:
-    if callable(wanted):
-        return wanted
-    if isinstance(wanted, str):
-        raise TypeError(f"Expected names of fields, or a function, but came one string; write [{wanted!r}].")
-    return frozenset(wanted).__contains__

@@ -1,7 +1,8 @@
 """Agentic tools: tools that ask a model, which calls other tools. User guide, section 3.9.4.
 
-One is called like any other tool, by a model or by code, and works through the engine of whatever called it: what it
-costs, its events and its spans are those of the action. Above: `process` says which action that is; below: `around`.
+An agentic tool is called like any other tool, by a model or by code. It asks through the engine of whatever called it
+(`ToolContext`), so that its cost, its events and its spans count towards the same action. Above: `process` says which
+action that is.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,12 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, cast
 
 from pydantic_core import to_json
-from typing_extensions import Unpack
 
-from goalport.ai.ai import LlmChanges, changed_llm
-from goalport.ai.around import Around, around, within
-from goalport.ai.engine import Request
-from goalport.ai.interaction import Interaction
+from goalport.ai.engine import ToolContext, tool_context, use_tool_context
+from goalport.ai.interaction import Interaction, Request, changed_llm, takes_options_of
 from goalport.errors import DeclarationError, ModelError, ToolError
 from goalport.llm import LlmOptions, UserMessage
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
@@ -23,25 +21,25 @@ from goalport.tools.arguments import Arguments, listed_arguments
 __all__ = ["AgenticTool"]
 
 _DEEPEST: Final = 5
-"""How many agentic tools may be called from within one another; what goes deeper calls itself."""
+"""How many agentic tools may call one another in a row; a longer chain is a tool that calls itself."""
 _NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}, "additionalProperties": False}
 SystemPrompt = Callable[[Any], str]
-"""From the `AgentProcess` to a text; the process is a matter of the floor above."""
+"""Makes a text of the `AgentProcess`, which belongs to a higher floor."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Orchestration:
-    """The handler of an agentic tool: a prompt of its own."""
+    """The handler of an agentic tool: it asks a model with settings of its own."""
 
     interaction: Interaction = field(default_factory=Interaction)
     creator: SystemPrompt | None = None
     taken: Arguments | None = None
-    """How the arguments are read; None: they are taken as they come."""
+    """Reads the arguments; None: they are taken as they come."""
     name: str = ""
     task: str = ""
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        here = around()
+        here = tool_context()
         if here.engine is None:
             return ToolResult.of_error(
                 f"The tool {self.name!r} asks a model, and was called where none can be asked. "
@@ -49,33 +47,34 @@ class _Orchestration:
             )
         if problem := self._problem(here):
             return ToolResult.of_error(problem)
-        given = arguments if self.taken is None else self.taken.bind(arguments)[1]
+        bound = arguments if self.taken is None else self.taken.bind(arguments)[1]
         artifacts: list[object] = []
         request = Request(
-            interaction=replace(self.interaction, id=self.interaction.id or self.name, system_prompt=self._told(here)),
-            messages=(UserMessage(to_json(given).decode()),),
+            interaction=replace(
+                self.interaction, id=self.interaction.id or self.name, system_prompt=self._prompt(here)
+            ),
+            messages=(UserMessage(to_json(bound).decode()),),
             verb="generate_text",
             needs_tools=True,
             on_artifact=artifacts.append,
         )
         try:
-            with within(replace(here, line=(*here.line, self.name))):
+            with use_tool_context(replace(here, callers=(*here.callers, self.name))):
                 text = cast("str", await here.engine().run(request))
         except (ModelError, ToolError) as error:
             return ToolResult.of_error(f"The tool {self.name!r} came to no result: {error}")
         return ToolResult(text, artifact=artifacts if len(artifacts) > 1 else next(iter(artifacts), None))
 
-    def _problem(self, here: Around) -> str:
+    def _problem(self, here: ToolContext) -> str:
         """Why it cannot be called here; empty: it can."""
-        if len(here.line) >= _DEEPEST:
-            line = " → ".join((*here.line, self.name))
+        if len(here.callers) >= _DEEPEST:
+            line = " → ".join((*here.callers, self.name))
             return f"Tools that ask models call one another more than {_DEEPEST} deep: {line}. Answer without this one."
         if self.creator is not None and here.process is None:
             return f"The system prompt of the tool {self.name!r} is made of a process, and there is none here."
         return ""
 
-    def _told(self, here: Around) -> str:
-        """The system prompt."""
+    def _prompt(self, here: ToolContext) -> str:
         if self.creator is not None:
             return self.creator(here.process)
         task = f"Work on this with your tools, and answer with the result: {self.task}"
@@ -84,11 +83,12 @@ class _Orchestration:
 
 @dataclass(frozen=True)
 class AgenticTool(Tool):
-    """A tool behind which a model calls others: `AgenticTool("math", "Solves problems").with_tools(add, multiply)`.
+    """A tool in which a model calls other tools: `AgenticTool("math", "Solves problems").with_tools(add, multiply)`.
 
-    Immutable: each `with_*` gives a copy. The inner model gets the arguments as JSON and the description as its task;
-    its answer is the result. What the inner tools give beside texts is the artifact: itself, or a list of several.
-    Where no model can be asked, without tools, and when the model fails, the result is an error.
+    It is immutable: each `with_*` gives a copy. The inner model gets the arguments as JSON and the description as its
+    task, and its answer is the result. An object that an inner tool gives besides its text becomes the artifact of the
+    result; several become a list. The result is an error where no model can be asked, when there are no inner tools,
+    and when the model fails.
     """
 
     input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
@@ -103,41 +103,42 @@ class AgenticTool(Tool):
             object.__setattr__(self, "handler", replace(inner, name=self.name, task=self.description))
 
     def with_parameters(self, *parameters: Parameter) -> Self:
-        """Take these arguments too; a model that calls knows only of those. Raises `DeclarationError` for two alike."""
+        """Take these arguments too. A calling model knows of no others. Raises `DeclarationError` for two alike."""
         every = (*self.parameters, *parameters)
         taken = listed_arguments(f"AgenticTool {self.name!r}", every)
         handler = replace(self._orchestration, taken=taken)
         return replace(self, parameters=every, input_schema=taken.schema({}), handler=handler)
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
-        """Work with these tools too; a function is one, marked with `@tool` or not."""
+        """Let the inner model use these tools too. A function is a tool, with or without `@tool`."""
         return self._but(tools=(*self._interaction.tools, *tools_of(*tools)))
 
     def with_tool_objects(self, *objects: object) -> Self:
-        """Work with the `@tool` methods of these objects too; an object without any is passed over."""
+        """Let the inner model use the `@tool` methods of these objects too. An object without any is ignored."""
         found = tuple(each for value in objects for each in _tools_if_any(value))
         return self._but(tools=(*self._interaction.tools, *found))
 
     with_tool_object = with_tool_objects
 
     def with_tool_groups(self, *roles: str) -> Self:
-        """Work with the tools of whichever groups play these roles when it is called."""
+        """Let the inner model use the tools of the groups that have these roles at the time of the call."""
         return self._but(tool_groups=tuple(dict.fromkeys((*self._interaction.tool_groups, *roles))))
 
     with_tool_group = with_tool_groups
 
-    def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Unpack[LlmChanges]) -> Self:
-        """Ask this model, and so; as `Ai.with_llm`. Otherwise it is the default one."""
+    @takes_options_of(LlmOptions)
+    def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
+        """Choose the inner model and its options, as `Ai.with_llm` does; without this it is the default model."""
         return self._but(llm=changed_llm(self._interaction.llm, llm, changes))
 
     def with_system_prompt(self, text: str) -> Self:
-        """Tell the inner model this in the place of the description."""
+        """Give the inner model this system prompt instead of the description."""
         return self._but(system_prompt=text).with_system_prompt_creator(None)
 
     def with_system_prompt_creator(self, creator: SystemPrompt | None) -> Self:
-        """Tell the inner model what this makes of the `AgentProcess` at each call; outside of one the call fails.
+        """Give the inner model the system prompt that a function makes of the `AgentProcess` at each call.
 
-        None: what `with_system_prompt` says, or else the description.
+        Outside of a process the call fails. None: the system prompt of `with_system_prompt`, or else the description.
         """
         return replace(self, handler=replace(self._orchestration, creator=creator))
 
