@@ -15,7 +15,7 @@ from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
 from goalport.domain import Action, Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
-from goalport.process.tick import usable_figure
+from goalport.process.formulation import usable_figure
 from goalport.tools import ToolGroupResolver
 from goalport.words import with_article
 

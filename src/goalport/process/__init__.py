@@ -2,35 +2,43 @@
 
 from goalport.process.agent_process import AgentProcess, PlatformServices
 from goalport.process.agent_tool import agent_tool
-from goalport.process.ambient import CurrentOperation
-from goalport.process.answering import answer, asking, decline
-from goalport.process.arguments import SERVICE_TYPES, ArgumentResolver
-from goalport.process.awaiting import Decider, require_type, with_awaiting
+from goalport.process.awaiting_tool import Decider, require_type, with_awaiting
 from goalport.process.context import ActionContext, OperationContext, run_subagent
-from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
-from goalport.process.early_termination import (
+from goalport.process.formulation import PLANNING_SECONDS, pruned
+from goalport.process.human_in_the_loop import answer, asking, decline
+from goalport.process.ledger import Budget, Ledger, Spending
+from goalport.process.listeners import Listeners
+from goalport.process.options import (
+    Delay,
     EarlyTermination,
     FirstOf,
     MaxActions,
     MaxCost,
     MaxTokens,
     OnStuck,
+    ProcessOptions,
+    Schedule,
+    StuckCode,
+    StuckHandler,
+    StuckResult,
     Underway,
+    Verbosity,
 )
-from goalport.process.ledger import Ledger, Spending
-from goalport.process.lending import lent
-from goalport.process.listeners import Listeners
-from goalport.process.names import new_id
-from goalport.process.options import Budget, Delay, ProcessOptions, Schedule, Verbosity
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
+from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
 from goalport.process.planners import Planner, planner_for
 from goalport.process.progress import ActionInvocation, Failure
-from goalport.process.pruning import pruned
 from goalport.process.questions import Question
-from goalport.process.repository import AgentProcessRepository, InMemoryProcessRepository
-from goalport.process.scope import Scope
-from goalport.process.stuck import StuckCode, StuckHandler, StuckResult
-from goalport.process.tick import PLANNING_SECONDS, drive, step
+from goalport.process.repository import (
+    AgentProcessRepository,
+    Context,
+    ContextRepository,
+    InMemoryContextRepository,
+    InMemoryProcessRepository,
+    new_id,
+)
+from goalport.process.scope import Scope, lent
+from goalport.process.tick import drive, step
 
 __all__ = [
     "PLANNING_SECONDS",

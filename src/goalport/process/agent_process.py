@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import anyio
 from anyio import CapacityLimiter
@@ -19,7 +19,15 @@ from goalport.ai import Engine, Operation, ToolContext, tool_context, use_tool_c
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, RetryPolicy
-from goalport.errors import ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
+from goalport.errors import (
+    GoalportError,
+    ProcessEnded,
+    ProcessFailed,
+    ProcessKilled,
+    ProcessStuck,
+    ProcessTerminated,
+    ProcessWaiting,
+)
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.llm import TokenUsage
 from goalport.process.ledger import NOTHING, Ledger, Spending
@@ -27,7 +35,7 @@ from goalport.process.lifecycle import Lifecycle
 from goalport.process.listeners import Listeners
 from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
-from goalport.process.progress import ActionInvocation, Failure, Progress
+from goalport.process.progress import MOST_WORDS, ActionInvocation, Failure, Progress, in_words
 from goalport.process.questions import Question, Questions
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver, calling_from
@@ -71,6 +79,11 @@ class PlatformServices:
 class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
+    traced = False
+    """Whether spans are recorded of what it does."""
+    forgotten = False
+    """Whether only its end and its history are left, since it ended long ago."""
+
     def __init__(
         self,
         process_id: str,
@@ -110,10 +123,6 @@ class AgentProcess(Lifecycle):
         """The same entry by entry, summed by action, model and process."""
         self.failure: Failure | None = None
         """What went wrong last, whether or not another way was found."""
-        self.traced = False
-        """Whether spans are recorded of what it does."""
-        self.forgotten = False
-        """Whether only its end and its history are left, since it ended long ago."""
 
     @property
     def history(self) -> tuple[ActionInvocation, ...]:
@@ -229,6 +238,25 @@ class AgentProcess(Lifecycle):
         if self.status.ended:
             return ()
         return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
+
+    def words_for(self, error: BaseException) -> str:
+        """What is told of a failure outside of the log.
+
+        Errors of goalport are made for people. What any other says is told where whoever wrote the code looks at the
+        process; to others, its class and where the log has it.
+        """
+        if self.services.tells_errors or isinstance(error, GoalportError):
+            return in_words(error)
+        if isinstance(error, BaseExceptionGroup):
+            inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+            return "; ".join(map(self.words_for, inner))[:MOST_WORDS]
+        return f"{type(error).__name__} (the server's log has it, under process {self.id})"
+
+    @property
+    def pending(self) -> set[str]:
+        """The names of the actions that have asked and wait for the answer."""
+        asked = {question.action for question in self.questions.open}
+        return asked | self.progress.parked.keys() if self.progress.parked else asked
 
     def narrow(self, scope: Scope) -> None:
         """Plan with another scope, of the same agent with fewer actions, from the beginning."""

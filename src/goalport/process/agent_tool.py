@@ -15,8 +15,8 @@ from goalport.blackboard import Typed
 from goalport.domain import Agent, read_agent
 from goalport.errors import BadInput, DeclarationError, GoalportError, ProcessEnded
 from goalport.process.agent_process import AgentProcess
-from goalport.process.arguments import SERVICE_TYPES
 from goalport.process.context import ActionContext
+from goalport.process.parameters import SERVICE_TYPES
 from goalport.process.scope import Scope
 from goalport.tools import Parameter, Tool, ToolResult, argument_problems, listed, snake
 from goalport.tools.arguments import listed_arguments

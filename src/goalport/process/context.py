@@ -22,12 +22,11 @@ from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName
 from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
-from goalport.process.blocking import Timed
-from goalport.process.call_site import ActionCalls
+from goalport.process.attempt import ActionCalls, ActionOperation
+from goalport.process.event_loop import Timed
+from goalport.process.human_in_the_loop import SchemaSubmission, pose
 from goalport.process.journal import Journal, Names, Parked, at_place, print_of_question
-from goalport.process.operation import ActionOperation
 from goalport.process.outcome import Completed, Waiting
-from goalport.process.posing import SchemaSubmission, pose
 from goalport.process.questions import Question
 from goalport.tools import Contained, Tool, calling_from, in_thread
 from goalport.words import type_name

@@ -1,6 +1,6 @@
-"""What models cost: an entry for each request, summed by action and by model. Nothing here decides; budgets look at it.
+"""What models cost: an entry for each request, summed by action, model and process; and the budget for it.
 
-Above: the process notes what its actions spend, and what those spend that they started.
+Nothing here ends a process: it asks its budget before the next action and before a model is asked again.
 """
 
 import math
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from goalport.llm import TokenUsage
 
-__all__ = ["NOTHING", "Ledger", "Spending", "in_dollars"]
+__all__ = ["NOTHING", "Budget", "Ledger", "Spending", "in_dollars"]
 
 NOTHING = TokenUsage()
 _CENT = 0.01
@@ -90,3 +90,29 @@ class Ledger:
         for each in self.entries:
             sums[key(each)] += each.usage
         return dict(sums)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What a process may spend before it is terminated."""
+
+    cost: float = 2.0
+    """In US dollars."""
+    actions: int = 50
+    """How many actions may run."""
+    tokens: int = 1_000_000
+    """Model tokens, in and out."""
+
+    def overrun(self, actions: int, usage: TokenUsage) -> str | None:
+        """What the budget has no room for any more, in a sentence; None while there is room."""
+        if actions >= self.actions:
+            return f"The budget of {self.actions} actions is used up."
+        return self.overspent(usage)
+
+    def overspent(self, usage: TokenUsage) -> str | None:
+        """The same for what models cost alone."""
+        if usage.cost >= self.cost and usage.cost > 0:
+            return f"The budget of {in_dollars(self.cost)} is used up ({in_dollars(usage.cost)} spent)."
+        if usage.tokens >= self.tokens and usage.tokens > 0:
+            return f"The budget of {self.tokens:,} tokens is used up ({usage.tokens:,} spent)."
+        return None

@@ -1,51 +1,152 @@
-"""What whoever starts a process may say about the run: its budget, its deadline, who listens.
+"""What whoever starts a process may say about the run: budget, deadline, pauses, listeners, and how it may end early.
 
-Records; the process obeys them.
+Records and protocols; the process obeys them. Policies that end a process early, and handlers that help a stuck one,
+are written by users: a policy looks at the process and gives a reason, a handler changes the blackboard. (User guide,
+sections 3.6.10 and 3.14.)
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum
-from typing import Protocol
+from enum import Enum, StrEnum
+from typing import Any, Protocol, runtime_checkable
 
 from goalport.blackboard import Blackboard
 from goalport.domain import PlannerType
 from goalport.events import EventListener
 from goalport.llm import TokenUsage
 from goalport.observe import PlanListener, PromptListener
-from goalport.process.early_termination import EarlyTermination, Underway
-from goalport.process.ledger import in_dollars
-from goalport.process.stuck import StuckHandler
+from goalport.process.ledger import Budget, in_dollars
 
-__all__ = ["Budget", "Delay", "ProcessOptions", "Schedule", "Verbosity"]
+__all__ = [
+    "Delay",
+    "EarlyTermination",
+    "FirstOf",
+    "MaxActions",
+    "MaxCost",
+    "MaxTokens",
+    "OnStuck",
+    "ProcessOptions",
+    "Schedule",
+    "StuckCode",
+    "StuckHandler",
+    "StuckResult",
+    "Underway",
+    "Verbosity",
+]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
-    """What a process may spend before it is terminated."""
+class Underway(Protocol):
+    """What a policy sees of a process."""
 
-    cost: float = 2.0
-    """In US dollars."""
-    actions: int = 50
-    """How many actions may run."""
-    tokens: int = 1_000_000
-    """Model tokens, in and out."""
+    @property
+    def history(self) -> Sequence[object]:
+        """The actions that ran."""
+        ...
 
-    def overrun(self, actions: int, usage: TokenUsage) -> str | None:
-        """What the budget has no room for any more, in a sentence; None while there is room."""
-        if actions >= self.actions:
-            return f"The budget of {self.actions} actions is used up."
-        return self.overspent(usage)
+    @property
+    def usage(self) -> TokenUsage:
+        """What it has cost, with the processes that it started."""
+        ...
 
-    def overspent(self, usage: TokenUsage) -> str | None:
-        """The same for what models cost alone."""
-        if usage.cost >= self.cost and usage.cost > 0:
-            return f"The budget of {in_dollars(self.cost)} is used up ({in_dollars(usage.cost)} spent)."
-        if usage.tokens >= self.tokens and usage.tokens > 0:
-            return f"The budget of {self.tokens:,} tokens is used up ({usage.tokens:,} spent)."
-        return None
+    @property
+    def blackboard(self) -> Blackboard:
+        """What it knows."""
+        ...
+
+
+class EarlyTermination(Protocol):
+    """Whether a process should end before its goal. It is asked before each action, and when the process is stuck."""
+
+    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+        """Why the process should end now, in a sentence; None: it may go on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MaxActions:
+    """End before more than so many actions have run."""
+
+    limit: int
+
+    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+        """A reason once so many have run."""
+        return f"{self.limit} actions have run, and no more may." if len(process.history) >= self.limit else None
+
+
+@dataclass(frozen=True, slots=True)
+class MaxCost:
+    """End once models have cost so much, in US dollars."""
+
+    limit: float
+
+    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+        """A reason once it is spent."""
+        spent = process.usage.cost
+        return f"{in_dollars(spent)} are spent, of {in_dollars(self.limit)} allowed." if spent >= self.limit else None
+
+
+@dataclass(frozen=True, slots=True)
+class MaxTokens:
+    """End once models have read and written so many tokens."""
+
+    limit: int
+
+    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+        """A reason once they are used."""
+        used = process.usage.tokens
+        return f"{used:,} tokens are used, of {self.limit:,} allowed." if used >= self.limit else None
+
+
+@dataclass(frozen=True, slots=True)
+class OnStuck:
+    """End where the process would be stuck: nobody is asked to help it on."""
+
+    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+        """A reason when it is stuck."""
+        return "It was stuck." if stuck else None
+
+
+class FirstOf:
+    """Several policies: the first that has a reason counts."""
+
+    def __init__(self, *policies: EarlyTermination) -> None:
+        self.policies = policies
+
+    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+        """The first reason of any."""
+        reasons = (each.reason_to_end(process, stuck=stuck) for each in self.policies)
+        return next(filter(None, reasons), None)
+
+
+class StuckCode(StrEnum):
+    """What a handler came to."""
+
+    REPLAN = "replan"
+    """Something has changed: plan again."""
+    NO_RESOLUTION = "no_resolution"
+    """Nothing can be done here: ask the next handler, or stay stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckResult:
+    """What a handler came to, and why, in words."""
+
+    code: StuckCode
+    message: str = ""
+
+
+@runtime_checkable
+class StuckHandler(Protocol):
+    """Whoever can help a stuck process on, for example by putting an object on its blackboard.
+
+    An agent's class may be one: its instance is asked first. (User guide, section 3.6.10.)
+    """
+
+    def handle_stuck(self, process: Any, /) -> StuckResult | Awaitable[StuckResult]:
+        """Try to help; `process` is the `AgentProcess`. Async functions are awaited, others run in a worker thread."""
+        ...
 
 
 class Delay(float, Enum):
@@ -87,7 +188,7 @@ class Verbosity:
 class ProcessOptions:
     """How a process is to run (user guide, section 3.14)."""
 
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     deadline: float | None = None
     """Seconds after which the process is terminated, whatever it is doing; None: never."""
     listeners: Sequence[EventListener] = ()
@@ -99,7 +200,7 @@ class ProcessOptions:
     context_id: str = ""
     """The context whose objects the process begins with; see `goalport.process.Context`."""
     early_termination: EarlyTermination | None = None
-    """Ends the process early, beside its budget: see `goalport.process.early_termination`."""
+    """Ends the process early, beside its budget: see `EarlyTermination`."""
     stuck_handlers: Sequence[StuckHandler] = ()
     """Asked in order, after the agent itself, when the process is stuck; the first that helps counts."""
     delay: float = Delay.NONE

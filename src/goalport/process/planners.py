@@ -15,7 +15,6 @@ from goalport.plan import Explanation, NoPlan, Plan, Problem, Undecided, WorldSt
 from goalport.process.agent_process import AgentProcess
 from goalport.process.options import ProcessOptions
 from goalport.process.outcome import Failed, Outcome, Stuck, Waiting
-from goalport.process.pending import pending
 
 __all__ = ["Planner", "planner_for"]
 
@@ -71,7 +70,7 @@ class Goap:
         seconds: float | None,
     ) -> Problem:
         """The plan counts on a good answer to every open question."""
-        if asked := pending(process):
+        if asked := process.pending:
             promises = {fact for name in asked for fact in process.scope.gifts[name]}
             actual = replace(
                 actual,
@@ -106,14 +105,14 @@ class Utility:
     ) -> Problem:
         """Actions that wait for an answer are left out; what they will give does not count yet."""
         problem = _problem(process, actual, costs, values, seconds)
-        asked = pending(process)
+        asked = process.pending
         return replace(problem, excluded=problem.excluded | asked) if asked else problem
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | NoPlan:
         return process.scope.answer(problem, best_step)
 
     def nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
-        if pending(process):
+        if process.pending:
             return Waiting(process.open_questions)
         ran = dict.fromkeys(each.action for each in process.progress.history if each.status == "succeeded")
         done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"

@@ -5,15 +5,24 @@ Below: the journal of an action. Above: the process has one of these, and `tick`
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
+from goalport.errors import (
+    ModelError,
+    ProcessEnded,
+)
 from goalport.llm import TokenUsage
 from goalport.process.journal import Child, Journal
 from goalport.process.ledger import NOTHING
+from goalport.secrecy import hide
 
-__all__ = ["ActionInvocation", "Failure", "Progress"]
+__all__ = ["MOST_WORDS", "ActionInvocation", "Failure", "Progress", "in_words"]
 
 P = TypeVar("P", bound=Child)
+_HALF = 300
+"""Characters of a failure's beginning, and of its end, that are told."""
+MOST_WORDS = 2 * _HALF
+"""Characters of a failure that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +172,14 @@ class Progress(Generic[P]):
         left = Progress[P](self._process_id)
         left.left_out, left.declined, left.history = self.left_out, self.declined, self.history
         return left
+
+
+def in_words(error: BaseException) -> str:
+    """A failure in one line, without a traceback or a secret and of bounded length: its beginning and its end."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(in_words, cast("BaseExceptionGroup[BaseException]", error).exceptions))[:MOST_WORDS]
+    text = hide(" ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split()))
+    name = type(error).__name__
+    # What models fail at is told in sentences made for people.
+    words = text if text and isinstance(error, ModelError) else f"{name}: {text}" if text else name
+    return words if len(words) <= MOST_WORDS else f"{words[:_HALF]} … {words[-_HALF:]}"

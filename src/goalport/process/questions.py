@@ -1,6 +1,6 @@
 """What a process has asked people, and what became of it. One answer counts for each question: the first.
 
-The answers are put on the blackboard by `answering`; here is only the record.
+The answers are put on the blackboard in `human_in_the_loop`; here is only the record.
 """
 
 import secrets

@@ -1,24 +1,49 @@
-"""Where processes are found again by their ids.
+"""Where processes are found again by their ids, and contexts by theirs.
 
-The store in memory keeps all that may go on, and of those that have ended as many as there is room for. What is kept or
-dropped is a family: a process that somebody started, with all those that its actions started.
+The repository in memory keeps all processes that may go on, and of those that have ended as many as there is room for.
+What is kept or dropped is a family: a process that somebody started, with all those that its actions started. A context
+outlives processes: a named store of objects that new processes may begin with. (User guide, section 3.2.5.)
 """
 
+import re
+import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar, runtime_checkable
 from weakref import ref
 
+from goalport.blackboard import Blackboard, Typed
 from goalport.process.agent_process import AgentProcess
 from goalport.process.outcome import ProcessStatus
 
-__all__ = ["AgentProcessRepository", "InMemoryProcessRepository"]
+__all__ = [
+    "AgentProcessRepository",
+    "Context",
+    "ContextRepository",
+    "InMemoryContextRepository",
+    "InMemoryProcessRepository",
+    "new_id",
+]
 
 _LONG: Final = 1.0
 """Seconds after which a process counts as a long one, whatever its goal says."""
 _MOST_LONG: Final = 10
 """How many long ones are kept for each short one, when so many end within their time."""
+T = TypeVar("T")
+_ADJECTIVES = """
+amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
+honest humble keen kind lively lucid merry mild neat nimble noble plain proud quick quiet rapid ready silver smart
+snug solid sound spry steady still sunny swift tidy true vivid warm wise witty young zesty
+"""
+_NOUNS = """
+badger beaver bison crane curlew deer dove eagle egret falcon ferret finch fox gannet goose hare hawk heron horse
+ibis jackdaw kestrel kite lark linnet lynx magpie marten merlin mole moose newt osprey otter owl panda pelican
+pigeon plover puffin rabbit raven robin salmon seal shrew sparrow stork swan swift tern thrush toad trout vole wren
+"""
+_UNFIT = re.compile(r"[^A-Za-z0-9._]+")
+_FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
 class AgentProcessRepository(Protocol):
@@ -165,3 +190,82 @@ def _tree(process: AgentProcess) -> Iterator[AgentProcess]:
     yield process
     for child in process.children:
         yield from _tree(child)
+
+
+class Context:
+    """Objects that are kept under an id, some of them under names of their own."""
+
+    def __init__(self, context_id: str) -> None:
+        self.id = context_id
+        self._objects: list[object] = []
+        self._names: dict[str, object] = {}
+
+    def add(self, value: object) -> None:
+        """Keep an object."""
+        self._objects.append(value)
+
+    def bind(self, name: str, value: object) -> None:
+        """Keep an object under a name, in place of the one that bore it."""
+        self._names[name] = value
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self.bind(name, value)
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """The objects that bear names."""
+        return MappingProxyType({name: Typed.value_of(each) for name, each in self._names.items()})
+
+    @property
+    def objects(self) -> tuple[object, ...]:
+        """The objects without names, oldest first."""
+        return tuple(map(Typed.value_of, self._objects))
+
+    def last(self, kind: type[T]) -> T | None:
+        """The newest object of a type; those that bear names count as older."""
+        blackboard = Blackboard()
+        self.populate(blackboard)
+        return blackboard.last(kind)
+
+    def populate(self, blackboard: Blackboard) -> None:
+        """Put everything on a blackboard: what bears a name first, then the rest, nothing twice."""
+        for name, value in self._names.items():
+            blackboard.bind(name, value)
+        bound = {id(value) for value in self.names.values()}
+        for value in self._objects:
+            if id(Typed.value_of(value)) not in bound:
+                blackboard.add(value)
+
+
+@runtime_checkable
+class ContextRepository(Protocol):
+    """What the platform needs of a store of contexts."""
+
+    def find(self, context_id: str) -> Context | None:
+        """The context of that id, or None."""
+        ...
+
+    def save(self, context: Context) -> None:
+        """Keep a context, or note that it has changed."""
+        ...
+
+
+class InMemoryContextRepository:
+    """Contexts of this program."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[str, Context] = {}
+
+    def find(self, context_id: str) -> Context | None:
+        return self._contexts.get(context_id)
+
+    def save(self, context: Context) -> None:
+        self._contexts[context.id] = context
+
+
+def new_id(*labels: str) -> str:
+    """An id such as `quiet-otter-4f1c9a02d7be`: labels, if any, two words to speak of and 48 random bits."""
+    words, digits = divmod(secrets.randbits(72), 1 << 48)
+    second, first = divmod(words, len(_FIRST))
+    marked = "".join(f"{_UNFIT.sub('-', label)}-" for label in labels)
+    return f"{marked}{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"

@@ -1,9 +1,10 @@
 """What is planned together: an agent, what components lend it, and the goals that count, ready for the planner.
 
-Built once for an agent and shared by all its processes. It holds no state of any process.
+Built once for an agent and shared by all its processes. It holds no state of any process. Also here: which part of its
+parent's blackboard a process is given that an action starts, because that depends on the scope of the child.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from goalport.domain import (
     is_state,
     operators_of,
     plan_goal,
+    promises_of,
 )
 from goalport.plan import (
     Available,
@@ -38,7 +40,7 @@ from goalport.plan import (
     plan,
 )
 
-__all__ = ["Scope", "inputs_of", "judged"]
+__all__ = ["Scope", "inputs_of", "judged", "lent"]
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
@@ -190,3 +192,29 @@ def _is_plain(kind: object) -> bool:
 
 def _kind(fact: Available) -> type:
     return fact.type  # type: ignore[return-value]
+
+
+def lent(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> Blackboard:
+    """A copy of the parent's blackboard without what the child is to come to itself.
+
+    States are not handed on, nor conditions that the child's actions post, nor objects of types that its actions make.
+    One that is called without inputs takes them from its parent: then what some action needs stays all the same.
+    """
+    copy, actions = blackboard.spawn(), scope.actions.values()
+    takers = () if called_with_inputs else actions
+    made = [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
+    for value in _own(copy, made, [each.type for action in takers for each in action.inputs]):
+        copy.hide(value)
+    posted = {name for action in actions for name in promises_of(action.settings.post)}
+    needed = () if called_with_inputs else (each.condition for each in scope.facts if isinstance(each, Holds))
+    for condition in posted.difference(needed):
+        copy.conditions.pop(condition, None)
+    return copy
+
+
+def _own(blackboard: Blackboard, made: Sequence[object], taken: Sequence[object]) -> list[object]:
+    return [
+        entry.value
+        for entry in blackboard.entries
+        if is_state(type(entry.value)) or (any(map(entry.is_of, made)) and not any(map(entry.is_of, taken)))
+    ]

@@ -1,39 +1,37 @@
 """The loop of a process: see how things are, plan, run the first action of the plan, and begin again.
 
-Observing and planning are pure; the only things awaited are the user's functions. (User guide, section 3.2.2.)
+Here is also what may come between: a pause that the run wants, waiting for people while nothing else can be done, and
+what becomes of a process that is stuck: its policy may end it, or its handlers help it on, in order. Whoever kills or
+terminates it meanwhile is obeyed: no handler overtakes them. (User guide, section 3.2.2.)
 """
 
-import math
-import sys
-from collections.abc import Awaitable, Callable, Mapping
-from decimal import Decimal
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from logging import getLogger
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
-from goalport.domain import Action, Condition, Cost
-from goalport.events import GoalAchieved, PlanFormulated
+import anyio
+
+from goalport.events import GoalAchieved, PlanFormulated, ProcessPaused, StuckHandled
 from goalport.observe.spans import note_spent, process_span
-from goalport.plan import Fact, Holds, NoPlan, Plan, Problem, Undecided, WorldState
+from goalport.plan import Fact, NoPlan, Operator, Plan, WorldState
 from goalport.process.agent_process import AgentProcess
-from goalport.process.arguments import fill, missing
 from goalport.process.context import ActionContext
-from goalport.process.invoke import in_words, invoke_all, told
+from goalport.process.execution import invoke_all
+from goalport.process.formulation import formulate
+from goalport.process.options import StuckCode, StuckHandler, StuckResult
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
-from goalport.process.pacing import paused
-from goalport.process.pending import next_steps, waits
-from goalport.process.planners import Planner, planner_for
-from goalport.process.unsticking import unstick
+from goalport.process.planners import planner_for
 
-__all__ = ["drive", "step", "usable_figure"]
+__all__ = ["drive", "step"]
 
 _log = getLogger(__name__)
-
-_NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
-_LARGEST = sys.float_info.max
 Advance: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
 """How far a process is brought: its outcome, or None where it can go on."""
-PLANNING_SECONDS = 1.0
-"""How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
+_ROUNDS = 20
+"""How often handlers may help on, one after the other, without that any action can run."""
 
 
 async def drive(process: AgentProcess) -> None:
@@ -63,7 +61,7 @@ async def _drive(process: AgentProcess, advance: Advance, *, traced: bool) -> No
             goes_on = outcome is None and process.end_requested is None
     except Exception as bug:
         _log.exception("Process %s could not go on.", process.id)
-        outcome = Failed(f"The process could not go on: {told(process, bug)}")
+        outcome = Failed(f"The process could not go on: {process.words_for(bug)}")
         process.fail(outcome.reason, error=bug)
     finally:
         if goes_on:
@@ -106,7 +104,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     if process.end_requested is not None:
         return process.end_requested
     planner = planner_for(process.agent, process.options)
-    found, problem, actual = await _formulate(process, planner)
+    found, problem, actual = await formulate(process, planner)
     skipped = process.progress.take_skipped()
     if isinstance(found, NoPlan):
         return None if skipped else await unstick(process, planner.nothing_left(process, problem, found))
@@ -124,103 +122,6 @@ async def tick(process: AgentProcess) -> Outcome | None:
     return await invoke_all(process, [process.scope.actions[step.action] for step in steps])
 
 
-async def _formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoPlan, Problem, WorldState]:
-    """The plan from here, with what it was made for and how things really are.
-
-    Conditions are asked one by one, and only those that can change the plan.
-    """
-    costs, values = await _figures(process) if process.scope.figured else _NO_FIGURES
-    answers: dict[Fact, bool | None] = {}
-    while True:
-        actual = observe(process, answers)
-        problem = planner.problem(process, actual, costs, values, PLANNING_SECONDS)
-        found = await planner.choose(process, problem)
-        if not isinstance(found, Undecided):
-            return found, problem, actual
-        assert isinstance(found.fact, Holds)
-        answers[found.fact] = await _ask(process, process.scope.conditions[found.fact.condition])
-
-
-def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:
-    """The facts as they are now; conditions that nobody has asked yet are unknown."""
-    scope = process.scope
-    true = scope.facts_on(process.blackboard)
-    true.update(map(scope.has_run.__getitem__, process.progress.has_run))
-    if scope.groups:
-        true.update(group for group in scope.groups if process.services.groups.unmet(group) is None)
-    if not answers:
-        return WorldState(frozenset(true), scope.questions)
-    true.update(fact for fact, answer in answers.items() if answer)
-    return WorldState(
-        frozenset(true),
-        scope.questions.difference(answers),
-        frozenset(fact for fact, answer in answers.items() if answer is None),
-    )
-
-
-async def _ask(process: AgentProcess, condition: Condition) -> bool | None:
-    if missing(condition.parameters, process.blackboard):
-        return False
-    context = ActionContext(process, action=condition.name)
-    try:
-        answer = await context.call(condition.function, **fill(condition.parameters, condition.owner, context))
-        return _yes_or_no(condition, answer)
-    except Exception as error:
-        counts_as = "unknown" if condition.when_failing is None else str(condition.when_failing).lower()
-        _log.warning("Condition %s failed and counts as %s: %s", condition.name, counts_as, in_words(error))
-        return condition.when_failing
-
-
-def _yes_or_no(condition: Condition, answer: object) -> bool:
-    if answer not in (True, False):
-        raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")
-    return bool(answer)
-
-
-async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
-    """The costs and values that are computed anew on each planning."""
-    costs: dict[str, float] = {}
-    values: dict[str, float] = {}
-    for action in process.scope.figured:
-        if action.cost is not None:
-            costs[action.name] = await _figure(process, action, action.cost, action.settings.cost, least=0.0)
-        if action.value is not None:
-            values[action.name] = await _figure(process, action, action.value, action.settings.value)
-    return costs, values
-
-
-async def _figure(
-    process: AgentProcess, action: Action, cost: Cost, otherwise: float, least: float = -math.inf
-) -> float:
-    if missing(cost.parameters, process.blackboard):
-        return otherwise
-    context = ActionContext(process, action=cost.name)
-    try:
-        figure = await context.call(cost.function, **fill(cost.parameters, cost.owner, context))
-    except Exception as error:
-        _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
-        return otherwise
-    usable = usable_figure(figure, least)
-    if usable is not None:
-        return usable
-    wanted = "a finite number from 0 up" if least == 0 else "a finite number"
-    _log.warning(
-        "Cost %s of %s gave %.100r, not %s: it counts as %g.", cost.name, action.name, figure, wanted, otherwise
-    )
-    return otherwise
-
-
-def usable_figure(figure: object, least: float) -> float | None:
-    """A figure as a number, if it is a finite one and no less than the least."""
-    return float(figure) if _is_finite(figure) and figure >= least else None
-
-
-def _is_finite(figure: object) -> TypeGuard[float]:
-    if isinstance(figure, Decimal):  # one that is no number cannot be compared
-        return figure.is_finite() and abs(figure) <= _LARGEST
-    return isinstance(figure, (int, float)) and abs(figure) <= _LARGEST
-
-
 def _reached(process: AgentProcess) -> Outcome:
     goal = process.goal
     assert goal is not None
@@ -229,3 +130,127 @@ def _reached(process: AgentProcess) -> Outcome:
     result = process.progress.results.get(goal.action)
     # An action that leaves as it is what was there declines, and its goal holds all the same.
     return Completed(result if result is not None or goal.output is None else process.blackboard.last(goal.output))
+
+
+async def paused(process: AgentProcess, action: str) -> bool:
+    """Whether there was a pause before the next action: much may have happened meanwhile, so plan again."""
+    if process.options.unhurried:
+        seconds = _seconds(process, action) if process.progress.may_pause() else 0.0
+        if seconds > 0:
+            with process.pausing():
+                process.emit(ProcessPaused(seconds, process_id=process.id))
+                await anyio.sleep(seconds)
+            return True
+    return False
+
+
+def _seconds(process: AgentProcess, action: str) -> float:
+    between = float(process.options.delay) if process.progress.history else 0.0
+    schedule = process.options.schedule
+    at = None if schedule is None else schedule.not_before(process, action)
+    return max(between, 0.0 if at is None else (at - datetime.now(UTC)).total_seconds())
+
+
+async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
+    """None when a handler has helped a stuck process on; other outcomes stay as they are."""
+    if not isinstance(outcome, Stuck):
+        return outcome
+    policy = process.options.early_termination
+    reason = None if policy is None else policy.reason_to_end(process, stuck=True)
+    if reason:
+        return Terminated(f"{reason} {outcome.reason}")
+    handlers = list(_handlers(process))
+    futile = _futile(process) if handlers else None
+    if futile:
+        return replace(outcome, reason=f"{outcome.reason} {futile}")
+    for handler in handlers:
+        if await _helps(process, handler):
+            return process.end_requested
+    asked = ", ".join(type(each).__name__ for each in handlers)
+    reason = f"{outcome.reason} {asked} could not help." if asked else outcome.reason
+    return process.end_requested or replace(outcome, reason=reason)
+
+
+def _handlers(process: AgentProcess) -> Iterator[StuckHandler]:
+    """The agent itself, and those that were given for the run."""
+    own = {id(owner): owner for goal in process.scope.goals if (owner := process.scope.actions[goal].owner)}
+    yield from (each for each in own.values() if isinstance(each, StuckHandler))
+    yield from process.options.stuck_handlers
+
+
+async def _helps(process: AgentProcess, handler: StuckHandler) -> bool:
+    result = await ActionContext(process).call(partial(handler.handle_stuck, process))
+    if not isinstance(result, StuckResult):
+        raise TypeError(
+            f"Expected {type(handler).__name__}.handle_stuck to return a StuckResult, but it returned"
+            f" {type(result).__name__}. Return StuckResult(StuckCode.REPLAN) or StuckResult(StuckCode.NO_RESOLUTION)."
+        )
+    process.emit(StuckHandled(type(handler).__name__, result.code, result.message, process_id=process.id))
+    return result.code is StuckCode.REPLAN
+
+
+def _futile(process: AgentProcess) -> str | None:
+    """Why asking handlers again would lead nowhere; None: it may lead somewhere."""
+    progress, blackboard = process.progress, process.blackboard
+    standing = (
+        tuple(map(id, blackboard.objects)),
+        tuple(blackboard.conditions.items()),
+        frozenset(progress.has_run),
+        frozenset(progress.left_out),
+    )
+    rounds = progress.note_impasse(standing)
+    if rounds and rounds[-1] == standing:
+        return "It was to be planned again, but nothing had changed."
+    if len(rounds) >= _ROUNDS:
+        return f"It was to be planned again {_ROUNDS} times, and no action could run."
+    return None
+
+
+def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operator | None:
+    """The first step of a plan that can be taken as things really are; None: none, or none is needed."""
+    if not process.pending:
+        return found.steps[0] if found.steps else None
+    for step in found.steps:
+        if _holds(step.requires.items(), actual):
+            return step
+        if process.scope.actions[step.action].settings.clear_blackboard:
+            return None
+    return None
+
+
+def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
+    """The steps to take now: one, or `at_once` all that can be taken and do not touch one another."""
+    first = next_step(process, found, actual)
+    if first is None:
+        return []
+    steps = [first]
+    if at_once and _shares(process, first):
+        for each in found.steps:
+            if _shares(process, each) and _holds(each.requires.items(), actual) and _apart(each, steps):
+                steps.append(each)
+    return steps
+
+
+def _shares(process: AgentProcess, step: Operator) -> bool:
+    """Whether others may run beside an action: not beside one that clears the board, or speaks of conditions."""
+    settings = process.scope.actions[step.action].settings
+    return not (settings.clear_blackboard or settings.post or settings.trigger)
+
+
+def _apart(step: Operator, others: Iterable[Operator]) -> bool:
+    return all(
+        step.action != other.action and not _disturbs(step, other) and not _disturbs(other, step) for other in others
+    )
+
+
+def _disturbs(step: Operator, other: Operator) -> bool:
+    return any(fact in other.requires and other.requires[fact] is not value for fact, value in step.effects.items())
+
+
+def waits(process: AgentProcess, found: Plan, actual: WorldState) -> bool:
+    """Whether the goal is out of reach until somebody answers."""
+    return bool(process.pending) and (bool(found.steps) or not _holds(found.goal.requires.items(), actual))
+
+
+def _holds(requires: Iterable[tuple[Fact, bool]], actual: WorldState) -> bool:
+    return all(actual.allows(fact, value=value) for fact, value in requires)

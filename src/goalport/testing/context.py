@@ -20,7 +20,7 @@ from goalport.process import (
     Question,
     Scope,
 )
-from goalport.process.arguments import fill, missing
+from goalport.process.parameters import fill, missing
 from goalport.process.scope import inputs_of, judged
 from goalport.prompts import Templates
 from goalport.testing.fakes import FakeEngine

@@ -1,41 +1,71 @@
-"""Calls of tools in an action, whoever makes them: a model, the action's own code, or another tool.
+"""One attempt of an action, as the tools and the models that it uses see it.
 
-What a tool gave is written into the action's journal, a person is asked where one has to agree to a call, and calls of
-upstream servers go on while their action is parked. Above: `context`, which makes one of these for each attempt.
+Calls of tools, whoever makes them (a model, the action's own code, another tool), are written into the action's
+journal; a person is asked where one has to agree to a call, and calls of upstream servers go on while their action is
+parked. The cost of models is counted towards the process. Before each turn of a model the process may pause, or end the
+action. Above: `context`, which makes these for each attempt.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
+import anyio
 from anyio import get_cancelled_exc_class
 
+from goalport.ai import ReplyRecord
 from goalport.domain import WaitFor
-from goalport.errors import Declined, ToolError
-from goalport.events import ProgressUpdated
+from goalport.errors import Declined, NonRetryable, TerminateAction, ToolError
+from goalport.events import Event, ModelReplied, ModelRetried, ProgressUpdated
+from goalport.llm import ModelCall, ModelReply, TokenUsage
 from goalport.process.agent_process import AgentProcess
-from goalport.process.journal import Journal, Names, Parked, at_place, print_of_arguments
-from goalport.process.open_call import OpenCall
+from goalport.process.human_in_the_loop import SchemaSubmission, pose, withdraw
+from goalport.process.journal import Journal, Names, OpenCall, Parked, at_place, print_of_arguments, print_of_model_call
 from goalport.process.outcome import ProcessStatus
-from goalport.process.posing import SchemaSubmission, pose, withdraw
 from goalport.process.questions import Question
 from goalport.tools import Tool, ToolResult
 
-__all__ = ["ActionCalls"]
+__all__ = ["ActionCalls", "ActionOperation", "Attempt"]
 
 _SHOWN: Final = 2_000
 """Characters of arguments that a person is shown."""
+_LONGEST_REASON = 300
+"""Characters of a model's words that are told to people."""
 
 
-class _Attempt(Protocol):
+class Attempt(Protocol):
     """One attempt of an action, as its context shows it."""
 
-    process: AgentProcess
-    action: str
-    journal: Journal[AgentProcess]
-    names: Names
+    @property
+    def process(self) -> AgentProcess:
+        """The process that it is part of."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """The name of the action, condition or cost; empty between them."""
+        ...
+
+    @property
+    def journal(self) -> Journal[AgentProcess]:
+        """What the action has done so far."""
+        ...
+
+    @property
+    def names(self) -> Names:
+        """What it does is called by these in the journal."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for it any more."""
+        ...
+
+
+class AskingAttempt(Attempt, Protocol):
+    """An attempt that can ask people in its middle."""
 
     async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
         """The answer to a question. Raises `Parked` while there is none, and `Declined`."""
@@ -46,7 +76,7 @@ class _Attempt(Protocol):
 class ActionCalls:
     """Where an attempt of an action calls tools: the `CallSite` of `goalport.tools`."""
 
-    attempt: _Attempt
+    attempt: AskingAttempt
 
     def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
         """Whether the journal has what the next such call gives."""
@@ -108,7 +138,7 @@ class ActionCalls:
 class _Asker:
     """Puts the questions of an upstream server to the people of a process."""
 
-    attempt: _Attempt
+    attempt: AskingAttempt
     server: str
 
     def pose(self, message: str, schema: Mapping[str, object], /) -> Question:
@@ -150,3 +180,93 @@ def _question(tool: Tool, arguments: Mapping[str, object]) -> str:
 
 def _refused(tool: Tool, reason: str) -> str:
     return f"A person was asked whether {tool.name!r} may be called, and it was not: {reason} Do without this call."
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The place in a journal for a model's reply: the `ReplyRecord` of `goalport.ai`."""
+
+    journal: Journal[AgentProcess]
+    name: str
+
+    @property
+    def reply(self) -> ModelReply | None:
+        return self.journal.replies.get(self.name)
+
+    def keep(self, reply: ModelReply, /) -> None:
+        self.journal.replies[self.name] = reply
+
+
+class ActionOperation:
+    """An attempt as what a model's work is part of: the `Operation` of `goalport.ai`."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._process = attempt.process
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The id of the process and the name of the action."""
+        return self._process.id, self._attempt.action
+
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
+        """Where the reply to a request is written down, or stands since the action began before."""
+        if not self._attempt.journal.again:
+            return self._attempt.journal.hear(model, call)
+        name = self._attempt.names.next("model", print_of_model_call(model, call))
+        return _Record(self._attempt.journal, name)
+
+    def emit(self, event: Event, /) -> None:
+        """Tell those who listen to the process, and keep in mind what it waits for."""
+        match event:
+            case ModelRetried(message=message, action=action):
+                self._process.progress.wait_for_provider(action, message)
+            case ModelReplied(action=action):
+                self._process.progress.wait_for_provider(action, "")
+            case _:
+                pass
+        self._process.emit(event)
+
+    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
+        """Count one request of a model towards the action, its process and those above."""
+        self._process.spend(usage, action=self._attempt.action, model=model, seconds=seconds)
+
+    def decline(self, reason: str, /) -> None:
+        """Take down why the action may give nothing: it is told when nothing else leads to the goal."""
+        self._process.progress.decline(self._attempt.action, " ".join(reason.split())[:_LONGEST_REASON])
+
+    async def before_turn(self, tool: str, /) -> None:
+        """Pause before a tool as long as the run wants.
+
+        Raises `TerminateAction` when the process is to end or its budget is spent, and `NonRetryable` when nobody waits
+        for this attempt any more, so that it asks no model in vain.
+        """
+        self._refuse_to_go_on()
+        pause = self._process.options.tool_delay if tool else 0.0
+        if pause > 0:
+            await anyio.sleep(pause)
+            self._refuse_to_go_on()
+
+    def _refuse_to_go_on(self) -> None:
+        if self._attempt.cancelled:
+            raise NonRetryable(f"Process {self._process.id} no longer waits for this: no model and no tool is called.")
+        if reason := _end_of(self._process):
+            raise TerminateAction(reason)
+
+
+def _end_of(process: AgentProcess) -> str | None:
+    """Why the process must not go on; one of its line that has overspent is ended by this."""
+    for each in _line(process):
+        if each.end_requested is not None:
+            return each.end_requested.reason
+        if overspent := each.options.overspent(each):
+            each.terminate(overspent)
+            return overspent
+    return None
+
+
+def _line(process: AgentProcess) -> Iterator[AgentProcess]:
+    """The processes that a process is part of, the outermost first, and itself."""
+    if process.parent is not None:
+        yield from _line(process.parent)
+    yield process

@@ -1,21 +1,71 @@
-"""Answers of people: read as the type that was asked for, settled once, and turned into what the action gives."""
+"""Questions to people: they are put, withdrawn, answered and declined here.
 
-from collections.abc import Sequence
-from typing import Any, cast
+An answer is read as the type that was asked for, settled once, and turned into what the action gives. Below: the record
+of the questions of a process. Above: the context, which asks in the middle of an action, `execution`, which asks at its
+end, and the platform, which is told of answers. (User guide, "Human in the loop".)
+"""
 
-from pydantic import TypeAdapter, ValidationError
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+from pydantic import TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.errors import PydanticUserError
 
 from goalport.blackboard import matcher
-from goalport.domain import awaited
-from goalport.errors import BadInput, NonRetryable, UnknownName
-from goalport.events import QuestionSettled
+from goalport.domain import WaitFor, awaited
+from goalport.errors import AlreadyAnswered, BadInput, NonRetryable, UnknownName
+from goalport.events import QuestionAsked, QuestionSettled
 from goalport.process.agent_process import AgentProcess
-from goalport.process.invoke import as_declared, leave_out, take, told
+from goalport.process.effects import as_declared, leave_out, take
 from goalport.process.questions import Question, Status
+from goalport.tools import schema_fault, schema_problems
 from goalport.words import type_name
 
-__all__ = ["answer", "asking", "decline"]
+__all__ = ["SchemaSubmission", "answer", "asking", "decline", "pose", "withdraw"]
+
+
+def pose(process: AgentProcess, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
+    """Note a question of an action, and tell of it."""
+    question = process.questions.ask(action, wait, in_action=in_action)
+    process.emit(QuestionAsked(question.id, action, question.message, process_id=process.id))
+    return question
+
+
+def withdraw(process: AgentProcess, question: Question) -> bool:
+    """Settle a question that nobody needs the answer to any more; whether there was none yet."""
+    if question.status != "open":
+        return False
+    try:
+        process.questions.settle(question, "withdrawn", reason="Nobody needs the answer any more.")
+    except AlreadyAnswered:  # by another thread, just now
+        return False
+    process.emit(QuestionSettled(question.id, "withdrawn", process_id=process.id))
+    return True
+
+
+@dataclass(frozen=True)
+class SchemaSubmission(WaitFor[dict[str, Any]]):
+    """Ask for a JSON object that is valid against a schema."""
+
+    schema: Mapping[str, object]
+    expires_in: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schema.get("type") != "object":
+            raise TypeError(f"Expected the JSON Schema of an object, but got {self.schema!r}. Name a type for others.")
+        if problem := schema_fault(self.schema):
+            raise TypeError(f"Expected a JSON Schema, but it is none: {problem}")
+
+    @property
+    def response_type(self) -> object:
+        return Annotated[dict[str, Any], WithJsonSchema(dict(self.schema))]
+
+    def accept(self, response: dict[str, Any]) -> dict[str, Any]:
+        if problems := schema_problems(self.schema, response):
+            raise ValueError("; ".join(problems))
+        return response
 
 
 def asking(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
@@ -57,7 +107,7 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
     try:
         take(process, action, as_declared(action, accepted), awaited(question.wait))
     except NonRetryable as failure:
-        leave_out(process, action, told(process, failure), failure)
+        leave_out(process, action, process.words_for(failure), failure)
 
 
 def decline(process: AgentProcess, question: Question, reason: str, status: Status = "declined") -> None:

@@ -1,18 +1,25 @@
-"""Filling the parameters of a function: domain objects from the blackboard, services from the process and platform."""
+"""The arguments of a user's function: domain objects from the blackboard, services from the process and the platform.
+
+Also here: `CurrentOperation`, by which an `Ai` that a class was given in its constructor counts towards the action that
+runs, as the `Ai` of a parameter does.
+"""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast, runtime_checkable
 
-from goalport.ai import Ai
+from goalport.ai import Ai, NoOperation, Operation, ReplyRecord
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, inputs_among
-from goalport.errors import DeploymentError
+from goalport.errors import DeploymentError, GoalportError
+from goalport.events import Event
+from goalport.llm import ModelCall, TokenUsage
 from goalport.process.agent_process import AgentProcess
+from goalport.process.attempt import ActionOperation
 from goalport.process.context import ActionContext, OperationContext
 from goalport.words import type_name
 
-__all__ = ["SERVICE_TYPES", "ArgumentResolver", "fill", "missing"]
+__all__ = ["SERVICE_TYPES", "ArgumentResolver", "CurrentOperation", "fill", "missing"]
 
 _OWN: Mapping[type, Callable[[ActionContext], object]] = {
     ActionContext: lambda context: context,
@@ -23,6 +30,7 @@ _OWN: Mapping[type, Callable[[ActionContext], object]] = {
 }
 SERVICE_TYPES: frozenset[type] = frozenset(_OWN)
 """The types that are injected by this room instead of looked for on the blackboard."""
+_NO_OPERATION = NoOperation()
 
 
 @runtime_checkable
@@ -97,3 +105,44 @@ def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -
             f" has none. Give one: AgentPlatform(services=[…])."
         )
     return parameter.default if found is None else found
+
+
+class CurrentOperation:
+    """The operation of the action that runs here, looked up anew at each use."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The id of the process and the name of the action; both empty outside of one."""
+        return _here().place
+
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
+        """As an action's own `Ai` does."""
+        return _here().record(model, call)
+
+    def emit(self, event: Event, /) -> None:
+        """Tell those who listen to the process, if there is one."""
+        _here().emit(event)
+
+    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
+        """Count one request of a model towards the process, if there is one."""
+        _here().spend(model, usage, seconds)
+
+    def decline(self, reason: str, /) -> None:
+        """Take down why an action of the process may give nothing, if there is one."""
+        _here().decline(reason)
+
+    async def before_turn(self, tool: str, /) -> None:
+        """As an action's own `Ai` does."""
+        await _here().before_turn(tool)
+
+
+def _here() -> Operation:
+    process = AgentProcess.current()
+    if process is None:
+        return _NO_OPERATION
+    try:
+        context = ActionContext.current()
+    except GoalportError:
+        return ActionOperation(ActionContext(process))
+    # A process that an action has started begins in the context of that action.
+    return ActionOperation(context if context.process is process else ActionContext(process))

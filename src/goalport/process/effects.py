@@ -1,0 +1,119 @@
+"""What the result of an action, or the answer to its question, does to the process: to its blackboard and its progress.
+
+A result has to be what the action declares. Above: `execution`, which runs actions, and the answers of people.
+"""
+
+from collections.abc import Collection
+from traceback import clear_frames
+from typing import cast
+
+from goalport.blackboard import fits, matcher, related
+from goalport.domain import Action, WaitFor, awaited, is_state, parts_of, promises_of
+from goalport.errors import (
+    NonRetryable,
+)
+from goalport.events import (
+    StateEntered,
+)
+from goalport.process.agent_process import AgentProcess
+from goalport.words import type_name, with_article
+
+__all__ = ["as_declared", "declined", "leave_out", "take", "take_back_promises"]
+
+_SOME_KINDS = 3
+"""How many of the classes in a collection are told of."""
+
+
+def leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
+    """Note that an action has failed for good."""
+    take_back_promises(process, action)
+    process.progress.leave_out(action.name, f"{action.name} failed: {words}")
+    process.fail(words, action.name, error)
+    if process.failure is not None and process.failure.error is not None:
+        clear_frames(process.failure.error.__traceback__)  # it tells lines, and must not keep what the action held
+
+
+def take_back_promises(process: AgentProcess, action: Action) -> None:
+    """What an action promises does not hold when it has failed, whatever it said, or brought about before."""
+    for condition, value in promises_of(action.settings.post).items():
+        if value and process.blackboard.get_condition(condition):
+            process.blackboard.set_condition(condition, False)
+
+
+def _open_states(process: AgentProcess) -> list[object]:
+    """The states that are visible, each once: one that was stayed in has been put on the blackboard again."""
+    return list({id(each): each for each in process.blackboard.objects if is_state(type(each))}.values())
+
+
+def _enter(process: AgentProcess, entered: object, before: list[object]) -> None:
+    """Hide the states that were open; one that leads to itself stays as it is, which is no transition."""
+    left = [each for each in before if each is not entered]
+    for each in _open_states(process):
+        if each is not entered:
+            process.blackboard.hide(each)
+    if process.listeners.attentive and (left or not before):
+        names = tuple(type(each).__name__ for each in left)
+        process.emit(StateEntered(type(entered).__name__, names, process_id=process.id))
+
+
+def as_declared(action: Action, result: object) -> object:
+    """What an action or an answer gave, if that is what the action declares. Raises `NonRetryable`."""
+    declared = action.outputs.type
+    if result is None or (declared is not None and matcher(declared)(result)):
+        return result
+    if action.outputs.may_wait and isinstance(result, WaitFor):
+        wait = cast("WaitFor[object]", result)
+        comes = awaited(wait)
+        if comes is None or related(comes, declared):
+            return wait
+        came = f"it waits for {with_article(comes)}"
+    else:
+        came = f"it returned {with_article(_kind_in_words(result))}"
+    raise NonRetryable(
+        f"{action.origin} declares that it returns {type_name(declared)}, but {came}."
+        f" Correct the annotation or the return value."
+    )
+
+
+def _kind_in_words(result: object) -> str:
+    kind = type(result).__name__
+    held = cast("Collection[object]", result) if isinstance(result, (list, tuple, set, frozenset)) else ()
+    inside = list(dict.fromkeys(type(each).__name__ for each in held))[:_SOME_KINDS]
+    return f"{kind}{' of ' if inside else ''}{' and '.join(inside)}"
+
+
+def declined(action: Action, result: object) -> bool:
+    return result is None and bool(action.outputs.exits)
+
+
+def take(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
+    """Note that an action has run, and put what it gave on the blackboard, as the type that was promised of it.
+
+    That is what the action declares, unless `kind` says it more closely.
+    """
+    blackboard = process.blackboard
+    process.progress.complete(action.name, result)
+    before = _open_states(process) if is_state(type(result)) else []
+    if not declined(action, result):
+        _keep_promises(process, action)
+    if is_state(type(result)):
+        _enter(process, result, before)
+    if result is None:
+        blackboard.last_entry = None
+        return
+    declared = action.outputs.type
+    blackboard.declare(action.output_binding, result, kind if kind is not None and fits(kind, declared) else declared)
+    for part, promised in parts_of(result):
+        blackboard.declare(action.output_binding, part, promised)
+
+
+def _keep_promises(process: AgentProcess, action: Action) -> None:
+    blackboard = process.blackboard
+    # What the action itself said of a condition counts; saying nothing means that it did what it promises.
+    said = process.scope.conditions.keys() | blackboard.stated
+    if action.settings.clear_blackboard:
+        blackboard.clear()
+        process.progress.start_anew()
+    for condition, value in promises_of(action.settings.post).items():
+        if condition not in said:
+            blackboard.set_condition(condition, value)

@@ -1,0 +1,140 @@
+"""How the plan of a process is formulated: the facts are observed, conditions asked, costs computed, a plan searched.
+
+Planning itself is pure; only the user's conditions, costs and values are awaited. Also here: pruning, which leaves out
+of a run, from its beginning, what can have no part in reaching its goals. Below: the planners. Above: `tick`.
+"""
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from logging import getLogger
+from typing import TypeGuard
+
+from goalport.domain import Action, Condition, Cost
+from goalport.plan import Fact, Holds, NoPlan, Plan, Problem, Undecided, WorldState, prune
+from goalport.process.agent_process import AgentProcess
+from goalport.process.context import ActionContext
+from goalport.process.parameters import fill, missing
+from goalport.process.planners import Planner, planner_for
+from goalport.process.progress import in_words
+from goalport.process.scope import Scope
+
+__all__ = ["PLANNING_SECONDS", "formulate", "observe", "pruned", "usable_figure"]
+
+_log = getLogger(__name__)
+
+_NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
+_LARGEST = sys.float_info.max
+PLANNING_SECONDS = 1.0
+"""How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
+
+
+async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoPlan, Problem, WorldState]:
+    """The plan from here, with what it was made for and how things really are.
+
+    Conditions are asked one by one, and only those that can change the plan.
+    """
+    costs, values = await _figures(process) if process.scope.figured else _NO_FIGURES
+    answers: dict[Fact, bool | None] = {}
+    while True:
+        actual = observe(process, answers)
+        problem = planner.problem(process, actual, costs, values, PLANNING_SECONDS)
+        found = await planner.choose(process, problem)
+        if not isinstance(found, Undecided):
+            return found, problem, actual
+        assert isinstance(found.fact, Holds)
+        answers[found.fact] = await _ask(process, process.scope.conditions[found.fact.condition])
+
+
+def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:
+    """The facts as they are now; conditions that nobody has asked yet are unknown."""
+    scope = process.scope
+    true = scope.facts_on(process.blackboard)
+    true.update(map(scope.has_run.__getitem__, process.progress.has_run))
+    if scope.groups:
+        true.update(group for group in scope.groups if process.services.groups.unmet(group) is None)
+    if not answers:
+        return WorldState(frozenset(true), scope.questions)
+    true.update(fact for fact, answer in answers.items() if answer)
+    return WorldState(
+        frozenset(true),
+        scope.questions.difference(answers),
+        frozenset(fact for fact, answer in answers.items() if answer is None),
+    )
+
+
+async def _ask(process: AgentProcess, condition: Condition) -> bool | None:
+    if missing(condition.parameters, process.blackboard):
+        return False
+    context = ActionContext(process, action=condition.name)
+    try:
+        answer = await context.call(condition.function, **fill(condition.parameters, condition.owner, context))
+        return _yes_or_no(condition, answer)
+    except Exception as error:
+        counts_as = "unknown" if condition.when_failing is None else str(condition.when_failing).lower()
+        _log.warning("Condition %s failed and counts as %s: %s", condition.name, counts_as, in_words(error))
+        return condition.when_failing
+
+
+def _yes_or_no(condition: Condition, answer: object) -> bool:
+    if answer not in (True, False):
+        raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")
+    return bool(answer)
+
+
+async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
+    """The costs and values that are computed anew on each planning."""
+    costs: dict[str, float] = {}
+    values: dict[str, float] = {}
+    for action in process.scope.figured:
+        if action.cost is not None:
+            costs[action.name] = await _figure(process, action, action.cost, action.settings.cost, least=0.0)
+        if action.value is not None:
+            values[action.name] = await _figure(process, action, action.value, action.settings.value)
+    return costs, values
+
+
+async def _figure(
+    process: AgentProcess, action: Action, cost: Cost, otherwise: float, least: float = -math.inf
+) -> float:
+    if missing(cost.parameters, process.blackboard):
+        return otherwise
+    context = ActionContext(process, action=cost.name)
+    try:
+        figure = await context.call(cost.function, **fill(cost.parameters, cost.owner, context))
+    except Exception as error:
+        _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
+        return otherwise
+    usable = usable_figure(figure, least)
+    if usable is not None:
+        return usable
+    wanted = "a finite number from 0 up" if least == 0 else "a finite number"
+    _log.warning(
+        "Cost %s of %s gave %.100r, not %s: it counts as %g.", cost.name, action.name, figure, wanted, otherwise
+    )
+    return otherwise
+
+
+def usable_figure(figure: object, least: float) -> float | None:
+    """A figure as a number, if it is a finite one and no less than the least."""
+    return float(figure) if _is_finite(figure) and figure >= least else None
+
+
+def _is_finite(figure: object) -> TypeGuard[float]:
+    if isinstance(figure, Decimal):  # one that is no number cannot be compared
+        return figure.is_finite() and abs(figure) <= _LARGEST
+    return isinstance(figure, (int, float)) and abs(figure) <= _LARGEST
+
+
+def pruned(process: AgentProcess) -> Scope:
+    """The scope of a process without the actions that cannot help; the same where each step is chosen by itself."""
+    planner = planner_for(process.agent, process.options)
+    if not planner.looks_ahead:
+        return process.scope
+    useful = prune(planner.problem(process, observe(process, {}), {}, {}, None))
+    agent = process.agent
+    goals = tuple(each for each in agent.goals if each.action in useful or each.name in process.goals)
+    kept = useful | {each.action for each in goals}
+    return Scope(replace(agent, goals=goals, actions=tuple(each for each in agent.actions if each.name in kept)))
