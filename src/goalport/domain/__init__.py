@@ -2,9 +2,7 @@
 
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
 from goalport.domain.annotations import class_place
-from goalport.domain.export import Export
-from goalport.domain.formulas import conditions_of, names_known, needs_of, promises_of
-from goalport.domain.marks import (
+from goalport.domain.decorators import (
     ActionMark,
     GoalMark,
     GroupRequirement,
@@ -18,8 +16,10 @@ from goalport.domain.marks import (
     is_marked,
     lacks_mark,
 )
+from goalport.domain.encoding import operators_of, plan_goal
+from goalport.domain.export import Export
+from goalport.domain.formulas import conditions_of, names_known, needs_of, promises_of
 from goalport.domain.members import read_action, read_goal
-from goalport.domain.operators import operators_of, plan_goal
 from goalport.domain.reader import read_agent, unmarked_givers
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import (
@@ -32,9 +32,19 @@ from goalport.domain.signature import (
     Resolver,
     inputs_among,
 )
-from goalport.domain.states import State, is_state, state
-from goalport.domain.values import FRAMEWORK_FIELDS, Aggregation, Named, Provided, SomeOf, UserInput, parts_of
-from goalport.domain.waiting import WaitFor, awaited
+from goalport.domain.values import (
+    FRAMEWORK_FIELDS,
+    Aggregation,
+    Named,
+    Provided,
+    SomeOf,
+    State,
+    UserInput,
+    is_state,
+    parts_of,
+    state,
+)
+from goalport.domain.wait_for import WaitFor, awaited
 
 __all__ = [
     "FRAMEWORK_FIELDS",

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from goalport.blackboard import DEFAULT_BINDING
 from goalport.domain.annotations import Origin
+from goalport.domain.decorators import ActionMark, GroupRequirement, PlannerType
 from goalport.domain.export import Export
-from goalport.domain.marks import ActionMark, GroupRequirement, PlannerType
 from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.errors import DeclarationError
 

@@ -1,6 +1,7 @@
-"""Checks of what decorators are given, at the line where it is written.
+"""Checks of what decorators and their records are given.
 
-A decorator runs when its module is imported, so a mistake here is told with that line, and the other modules load.
+A decorator runs when its module is imported, so that Python's message names the line that is wrong. Each function
+raises `TypeError` with the name of the parameter, what came and what to write.
 """
 
 import sys
@@ -8,50 +9,58 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Final, TypeGuard, cast, get_origin
 
-__all__ = ["amount", "boolean", "kind", "names", "number", "text", "types"]
+__all__ = [
+    "require_amount",
+    "require_boolean",
+    "require_names",
+    "require_number",
+    "require_text",
+    "require_type",
+    "require_types",
+]
 
 _LARGEST: Final = sys.float_info.max
 
 
-def text(what: str, value: object) -> None:
+def require_text(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a string."""
     if not isinstance(value, str):
         raise TypeError(f"Expected {what} to be a string, but got {value!r}. Write it in quotes.")
 
 
-def number(what: str, value: object) -> None:
+def require_number(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a number."""
     if not _is_number(value) or abs(value) > _LARGEST:
         raise TypeError(f"Expected {what} to be a number, but got {value!r}. By convention it lies between 0 and 1.")
 
 
-def kind(what: str, value: object) -> None:
+def require_type(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a type, or None."""
     if value is not None and not isinstance(value, type) and get_origin(value) is None:
         raise TypeError(f"Expected {what} to be a type, but got {value!r}. Write the class itself, without quotes.")
 
 
-def amount(what: str, value: object, unit: str = "a number", *, most: float = _LARGEST) -> None:
+def require_amount(what: str, value: object, unit: str = "a number", *, most: float = _LARGEST) -> None:
     """Raise `TypeError` unless the value is a number from 0 to `most`."""
     if not _is_number(value) or not 0 <= value <= most:
         upper = "" if most == _LARGEST else f" to {most:,}"
         raise TypeError(f"Expected {what} to be {unit} from 0 up{upper}, but got {value!r}.")
 
 
-def boolean(what: str, value: object) -> None:
+def require_boolean(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is true or false, or left open with None."""
     if value is not None and not isinstance(value, bool):
         raise TypeError(f"Expected {what} to be True or False, but got {value!r}.")
 
 
-def names(what: str, value: object) -> None:
+def require_names(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a list of strings."""
     given = None if isinstance(value, str) or not isinstance(value, Iterable) else list(cast("Iterable[object]", value))
     if given is None or not all(isinstance(each, str) for each in given):
         raise TypeError(f'Expected {what} to be a list of names, but got {value!r}. Write {what}=["…"].')
 
 
-def types(what: str, value: object) -> None:
+def require_types(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a list of types."""
     if isinstance(value, (str, type)) or not isinstance(value, Iterable):
         raise TypeError(f"Expected {what} to be a list of types, but got {value!r}. Write {what}=[YourType].")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from goalport.domain.checks import boolean, text, types
+from goalport.domain.checks import require_boolean, require_text, require_types
 
 __all__ = ["Export"]
 
@@ -50,10 +50,10 @@ class Export:
 
     def __post_init__(self) -> None:
         for what in ("name", "title", "description"):
-            text(what, getattr(self, what))
+            require_text(what, getattr(self, what))
         for what in ("remote", "local", "read_only", "destructive", "idempotent", "open_world", "long"):
-            boolean(what, getattr(self, what))
-        types("starting_input_types", self.starting_input_types)
+            require_boolean(what, getattr(self, what))
+        require_types("starting_input_types", self.starting_input_types)
         if self.on_disconnect not in get_args(OnDisconnect):
             raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
         if self.wait_budget is not None and not 0 < self.wait_budget < math.inf:

@@ -14,8 +14,8 @@ from itertools import product
 
 from goalport.domain.agents import Action, Agent, Condition
 from goalport.domain.annotations import Origin
+from goalport.domain.decorators import ActionMark
 from goalport.domain.expressions import Expression, canonical, is_expression, tokens_of
-from goalport.domain.marks import ActionMark
 
 __all__ = ["Term", "checked", "conditions_of", "names_known", "needs_of", "promises_of"]
 

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from goalport.domain.agents import Action, Condition, Cost, Goal
 from goalport.domain.annotations import Origin
+from goalport.domain.decorators import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.formulas import checked
-from goalport.domain.marks import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.signature import Input, Parameter, Resolver, read_outputs, read_parameters
 from goalport.words import type_name
 

@@ -5,15 +5,15 @@ the constructor of a class without an instance. (User guide, section 3.6.)
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from goalport.blackboard import fits
 from goalport.domain.agents import Action, Agent
 from goalport.domain.annotations import Origin, class_place, hints_of
-from goalport.domain.marks import AgentMark, mark_of, marks_of
+from goalport.domain.decorators import AgentMark, mark_of, marks_of
 from goalport.domain.members import Members, read_members
 from goalport.domain.signature import Resolver, read_outputs
-from goalport.domain.states import reachable_states
+from goalport.domain.values import State, is_state
 from goalport.errors import DeclarationError
 
 __all__ = ["read_agent", "unmarked_givers"]
@@ -61,7 +61,7 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
 def _with_states(members: Members, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> Members:
     """The members of an agent and those of every state that its actions may lead to, at whatever depth."""
     found, seen = members, set[type]()
-    while fresh := [each for each in reachable_states(_results(found.actions)) if each not in seen]:
+    while fresh := [each for each in _reachable_states(_results(found.actions)) if each not in seen]:
         for kind in fresh:
             seen.add(kind)
             found += read_members(kind, owner, services, members.costs, resolvers)
@@ -70,6 +70,39 @@ def _with_states(members: Members, owner: object, services: frozenset[type], res
 
 def _results(actions: Iterable[Action]) -> list[object]:
     return [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
+
+
+def _reachable_states(kinds: Iterable[object]) -> Iterator[type]:
+    """The states that an object declared as one of these types may turn out to be, each once.
+
+    Raises `DeclarationError` for a class that could not be found again when a stored process is resumed.
+    """
+    seen: dict[type, None] = {}
+    waiting = [kind for kind in kinds if isinstance(kind, type)]
+    while waiting:
+        kind = waiting.pop(0)
+        if kind not in seen and kind is not State:
+            seen[kind] = None
+            waiting.extend(_subclasses(kind) if is_state(kind) else [])
+    for kind in seen:
+        if is_state(kind):
+            yield _importable(kind)
+
+
+def _subclasses(kind: type) -> Iterable[type]:
+    # `@dataclass(slots=True)` makes a class anew, and the first one lives on for a while.
+    return {(each.__module__, each.__qualname__): each for each in kind.__subclasses__()}.values()
+
+
+def _importable(kind: type) -> type:
+    if "<locals>" in kind.__qualname__:
+        raise DeclarationError(
+            class_place(kind),
+            expected="a state at module level or inside a class, which a stored process can be resumed in",
+            came="it is defined inside a function",
+            fix="Move it out of the function.",
+        )
+    return kind
 
 
 def _refuse_aimless(mark: AgentMark, description: str, members: Members, cls: type) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import cast
 
-from goalport.domain.checks import amount
+from goalport.domain.checks import require_amount
 from goalport.errors import BadInput, ModelError, NonRetryable, Retryable
 
 __all__ = ["RetryPolicy", "transient"]
@@ -35,9 +35,9 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:
             raise TypeError(f"Expected attempts to be a whole number from 1 up, but got {self.attempts!r}.")
-        amount("first_delay", self.first_delay, "a number of seconds")
-        amount("max_delay", self.max_delay, "a number of seconds")
-        amount("factor", self.factor)
+        require_amount("first_delay", self.first_delay, "a number of seconds")
+        require_amount("max_delay", self.max_delay, "a number of seconds")
+        require_amount("factor", self.factor)
 
     def delays(self) -> Iterator[float]:
         """The waits before the second attempt, the third, and so on; as many as there are attempts left."""

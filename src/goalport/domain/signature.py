@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeGuard, get_args, get_origin
 from goalport.blackboard import DEFAULT_BINDING, field_kinds, matcher, taken_apart
 from goalport.domain.annotations import Origin, hints_of, joined, members_of, unwrapped
 from goalport.domain.values import Aggregation, Named, Provided, SomeOf, part_names
-from goalport.domain.waiting import WaitFor, promised
+from goalport.domain.wait_for import WaitFor, promised
 from goalport.words import type_name
 
 __all__ = [

@@ -1,16 +1,32 @@
-"""What users write into their own signatures: the text of a user, markers on parameters, a result of several parts.
+"""What users build their own types and signatures of: the input of a user, markers, results of several parts, states.
 
-Plain values without behaviour; the reader gives them their meaning.
+Plain classes without behaviour; the reader gives them their meaning. A state is a stage of an agent: a class whose
+methods are actions that count only while its object is there. Hiding earlier states when one is entered is done by the
+process; what that means to the planner, by `encoding`. (States guide, "The @State Annotation".)
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Self, cast, dataclass_transform
+from typing import Any, Final, Self, TypeVar, cast, dataclass_transform
 
-from goalport.blackboard import field_kinds
+from goalport.blackboard import NOMINAL, field_kinds
 
-__all__ = ["FRAMEWORK_FIELDS", "Aggregation", "Named", "Provided", "SomeOf", "UserInput", "part_names", "parts_of"]
+__all__ = [
+    "FRAMEWORK_FIELDS",
+    "Aggregation",
+    "Named",
+    "Provided",
+    "SomeOf",
+    "State",
+    "UserInput",
+    "is_state",
+    "part_names",
+    "parts_of",
+    "state",
+]
+
+C = TypeVar("C", bound=type)
 
 FRAMEWORK_FIELDS: Final = frozenset({"timestamp"})
 """Fields of `UserInput` that goalport fills; clients neither see nor send them."""
@@ -106,3 +122,30 @@ def parts_of(value: object) -> Iterator[tuple[object, object]]:
             part = getattr(value, name)
             if part is not None:
                 yield part, declared.get(name)
+
+
+@dataclass_transform(frozen_default=True)
+class State:
+    """The base of an agent's states: a plain subclass becomes a frozen dataclass.
+
+    `class Stage(State): ...` and below it one class for each stage, with fields for what the stage must know and
+    `@action` methods for what can be done there, and no `@dataclass` above it. A subclass of a model is left as it is.
+    """
+
+    __goalport_state__ = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__dataclass_fields__" not in vars(cls) and not hasattr(cls, "model_fields"):
+            dataclass(frozen=True)(cls)
+
+
+def state(cls: C) -> C:
+    """Mark a dataclass or pydantic model of your own as a state; its subclasses are states too."""
+    setattr(cls, NOMINAL, True)
+    return cls
+
+
+def is_state(kind: object) -> bool:
+    """Whether a type is a state, by itself or by inheritance."""
+    return isinstance(kind, type) and bool(getattr(kind, NOMINAL, False))

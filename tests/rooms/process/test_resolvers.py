@@ -4,8 +4,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Annotated
 
-from goalport.domain import achieves_goal, action, agent, condition, cost
-from goalport.domain.states import state
+from goalport.domain import achieves_goal, action, agent, condition, cost, state
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, ArgumentResolver, Completed, Failed, OperationContext
 

@@ -9,7 +9,14 @@ from enum import StrEnum
 from functools import cached_property, partial
 from typing import Any, Protocol, Self, TypeVar, overload
 
-from goalport.domain.checks import amount, boolean, kind, names, number, text
+from goalport.domain.checks import (
+    require_amount,
+    require_boolean,
+    require_names,
+    require_number,
+    require_text,
+    require_type,
+)
 from goalport.domain.export import Export
 from goalport.domain.retry import RetryPolicy
 
@@ -87,8 +94,8 @@ class AgentMark:
 
     def __post_init__(self) -> None:
         for what in ("name", "description", "provider", "version"):
-            text(what, getattr(self, what))
-        boolean("opaque", self.opaque)
+            require_text(what, getattr(self, what))
+        require_boolean("opaque", self.opaque)
         if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
                 f"Expected planner to be a PlannerType, but got {self.planner!r}. Write PlannerType.UTILITY."
@@ -118,18 +125,18 @@ class ActionMark:
 
     def __post_init__(self) -> None:
         for what in ("description", "cost_method", "value_method", "output_binding"):
-            text(what, getattr(self, what))
+            require_text(what, getattr(self, what))
         if self.output_binding and not self.output_binding.strip():
             raise TypeError(
                 f"Expected output_binding to be a name, but got {self.output_binding!r}. Leave it out for none."
             )
         for what in ("cost", "value"):
-            number(what, getattr(self, what))
+            require_number(what, getattr(self, what))
         for what in ("pre", "post", "tool_groups"):
-            names(what, getattr(self, what))
+            require_names(what, getattr(self, what))
         for what in ("can_rerun", "clear_blackboard", "read_only"):
-            boolean(what, getattr(self, what))
-        kind("trigger", self.trigger)
+            require_boolean(what, getattr(self, what))
+        require_type("trigger", self.trigger)
         for each in self.tool_group_requirements:
             if not hasattr(each, "role") or not hasattr(each, "tools"):
                 raise TypeError(
@@ -153,10 +160,10 @@ class GoalMark:
     export: Export
 
     def __post_init__(self) -> None:
-        text("description", self.description)
-        number("value", self.value)
+        require_text("description", self.description)
+        require_number("value", self.value)
         for what in ("tags", "examples"):
-            names(what, getattr(self, what))
+            require_names(what, getattr(self, what))
         if type(self.export) is not Export:
             raise TypeError(f"Expected export to be an Export, but got {self.export!r}. Write Export(remote=True).")
 
@@ -169,8 +176,8 @@ class ConditionMark:
     cost: float = 0.0
 
     def __post_init__(self) -> None:
-        text("name", self.name)
-        amount("cost", self.cost)
+        require_text("name", self.name)
+        require_amount("cost", self.cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +187,7 @@ class CostMark:
     name: str
 
     def __post_init__(self) -> None:
-        text("name", self.name)
+        require_text("name", self.name)
 
 
 @overload

@@ -1,7 +1,7 @@
-"""What an agent's actions mean to the planner: which facts they need and which they bring about.
+"""The encoding of an agent for the planner: which facts its actions need, and which they bring about.
 
-The translation knows types and their hierarchy; the planner below knows only facts. The state of the world is read
-elsewhere. (User guide, sections 3.2 and 3.6; the rules for sub- and supertypes are those of routing by type.)
+It knows types and their hierarchy; the planner below knows only facts. The state of the world is read from the
+blackboard by the process. (User guide, sections 3.2 and 3.6; sub- and supertypes count as they do in routing by type.)
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from dataclasses import replace
 from goalport.blackboard import DEFAULT_BINDING, fits, related
 from goalport.domain.agents import Action, Agent, Goal
 from goalport.domain.formulas import Term, names_known, needs_of, promises_of
-from goalport.domain.states import is_state
+from goalport.domain.values import is_state
 from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
 from goalport.words import type_name
 

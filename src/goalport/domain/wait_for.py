@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from goalport.blackboard import matcher
-from goalport.domain.checks import amount
+from goalport.domain.checks import require_amount
 from goalport.words import type_name
 
 __all__ = ["Confirmation", "FormSubmission", "WaitFor", "awaited", "promised"]
@@ -154,7 +154,7 @@ def _refuse_formless(kind: object) -> None:
 
 def _refuse_odd(expires_in: object) -> None:
     if expires_in is not None:
-        amount("expires_in", expires_in, "None, for never, or a number of seconds", most=_LONGEST)
+        require_amount("expires_in", expires_in, "None, for never, or a number of seconds", most=_LONGEST)
 
 
 def _waits(kind: object) -> bool:
