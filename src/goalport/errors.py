@@ -35,7 +35,7 @@
 A message says what was expected, what came and what to do next; it is built here, from fields. Floor 0.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from goalport.words import offer, with_article
@@ -72,6 +72,7 @@ __all__ = [
     "ToolNotFound",
     "UnknownName",
     "WorkspaceError",
+    "leaves",
     "signal_in",
 ]
 
@@ -187,11 +188,17 @@ class TerminateAgent(Signal):
 
 def signal_in(error: BaseException) -> Signal | None:
     """The signal that an error is, or that is in a group of errors: one that ends the process before all others."""
+    found = [each for each in leaves(error) if isinstance(each, Signal)]
+    return next((each for each in found if isinstance(each, TerminateAgent)), found[0] if found else None)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors that a group of errors consists of, at any depth and in their order; any other error is itself."""
     if isinstance(error, BaseExceptionGroup):
-        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        found = [signal for each in inner if (signal := signal_in(each)) is not None]
-        return next((each for each in found if isinstance(each, TerminateAgent)), found[0] if found else None)
-    return error if isinstance(error, Signal) else None
+        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from leaves(each)
+    else:
+        yield error
 
 
 class ModelError(GoalportError):

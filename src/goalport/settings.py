@@ -41,7 +41,7 @@ from goalport.domain import RetryPolicy
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.secrecy import passwords_in, secrets_in_environment
-from goalport.words import did_you_mean, nearest, offer
+from goalport.words import did_you_mean, nearest, offer, validation_reason
 
 __all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
 
@@ -335,7 +335,7 @@ def _told(error: ValidationError, workspace: Path, options: Mapping[str, object]
     lines: list[str] = []
     for each in error.errors(include_url=False, include_context=False):
         path = tuple(map(str, each["loc"])) if each["loc"][0] in _TABLES else (str(each["loc"][0]),)
-        reason = each["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+        reason = validation_reason(each["msg"])
         came = "" if _is_secret(path) else f"; came {each['input']!r}"
         told = f"{'.'.join(path)} {reason}{came}"
         if each["type"] == "extra_forbidden":

@@ -1,16 +1,33 @@
-"""How messages name things: types as their authors write them, and the names that were probably meant.
+"""The words that messages of all rooms share: names of types, names that were probably meant, what does not validate.
 
-Every room words its own messages; what several of them name is worded here, so that they agree. Standard library only,
-and no knowledge of agents, tools or servers. Below everything, the errors too.
+Each room words its own messages; what several of them say is worded here, so that they agree. Nothing here knows of
+agents, tools or servers. Below everything, the errors too; pydantic is not imported, since start-up time counts.
 """
 
 import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
-from typing import Annotated, Any, Final, ForwardRef, Literal, Union, cast, get_args, get_origin
+from reprlib import Repr
+from typing import TYPE_CHECKING, Annotated, Any, Final, ForwardRef, Literal, Union, cast, get_args, get_origin
 
-__all__ = ["did_you_mean", "listed", "nearest", "offer", "type_label", "type_name", "with_article"]
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+__all__ = [
+    "corrections",
+    "did_you_mean",
+    "field_path",
+    "listed",
+    "nearest",
+    "offer",
+    "shortened",
+    "type_label",
+    "type_name",
+    "validation_problems",
+    "validation_reason",
+    "with_article",
+]
 
 _QUALIFIER: Final = re.compile(r"[\w<>]+\.")
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9]+")
@@ -22,6 +39,11 @@ _AS_NEAR: Final = 0.05
 _MOST_LISTED: Final = 20
 _LONGEST: Final = 80
 """Characters of a name that are compared: what came from outside may be of any length."""
+_MOST_LINES: Final = 20
+_MOST_ERRORS: Final = 5_000
+"""Beyond this, describing each error would keep the event loop from its other work."""
+_SHOWN: Final = Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
 
 
 def type_name(kind: object) -> str:
@@ -32,10 +54,10 @@ def type_name(kind: object) -> str:
     origin, arguments = _taken_apart(kind)
     if origin is None:
         return _bare_name(kind)
-    if origin is Annotated:
-        return type_name(arguments[0])
     if origin in (Union, types.UnionType):
         return " | ".join(map(type_name, arguments))
+    if origin is Annotated:
+        return type_name(arguments[0])
     if origin is Literal:
         return f"Literal[{', '.join(map(repr, arguments))}]"
     if arguments or isinstance(kind, types.GenericAlias):
@@ -99,7 +121,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _taken_apart(kind: object) -> tuple[object, tuple[object, ...]]:
+def _taken_apart(kind: object) -> tuple[Any, tuple[Any, ...]]:
     """A generic type and its arguments; None where it is none. Pydantic makes a class of each generic model."""
     if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
         made = cast("Mapping[str, Any]", vars(kind).get("__pydantic_generic_metadata__") or {})
@@ -121,3 +143,93 @@ def _bare_name(kind: object) -> str:
         case _:
             name: object = getattr(kind, "__name__", None)
             return name if isinstance(name, str) else _QUALIFIER.sub("", repr(kind))
+
+
+def validation_problems(
+    error: "ValidationError", value: object, known: Collection[str] | None = None, *, root: str = ""
+) -> tuple[str, ...]:
+    """What pydantic found wrong with a value, one line per field: `stops[1].nights: required, but missing`.
+
+    `known` are the names that the top level may have, where unknown ones are to be told of them. `root` is what the
+    value itself is called.
+    """
+    if error.error_count() > _MOST_ERRORS:
+        return (f"{error.error_count()} values do not fit the schema",)
+    lines: dict[str, list[str]] = {}
+    for each in error.errors(include_url=False, include_context=False):
+        path = _path(each["loc"], value, missing=each["type"] == "missing")
+        reasons = lines.setdefault(path or root, [])
+        reason = _reason(each["type"], path, each["msg"], each["input"], known)
+        if reason not in reasons:
+            reasons.append(reason)
+    return tuple(f"{f'{path}: ' if path else ''}{'; or '.join(reasons)}" for path, reasons in lines.items())
+
+
+def validation_reason(message: str) -> str:
+    """A message of pydantic as the end of a sentence about the field: `should be a valid integer`."""
+    words = " ".join(message.removeprefix("Value error, ").removeprefix("Assertion failed, ").split())
+    return words.replace("Input should", "should", 1)
+
+
+def corrections(problems: Sequence[str], *, of: Literal["arguments", "answer"] = "arguments") -> str:
+    """The message that asks a caller to correct what it sent: a line for each problem."""
+    need = "need" if of == "arguments" else "needs"
+    return "\n- ".join([f"The {of} {need} correcting:", *shortened(problems)])
+
+
+def shortened(problems: Sequence[str], most: int = _MOST_LINES) -> tuple[str, ...]:
+    """As many problems as a reader takes in, and how many more there are."""
+    more = len(problems) - most
+    return (*problems[:most], f"and {more} more") if more > 0 else tuple(problems)
+
+
+def field_path(steps: Iterable[int | str]) -> str:
+    """A place inside a value as people write it: `stops[1].nights`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{_field_name(step)}" for step in steps).removeprefix(
+        "."
+    )
+
+
+def _reason(kind: str, path: str, message: str, came: object, known: Collection[str] | None) -> str:
+    match kind:
+        case "missing":
+            return "required, but missing"
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            if known is None or "." in path or "[" in path:
+                return "unknown."
+            return f"unknown. {offer(path, known, none='There are no arguments.')}"
+        case _:
+            return f"{validation_reason(message)}; came {_SHOWN.repr(came)}"
+
+
+def _path(location: Sequence[int | str], value: object, *, missing: bool) -> str:
+    """Where in a value a problem is.
+
+    Pydantic's locations also name the members of unions and the validators on the way, which no caller ever wrote; what
+    cannot be found in the value itself is such a name, except for the field that is missing.
+    """
+    steps: list[int | str] = []
+    place = value
+    for number, step in enumerate(location, start=1):
+        inside = _inside(place, step)
+        if inside is not None:
+            place = inside[0]
+            steps.append(step)
+        elif missing and number == len(location):
+            steps.append(step)
+    return field_path(steps)
+
+
+def _inside(place: object, step: int | str) -> tuple[object] | None:
+    if isinstance(place, Mapping):
+        mapping = cast("Mapping[object, object]", place)
+        return (mapping[step],) if step in mapping else None
+    if isinstance(place, list | tuple) and isinstance(step, int):
+        items = cast("Sequence[object]", place)
+        return (items[step],) if step < len(items) else None
+    return None
+
+
+def _field_name(step: str) -> str:
+    """A field's name, which may come from outside, as it may stand in a line."""
+    return step if step.isprintable() and len(step) <= _SHOWN.maxstring else _SHOWN.repr(step)

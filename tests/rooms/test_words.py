@@ -4,10 +4,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, ForwardRef, Generic, List, Literal, NewType, Optional, TypeVar  # noqa: UP035 - users do
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
-from goalport.words import did_you_mean, listed, nearest, offer, type_label, type_name, with_article
+from goalport.words import (
+    corrections,
+    did_you_mean,
+    listed,
+    nearest,
+    offer,
+    type_label,
+    type_name,
+    validation_problems,
+    with_article,
+)
 
 T = TypeVar("T")
 Isbn = NewType("Isbn", str)
@@ -103,3 +113,25 @@ def test_names_that_are_offered_are_a_question_or_a_list() -> None:
     assert offer("zzz", [], none="There are no arguments.") == "There are no arguments."
     assert offer("zzz", map(str, range(25)), most=2) == "Known: 0, 1 and 23 more."
     assert listed(["a", "b"]) == "a, b"
+
+
+def test_what_pydantic_refuses_is_told_by_field_and_in_one_way() -> None:
+    class Shelved(BaseModel, extra="forbid"):
+        title: str
+        pages: int
+
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(list[Shelved]).validate_python([{"title": "Odes", "pages": "many", "page": 3}, {"title": 1}])
+    value = [{"title": "Odes", "pages": "many", "page": 3}, {"title": 1}]
+    assert validation_problems(refused.value, value) == (
+        "[0].pages: should be a valid integer, unable to parse string as an integer; came 'many'",
+        "[0].page: unknown.",
+        "[1].title: should be a valid string; came 1",
+        "[1].pages: required, but missing",
+    )
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(int).validate_python("many")
+    (problem,) = validation_problems(refused.value, "many", root="answer")
+    assert problem.startswith("answer: should be a valid integer")
+    assert corrections([problem], of="answer").startswith("The answer needs correcting:\n- answer: should be")
+    assert corrections(["a: unknown."] * 30).splitlines()[-1] == "- and 10 more"

@@ -18,10 +18,9 @@ from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import DeclarationError
 from goalport.llm import OutputSpec
 from goalport.prompts import made_up
-from goalport.tools import argument_problems
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
-from goalport.words import type_label, type_name
+from goalport.words import type_label, type_name, validation_problems
 
 __all__ = [
     "DeclinedOutput",
@@ -137,13 +136,13 @@ class OutputType:
         try:
             return ValidOutput(self.plain.validate_python(value, context=self.services))
         except ValidationError as error:
-            return InvalidOutput(argument_problems(error, value, ()))
+            return InvalidOutput(validation_problems(error, value))
 
     def _validated(self, adapter: TypeAdapter[Any], text: str, decoded: object) -> Output:
         try:
             return ValidOutput(adapter.validate_json(text, context=self.services))
         except ValidationError as error:
-            return InvalidOutput(argument_problems(error, decoded, ()))
+            return InvalidOutput(validation_problems(error, decoded))
 
     def _bare(self, text: str) -> Output:
         """Read text that is not JSON: models write an enum's member or a string without quotes."""

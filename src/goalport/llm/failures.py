@@ -36,7 +36,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_core import from_json
 
-from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable
+from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, leaves
 from goalport.llm.providers import PROVIDERS, Dialect, Endpoint
 from goalport.llm.retries import TransientFailure
 from goalport.secrecy import hide
@@ -156,9 +156,8 @@ def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
 
 def _innermost(error: Exception) -> Exception:
     """The error to report: the first of a group, since it made the others fail, and an error that a library wrapped."""
-    while isinstance(error, ExceptionGroup):
-        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    return next((each for each in _causes(error) if isinstance(each, _ErrorWithGoodStatus)), error)
+    first = next(each for each in leaves(error) if isinstance(each, Exception))
+    return next((each for each in _causes(first) if isinstance(each, _ErrorWithGoodStatus)), first)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

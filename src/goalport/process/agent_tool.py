@@ -18,9 +18,9 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.parameters import SERVICE_TYPES
 from goalport.process.scope import Scope
-from goalport.tools import Parameter, Tool, ToolResult, argument_problems, listed, snake
+from goalport.tools import Parameter, Tool, ToolResult, snake
 from goalport.tools.arguments import listed_arguments
-from goalport.words import type_label, type_name
+from goalport.words import corrections, type_label, type_name, validation_problems
 
 __all__ = ["agent_tool"]
 
@@ -136,7 +136,7 @@ def _validated(adapter: TypeAdapter[object], arguments: Mapping[str, object]) ->
     try:
         return adapter.validate_python(dict(arguments))
     except ValidationError as error:
-        raise BadInput(listed(argument_problems(error, arguments, ()))) from None
+        raise BadInput(corrections(validation_problems(error, arguments))) from None
 
 
 def _unclear(agent: str, expected: str, came: str) -> DeclarationError:

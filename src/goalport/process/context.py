@@ -18,7 +18,7 @@ from goalport.ai import Ai, Interaction, ToolContext, tool_context, use_tool_con
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.domain import Agent, WaitFor
-from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName
+from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName, leaves
 from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
@@ -335,11 +335,8 @@ def _refuse_depth(process: AgentProcess) -> None:
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The failure that counts: waiting for a person before all others."""
-    parked, rest = group.split(Parked)
-    found: BaseException = parked or rest or group
-    while isinstance(found, BaseExceptionGroup):
-        found = cast("BaseExceptionGroup[BaseException]", found).exceptions[0]
-    return found
+    failures = list(leaves(group))
+    return next((each for each in failures if isinstance(each, Parked)), failures[0])
 
 
 def _wait_for(message: str, kind: Any, expires_in: float | None) -> WaitFor[Any]:

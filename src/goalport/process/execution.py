@@ -21,6 +21,7 @@ from goalport.errors import (
     ReplanRequested,
     Signal,
     TerminateAgent,
+    leaves,
     signal_in,
 )
 from goalport.events import (
@@ -189,9 +190,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 def _is_parking(end: BaseException | None) -> bool:
     """Whether this is what came of having to wait, as far as the action's code let it through."""
     while end is not None:
-        if isinstance(end, Parked):
-            return True
-        if isinstance(end, BaseExceptionGroup) and cast("BaseExceptionGroup[BaseException]", end).subgroup(Parked):
+        if any(isinstance(each, Parked) for each in leaves(end)):
             return True
         end = end.__cause__ or end.__context__
     return False

@@ -20,7 +20,7 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.effects import as_declared, leave_out, take
 from goalport.process.questions import Question, Status
 from goalport.tools import schema_fault, schema_problems
-from goalport.words import type_name
+from goalport.words import corrections, type_name, validation_problems
 
 __all__ = ["SchemaSubmission", "answer", "asking", "decline", "pose", "withdraw"]
 
@@ -133,8 +133,7 @@ def _read(question: Question, response: object) -> Any:
     try:
         return TypeAdapter[Any](cast("type", question.response_type)).validate_python(response)
     except ValidationError as error:
-        lines = [f"- {'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors()]
-        raise BadInput("\n".join(["The answer needs correcting:", *lines])) from None
+        raise BadInput(corrections(validation_problems(error, response, root="answer"), of="answer")) from None
     except PydanticUserError:
         wanted = type_name(question.response_type)
         raise BadInput(f"A {wanted} cannot be read from JSON: a program must give the object.") from None
@@ -144,7 +143,7 @@ def _accepted(question: Question, response: Any) -> object:
     try:
         return question.wait.accept(response)
     except ValueError as error:
-        raise BadInput(f"The answer needs correcting:\n- answer: {error}") from error
+        raise BadInput(corrections([f"answer: {error}"], of="answer")) from error
 
 
 def _questions(process: AgentProcess) -> list[tuple[AgentProcess, Question]]:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar, cast
 from goalport.errors import (
     ModelError,
     ProcessEnded,
+    leaves,
 )
 from goalport.llm import TokenUsage
 from goalport.process.journal import Child, Journal
@@ -177,7 +178,7 @@ class Progress(Generic[P]):
 def in_words(error: BaseException) -> str:
     """A failure in one line, without a traceback or a secret and of bounded length: its beginning and its end."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(map(in_words, cast("BaseExceptionGroup[BaseException]", error).exceptions))[:MOST_WORDS]
+        return "; ".join(map(in_words, leaves(cast("BaseException", error))))[:MOST_WORDS]
     text = hide(" ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split()))
     name = type(error).__name__
     # What models fail at is told in sentences made for people.

@@ -19,15 +19,13 @@ from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
 from goalport.publish.names import snake
 from goalport.publish.schemas import DEFINITIONS, Schema, is_object, portable, without_fields
-from goalport.tools import argument_problems, listed
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
-from goalport.words import offer, type_label, type_name
+from goalport.words import corrections, offer, type_label, type_name, validation_problems
 
 __all__ = ["Arguments", "unknown_arguments"]
 
 _MOST_LINES: Final = 20
-_MOST_ERRORS: Final = 5_000
 """Beyond this, describing each error one by one would keep the server from its other work."""
 _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if")
 _BRANCHES: Final = ("anyOf", "oneOf")
@@ -98,21 +96,15 @@ class Arguments:
             objects = self._parse(arguments)
         except ValidationError as error:
             named = {each.partition(": ")[0] for each in strange}
-            refused = [each for each in self._refusals(error, arguments) if each.partition(": ")[0] not in named]
-            raise BadInput(_worded([*strange, *refused])) from None
+            refused = [
+                each
+                for each in validation_problems(error, arguments, self.schema.get("properties", {}))
+                if each.partition(": ")[0] not in named
+            ]
+            raise BadInput(corrections([*strange, *refused])) from None
         if strange:
-            raise BadInput(_worded(strange))
+            raise BadInput(corrections(strange))
         return objects
-
-    def _refusals(self, error: ValidationError, arguments: Mapping[str, Any]) -> Sequence[str]:
-        if error.error_count() > _MOST_ERRORS:
-            return [f"{error.error_count()} values do not fit the input schema"]
-        return argument_problems(error, arguments, self.schema.get("properties", {}))
-
-
-def _worded(problems: Sequence[str]) -> str:
-    more = [f"and {len(problems) - _MOST_LINES} more"] if len(problems) > _MOST_LINES else []
-    return listed([*problems[:_MOST_LINES], *more])
 
 
 def _shown(start: object, schema: Schema) -> Schema:

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from goalport.errors import BadInput
 from goalport.publish.arguments import unknown_arguments
 from goalport.publish.goal_tool import GoalTool
-from goalport.tools import listed
+from goalport.words import corrections
 
 __all__ = ["GoalPrompt"]
 
@@ -45,7 +45,7 @@ class GoalPrompt:
         there are no arguments for, and for arguments without a value.
         """
         if problems := list(self._problems(given)):
-            raise BadInput(listed(problems))
+            raise BadInput(corrections(problems))
         arguments = {name: self._parsed(name, text) for name, text in given.items() if text or self._is_required(name)}
         text = "\n".join(self._lines(arguments))
         message = PromptMessage(role="user", content=TextContent(type="text", text=text))

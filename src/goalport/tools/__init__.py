@@ -34,7 +34,7 @@ from goalport.tools.naming import (
     upper,
 )
 from goalport.tools.objects import ToolObject, tools_of
-from goalport.tools.problems import argument_problems, listed, schema_fault, schema_problems
+from goalport.tools.problems import schema_fault, schema_problems
 from goalport.tools.results import ToolResult
 
 if TYPE_CHECKING:
@@ -61,13 +61,11 @@ __all__ = [
     "ToolMark",
     "ToolObject",
     "ToolResult",
-    "argument_problems",
     "calling_from",
     "composed",
     "current_call_site",
     "identity",
     "in_thread",
-    "listed",
     "lower",
     "mark_of",
     "math_group",

@@ -15,9 +15,9 @@ from pydantic.fields import FieldInfo
 from goalport.errors import BadInput, DeclarationError
 from goalport.tools.injection import Injection, injection_of
 from goalport.tools.places import place_of, type_hints
-from goalport.tools.problems import argument_problems, listed, shortened
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
+from goalport.words import corrections, validation_problems
 
 __all__ = ["Arguments", "Parameter", "listed_arguments", "read_arguments"]
 
@@ -68,7 +68,7 @@ class Arguments:
         try:
             return self.model.model_validate(dict(arguments))
         except ValidationError as error:
-            raise BadInput(listed(shortened(argument_problems(error, arguments, self.names)))) from None
+            raise BadInput(corrections(validation_problems(error, arguments, self.names))) from None
 
     def bind(self, arguments: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
         """Positional and named arguments for the function; BadInput as `check` raises it."""

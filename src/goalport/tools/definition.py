@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, cast, get_args
 
-from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, signal_in
+from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
 from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.coercion import numbers_of_texts
@@ -20,8 +20,9 @@ from goalport.tools.functions import FunctionHandler, MappingHandler
 from goalport.tools.marks import ToolMark, mark_of
 from goalport.tools.outputs import Output, read_output
 from goalport.tools.places import docstring_of, place_of
-from goalport.tools.problems import listed, schema_problems, shortened
+from goalport.tools.problems import schema_problems
 from goalport.tools.results import ToolResult
+from goalport.words import corrections
 
 __all__ = ["Approval", "CallSite", "Layer", "Tool", "calling_from", "current_call_site"]
 
@@ -231,7 +232,7 @@ class Tool:
         if problems:
             coerced = numbers_of_texts(self.input_schema, arguments)
             if schema_problems(self.input_schema, coerced):
-                raise BadInput(listed(shortened(problems)))
+                raise BadInput(corrections(problems))
             return coerced
         return arguments
 
@@ -335,15 +336,6 @@ def _own_name(function: Callable[..., Any]) -> str:
     )
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors that a group of them consists of; any other error is itself."""
-    if not isinstance(error, BaseExceptionGroup):
-        yield error
-        return
-    for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-        yield from _leaves(each)
-
-
 def _summary(error: BaseException) -> str:
-    told = ((type(each).__name__, str(each)) for each in _leaves(error))
+    told = ((type(each).__name__, str(each)) for each in leaves(error))
     return hide("; ".join(f"{name}: {text}" if text else name for name, text in told))[:_MESSAGE_LIMIT]

@@ -17,10 +17,10 @@ from typing_extensions import is_typeddict
 from goalport.errors import DeclarationError, ToolError
 from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
 from goalport.tools.places import place_of, type_hints
-from goalport.tools.problems import argument_problems, shortened
 from goalport.tools.results import ToolResult, block_types
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
 from goalport.tools.schemas import PlainSchema
+from goalport.words import shortened, validation_problems
 
 __all__ = ["Output", "read_output"]
 
@@ -48,7 +48,7 @@ class Output:
             plain = self.adapter.dump_python(kept, mode="json", by_alias=True, warnings="error")
             text = self.adapter.dump_json(kept, by_alias=True).decode()
         except ValidationError as error:
-            raise _not_as_declared("; ".join(shortened(argument_problems(error, value, ())))) from error
+            raise _not_as_declared("; ".join(shortened(validation_problems(error, value)))) from error
         except PydanticSerializationError as error:
             raise _not_as_declared(" ".join(str(error).split())) from error
         if may_hold_odd_numbers(text) and (words := odd_numbers_in_words(plain)):

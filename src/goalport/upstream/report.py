@@ -5,7 +5,6 @@ Those above show these records. `server` makes `ServerReport`, `groups` makes `G
 
 import errno
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
@@ -13,11 +12,13 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
+from goalport.errors import leaves
 from goalport.tools import ToolGroup
 from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig, TransportKind
 from goalport.upstream.connection import ConnectionLost
 from goalport.upstream.redaction import shown_address
+from goalport.words import field_path, shortened, validation_reason
 
 __all__ = ["GroupReport", "ServerReport", "ServerState", "error_text", "failure_reason", "why_unavailable"]
 
@@ -108,7 +109,7 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
 
     `known` is what the transport knows of it; what the error says already is not repeated.
     """
-    leaf = next(_leaves(error))
+    leaf = next(leaves(error))
     words = _words(config, leaf)
     more = [each for each in known if each and each not in words]
     plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, *more))))
@@ -140,14 +141,6 @@ def error_text(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    shown = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:_MOST_FAULTS]]
-    more = len(faults) - len(shown)
-    return "; ".join([*shown, f"and {more} more"] if more else shown)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-            yield from _leaves(each)  # pyright: ignore[reportUnknownArgumentType]
-    else:
-        yield error
+    # Without what came: it is the server's, and may be a secret.
+    told = [f"{field_path(each['loc'])}: {validation_reason(each['msg'])}" for each in faults]
+    return "; ".join(shortened(told, _MOST_FAULTS))
