@@ -19,7 +19,7 @@ from goalport.errors import DeclarationError
 from goalport.llm import OutputSpec
 from goalport.prompts import made_up
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
-from goalport.tools.schemas import PlainSchema
+from goalport.tools.schemas import PlainSchema, rooted, without_fields
 from goalport.words import type_label, type_name, validation_problems
 
 __all__ = [
@@ -266,13 +266,13 @@ def output_schema(adapter: TypeAdapter[Any], kind: object, properties: Callable[
     when it would leave out a field without a default.
     """
     generator = _only(kind, properties) if properties else _OutputSchema
-    return _rooted(adapter.json_schema(mode="validation", schema_generator=generator))
+    return rooted(adapter.json_schema(mode="validation", schema_generator=generator))
 
 
 class _OutputSchema(PlainSchema):
     def dataclass_schema(self, schema: Any) -> Schema:
         found = super().dataclass_schema(schema)
-        return _without(found, FRAMEWORK_FIELDS) if issubclass(schema["cls"], UserInput) else found
+        return without_fields(found, FRAMEWORK_FIELDS) if issubclass(schema["cls"], UserInput) else found
 
 
 def _only(kind: object, wanted: Callable[[str], bool]) -> type[GenerateJsonSchema]:
@@ -295,25 +295,9 @@ def _only(kind: object, wanted: Callable[[str], bool]) -> type[GenerateJsonSchem
             unwanted = frozenset(name for name in found.get("properties", {}) if not wanted(name))
             if needed := sorted(unwanted.intersection(found.get("required", ()))):
                 raise _needed(of, needed)
-            return _without(found, unwanted)
+            return without_fields(found, unwanted)
 
     return Filtered
-
-
-def _without(schema: Schema, fields: frozenset[str]) -> Schema:
-    kept = {name: value for name, value in schema.get("properties", {}).items() if name not in fields}
-    required = [name for name in schema.get("required", ()) if name not in fields]
-    rest = {key: value for key, value in schema.items() if key not in {"properties", "required"}}
-    return {**rest, "properties": kept, **({"required": required} if required else {})}
-
-
-def _rooted(schema: Schema) -> Schema:
-    """A schema with the object at its root: pydantic gives a type that contains itself as a mere reference."""
-    reference = schema.get("$ref")
-    if not isinstance(reference, str):
-        return schema
-    definitions = cast("dict[str, Schema]", schema["$defs"])
-    return {**definitions[reference.rpartition("/")[2]], "$defs": definitions}
 
 
 def _needed(of: object, names: list[str]) -> DeclarationError:

@@ -18,9 +18,9 @@ from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
 from goalport.publish.names import snake
-from goalport.publish.schemas import DEFINITIONS, Schema, is_object, portable, without_fields
+from goalport.publish.schemas import DEFINITIONS, Schema, is_object, portable
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
-from goalport.tools.schemas import PlainSchema
+from goalport.tools.schemas import PlainSchema, without_fields
 from goalport.words import corrections, offer, type_label, type_name, validation_problems
 
 __all__ = ["Arguments", "unknown_arguments"]

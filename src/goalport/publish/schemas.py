@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from goalport.tools.schemas import with_items
 
-__all__ = ["DEFINITIONS", "Schema", "is_object", "nodes", "portable", "without_fields"]
+__all__ = ["DEFINITIONS", "Schema", "is_object", "nodes", "portable"]
 
 Schema = dict[str, Any]
 """A JSON Schema as it goes over the wire."""
@@ -39,16 +39,6 @@ def portable(schema: Mapping[str, Any]) -> Schema:
 def is_object(schema: Mapping[str, Any]) -> bool:
     """Whether the root is an object that no combinator and no reference stands in front of."""
     return schema.get("type") == "object" and not {"anyOf", "oneOf", "allOf", "$ref"} & schema.keys()
-
-
-def without_fields(schema: Schema, fields: frozenset[str]) -> Schema:
-    """An object's schema without some of its properties, which clients shall neither see nor send."""
-    if not fields & schema.get("properties", {}).keys():
-        return schema
-    kept = {name: value for name, value in schema["properties"].items() if name not in fields}
-    required = [name for name in schema.get("required", ()) if name not in fields]
-    rest = {key: value for key, value in schema.items() if key not in {"properties", "required"}}
-    return {**rest, "properties": kept, **({"required": required} if required else {})}
 
 
 def nodes(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -19,7 +19,7 @@ from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
 from goalport.tools.places import place_of, type_hints
 from goalport.tools.results import ToolResult, block_types
 from goalport.tools.schema_errors import UNREADABLE, why_not_json
-from goalport.tools.schemas import PlainSchema
+from goalport.tools.schemas import PlainSchema, rooted
 from goalport.words import shortened, validation_problems
 
 __all__ = ["Output", "read_output"]
@@ -96,7 +96,7 @@ def _undeclared(value: object) -> ToolResult:
 
 
 def _of_adapter(adapter: TypeAdapter[Any]) -> Output:
-    schema = _rooted(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
+    schema = rooted(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
     if not schema.keys() - {"title", "description"}:
         return Output()
     if schema.get("type") == "object":
@@ -127,15 +127,6 @@ def _is_object(declared: object) -> bool:
     if not inspect.isclass(kind) or issubclass(kind, (ToolResult, *block_types())):
         return False
     return issubclass(kind, BaseModel) or is_dataclass(kind) or is_typeddict(kind)
-
-
-def _rooted(schema: dict[str, Any]) -> dict[str, object]:
-    """A schema with the object at its root: pydantic gives a type that contains itself as a mere reference."""
-    reference = schema.get("$ref")
-    if not isinstance(reference, str):
-        return schema
-    definitions = cast("dict[str, dict[str, object]]", schema["$defs"])
-    return {**definitions[reference.rpartition("/")[2]], "$defs": definitions}
 
 
 def _check(function: Callable[..., object], declared: object) -> None:

@@ -4,14 +4,14 @@ A model pays for every word of a schema; a title that says `A` for the field `a`
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
 from goalport.tools.finite import odd_numbers_in_words
 
-__all__ = ["PlainSchema", "with_items"]
+__all__ = ["PlainSchema", "rooted", "with_items", "without_fields"]
 
 
 def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,6 +24,25 @@ def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
     places: list[Any] = [*schema.get("prefixItems", ()), *others]
     kinds = [each for number, each in enumerate(places) if each not in places[:number]]
     return {**rest, "items": kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {}}
+
+
+def rooted(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with the object at its root: pydantic gives a type that contains itself as a mere reference."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return schema
+    definitions = cast("dict[str, dict[str, Any]]", schema["$defs"])
+    return {**definitions[reference.rpartition("/")[2]], "$defs": definitions}
+
+
+def without_fields(schema: dict[str, Any], fields: frozenset[str]) -> dict[str, Any]:
+    """An object's schema without some of its properties, which clients and models shall neither see nor send."""
+    if not fields & schema.get("properties", {}).keys():
+        return schema
+    kept = {name: value for name, value in schema["properties"].items() if name not in fields}
+    required = [name for name in schema.get("required", ()) if name not in fields]
+    rest = {key: value for key, value in schema.items() if key not in {"properties", "required"}}
+    return {**rest, "properties": kept, **({"required": required} if required else {})}
 
 
 class PlainSchema(GenerateJsonSchema):
