@@ -102,7 +102,7 @@ class MaxLength:
         return None
 
 
-class _Listener(Protocol):
+class _ObjectionListener(Protocol):
     """What hears of objections: an `Operation`."""
 
     @property
@@ -117,7 +117,7 @@ class GuardChain:
 
     guards: Sequence[Guard]
     """The platform's guards before the call's own."""
-    listener: _Listener
+    listener: _ObjectionListener
 
     async def check_input(self, messages: Sequence[Message]) -> None:
         """Show the guards all user messages. Raises `GuardViolation` for a critical objection."""

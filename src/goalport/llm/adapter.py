@@ -30,7 +30,6 @@ from goalport.llm.conversions import (
     to_model_settings,
     to_request_parameters,
 )
-from goalport.llm.failures import SchemaRefused, provider_errors
 from goalport.llm.model import (
     ModelCall,
     ModelCard,
@@ -43,6 +42,7 @@ from goalport.llm.model import (
     check_vector_count,
 )
 from goalport.llm.pricing import Pricing
+from goalport.llm.provider_errors import SchemaRefused, provider_errors
 from goalport.llm.providers import Endpoint
 from goalport.llm.retries import TransientFailure
 
@@ -198,7 +198,7 @@ class PydanticAiModel:
                     if (piece := pieces.of(event)) is not None:
                         yield piece
                 response = streamed.get()
-        if response.finish_reason is None:  # `failures` checks the dialects that say more
+        if response.finish_reason is None:  # `provider_errors` checks the dialects that say more
             raise TransientFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
         yield self._reply(response, call, mode)
 

@@ -19,7 +19,7 @@ __all__ = ["Models"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Provided:
+class _FoundModel:
     """A model of a provider: what is known of it, and how it is reached."""
 
     card: ModelCard
@@ -161,7 +161,7 @@ class Models:
             ready = self._made[name] = LazyModel(found.card, found.model, found.endpoint)
         return ready
 
-    def _find(self, name: str) -> _Provided:
+    def _find(self, name: str) -> _FoundModel:
         own = self._custom(name)
         provider, model = self._provider(name, own)
         if not provider:
@@ -170,7 +170,7 @@ class Models:
         shared = PROVIDERS[provider].settings if provider in PROVIDERS else ""
         settings = self._providers.get(provider) or self._providers.get(shared)
         place = endpoint(provider, settings, self._environment, base_url=own.base_url, api_key=own.api_key)
-        return _Provided(self._card(name), own.model or model, place)
+        return _FoundModel(self._card(name), own.model or model, place)
 
     def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
         if own.provider:

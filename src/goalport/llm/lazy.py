@@ -1,7 +1,7 @@
 """Models and embedding services that import their provider's library at the first request, in a worker thread.
 
 The libraries take seconds to import; imported on the event loop, they would keep the server from answering others.
-Above: `catalogue` makes these; below: `clients` makes the models that they stand for.
+Above: `catalogue` makes these; below: `provider_clients` makes the models that they stand for.
 """
 
 import threading
@@ -59,7 +59,7 @@ class LazyModel:
 
     def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
         def make() -> ClosableModel:
-            from goalport.llm.clients import language_model
+            from goalport.llm.provider_clients import language_model
 
             return language_model(card, model, endpoint)
 
@@ -89,7 +89,7 @@ class LazyEmbeddings:
 
     def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:
         def make() -> ClosableEmbeddings:
-            from goalport.llm.clients import embedding_service
+            from goalport.llm.provider_clients import embedding_service
 
             return embedding_service(card, name, model, endpoint)
 

@@ -1,7 +1,7 @@
 """The known providers, and how an endpoint is made of one: its address, its key, its API. No library is imported.
 
 `PROVIDERS` is the table: a provider with the API of OpenAI is added by one entry. Above: `catalogue` finds a model's
-provider here, `clients` makes the client. User guide, sections 2.2.2 and "Model Provider Configuration".
+provider here, `provider_clients` makes the client. User guide, sections 2.2.2 and "Model Provider Configuration".
 """
 
 import re

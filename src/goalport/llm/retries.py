@@ -1,8 +1,8 @@
 """Retries: a request that fails in a way that may pass (a rate limit, a time-out, a server's failure) is made again.
 
 The provider's settings say how often and after which waits; a provider that asks for a longer wait (retry-after) gets
-it. The libraries below never retry. Above: `clients` wraps each model in `RetryingModel`; below: `adapter` raises
-`TransientFailure`.
+it. The libraries below never retry. Above: `provider_clients` wraps each model in `RetryingModel`; below: `adapter`
+raises `TransientFailure`.
 """
 
 import logging
@@ -47,7 +47,7 @@ class TransientFailure(ModelUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class _RetryPolicy:
+class _Backoff:
     """How many attempts are made, and how long each wait is."""
 
     settings: ProviderSettings
@@ -91,14 +91,14 @@ class RetryingModel:
 
     def __init__(self, model: ClosableModel, settings: ProviderSettings) -> None:
         self._model = model
-        self._policy = _RetryPolicy(settings, f"{model.card.provider}:{model.card.name}")
+        self._backoff = _Backoff(settings, f"{model.card.provider}:{model.card.name}")
 
     @property
     def card(self) -> ModelCard:
         return self._model.card
 
     async def reply(self, call: ModelCall, /) -> ModelReply:
-        return await self._policy.run(lambda: self._model.reply(call), call.on_retry)
+        return await self._backoff.run(lambda: self._model.reply(call), call.on_retry)
 
     async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """Retries only while nothing has come: pieces that were passed on cannot be taken back."""
@@ -113,7 +113,7 @@ class RetryingModel:
             except TransientFailure as failure:
                 if begun:
                     raise ModelUnavailable(f"{failure} It had begun to answer.") from failure
-                await self._policy.wait(failure, attempt, call.on_retry)
+                await self._backoff.wait(failure, attempt, call.on_retry)
             attempt += 1
 
     async def aclose(self) -> None:
@@ -125,7 +125,7 @@ class RetryingEmbeddings:
 
     def __init__(self, service: ClosableEmbeddings, settings: ProviderSettings) -> None:
         self._service = service
-        self._policy = _RetryPolicy(settings, service.name)
+        self._backoff = _Backoff(settings, service.name)
 
     @property
     def name(self) -> str:
@@ -136,7 +136,7 @@ class RetryingEmbeddings:
         return self._service.dimensions
 
     async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
-        return await self._policy.run(lambda: self._service.embed(texts), None)
+        return await self._backoff.run(lambda: self._service.embed(texts), None)
 
     async def aclose(self) -> None:
         await self._service.aclose()

@@ -1,6 +1,6 @@
-"""Texts for models: contributors to the system prompt, templates, examples.
+"""Texts for models: contributors to the system prompt, templates, and examples of objects.
 
-Knows no model and no agent. Above: `llm`, `ai`.
+Nothing here knows a model or an agent. Above: `ai`, and `domain` for its sandbox.
 """
 
 from goalport.prompts.contributors import (

@@ -1,4 +1,4 @@
-"""Pieces of a system prompt, each asked for its text at each call. User guide, section 3.10."""
+"""Contributors: objects that add a text to the system prompt, made anew at each call. User guide, section 3.10."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ __all__ = [
 
 @runtime_checkable
 class PromptContributor(Protocol):
-    """Whatever adds to the system prompt."""
+    """An object that adds a text to the system prompt."""
 
     def contribution(self) -> str:
-        """The text for the call that is about to be made; an empty one adds nothing."""
+        """The text for the next call; an empty text adds nothing."""
         ...
 
 
 def contribution_of(contributor: PromptContributor) -> str:
-    """What a contributor adds now; a property is as good as a method. Raises `TypeError` for what is no text."""
-    said = cast("Callable[[], object] | object", contributor.contribution)
-    text: object = said() if callable(said) else said
+    """The text that a contributor adds now, by a method or a property. Raises `TypeError` for anything but a text."""
+    member = cast("Callable[[], object] | object", contributor.contribution)
+    text: object = member() if callable(member) else member
     if isinstance(text, str):
         return text
     if iscoroutine(text):
@@ -43,7 +43,7 @@ def contribution_of(contributor: PromptContributor) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that is always the same."""
+    """A fixed text."""
 
     text: str
 
@@ -53,15 +53,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """Who the model is to be."""
+    """The character that the model plays."""
 
     name: str
     persona: str
-    """What kind of person, for example `A careful analyst who has seen many markets`."""
+    """A description of the person, for example `A careful analyst who has seen many markets`."""
     voice: str
-    """How it speaks."""
+    """How the person speaks."""
     objective: str
-    """What it wants."""
+    """What the person wants to achieve."""
 
     def contribution(self) -> str:
         return (
@@ -74,7 +74,7 @@ class Persona:
 
 @dataclass(frozen=True, slots=True)
 class RoleGoalBackstory:
-    """Who the model is to be, in the terms of CrewAI."""
+    """The character that the model plays, in the terms of CrewAI."""
 
     role: str
     goal: str
@@ -86,9 +86,10 @@ class RoleGoalBackstory:
 
 @dataclass(frozen=True, slots=True)
 class CurrentDate:
-    """Which day it is."""
+    """Tells the model the current date."""
 
     today: Callable[[], date] = lambda: datetime.now(UTC).date()
+    """Gives the date; by default today in UTC."""
 
     def contribution(self) -> str:
         return f"Current date: {self.today().isoformat()}"
@@ -96,7 +97,7 @@ class CurrentDate:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeCutoffDate:
-    """Until when the model has heard of the world."""
+    """Tells the model the date at which its training data end."""
 
     day: date
 
@@ -106,7 +107,7 @@ class KnowledgeCutoffDate:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """One of two texts, chosen at each call."""
+    """One of two texts, chosen by a function at each call."""
 
     condition: Callable[[], bool]
     when_true: str

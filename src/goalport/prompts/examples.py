@@ -1,4 +1,4 @@
-"""Examples of objects, as JSON: those that somebody gives, and made-up ones of nothing but a schema."""
+"""Examples of objects as JSON, for prompts: given ones, and made-up ones that need only a JSON Schema."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,22 +25,23 @@ _WORDS: Final[Mapping[str, str]] = {
     "binary": "AA==",
     "path": "/a/path",
 }
-"""A text for each format that pydantic's schemas name."""
+"""An example for each string format in pydantic's schemas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One good object, which a system prompt shows. Use `Example.of`."""
+    """A good object, which the system prompt shows. Make one with `Example.of`."""
 
     description: str
-    """What it is an example of, for example `A children's story`."""
+    """What the object is, for example `A children's story`."""
     json: str
 
     @classmethod
     def of(cls, description: str, kind: Any, value: object, properties: Callable[[str], bool] | None = None) -> Self:
-        """A value of a type, written as the model would have to write it, with these fields alone.
+        """An example of a value, as the JSON that a model would have to write.
 
-        Raises pydantic's `PydanticSerializationError` for a value that cannot be JSON.
+        `properties` decides by name which fields are shown; None: all. Raises pydantic's
+        `PydanticSerializationError` for a value that cannot be written as JSON.
         """
         adapter: TypeAdapter[object] = TypeAdapter(kind)
         written = adapter.dump_python(value, mode="json", by_alias=True)
@@ -52,17 +53,17 @@ class Example:
 
 
 def made_up(schema: Mapping[str, Any], *, brief: bool = False) -> object:
-    """A small value of a JSON Schema: it shows the shape and nothing else.
+    """A small made-up value of a JSON Schema, which shows its structure.
 
-    It has every field but those that lead back into a type that contains itself, and is valid but for what a shape
-    cannot tell, such as a pattern. A `brief` one has of an object only the required fields, or all where none is
-    required, and takes defaults where there are some.
+    It has every field, except those by which a type contains itself, and is valid except for what the structure does
+    not tell, such as a pattern. With `brief`, an object has its required fields only (all, when none is required), and
+    a field with a default has the default.
     """
-    return _Making(schema, brief=brief).value(schema, frozenset())
+    return _ValueMaker(schema, brief=brief).value(schema, frozenset())
 
 
-class _Making:
-    """One making: the definitions of the schema are looked up by their references."""
+class _ValueMaker:
+    """Makes a value of a schema whose definitions are looked up by their references."""
 
     def __init__(self, root: Mapping[str, Any], *, brief: bool) -> None:
         self._definitions: Mapping[str, Mapping[str, Any]] = root.get("$defs", {})
@@ -70,15 +71,15 @@ class _Making:
 
     def value(self, schema: Mapping[str, Any], inside: frozenset[str], name: str = "") -> object:
         match schema:
-            case {"default": given} if self._brief and given not in (None, {}):
-                return given
+            case {"default": default} if self._brief and default not in (None, {}):
+                return default
             case {"$ref": str(reference)}:
                 target = reference.rpartition("/")[2]
                 if target in inside:
                     return {}
                 return self.value(self._definitions.get(target, {}), inside | {target}, name)
-            case {"const": given} | {"examples": [given, *_]} | {"enum": [given, *_]}:
-                return given
+            case {"const": value} | {"examples": [value, *_]} | {"enum": [value, *_]}:
+                return value
             case {"anyOf": choices} | {"oneOf": choices}:
                 return self.value(self._choice(choices, inside), inside, name)
             case {"allOf": [first, *_]}:
@@ -111,7 +112,7 @@ class _Making:
         made = {
             name: self.value(each, inside, name)
             for name, each in fields.items()
-            if name in required or not self._again(each, inside)
+            if name in required or not self._is_recursive(each, inside)
         }
         others: object = schema.get("additionalProperties")
         if not fields and isinstance(others, dict):
@@ -126,24 +127,24 @@ class _Making:
         many = schema.get("minItems", 0)
         if many and many == schema.get("maxItems"):  # a tuple, published as the union of its types in their order
             return [self.value(each, inside, name) for each in islice(cycle(items.get("anyOf") or [items]), many)]
-        if self._again(items, inside) and not many:
+        if self._is_recursive(items, inside) and not many:
             return []
         return [self.value(items, inside, name)] * max(1, many) if schema.get("maxItems", 1) else []
 
     def _choice(self, choices: Sequence[Mapping[str, Any]], inside: frozenset[str]) -> Mapping[str, Any]:
-        """The first that is something and does not lead back to where we are."""
-        new = [each for each in choices if not self._again(each, inside)]
+        """The first choice that is not null and does not lead back into a type that the value is inside of."""
+        new = [each for each in choices if not self._is_recursive(each, inside)]
         return next((each for each in new if each.get("type") != "null"), (new or choices)[0])
 
-    def _again(self, schema: Mapping[str, Any], inside: frozenset[str]) -> bool:
-        """Whether a schema is, or can only be, one that the value is inside of already."""
+    def _is_recursive(self, schema: Mapping[str, Any], inside: frozenset[str]) -> bool:
+        """Whether a schema leads back into a type that the value is inside of, and nowhere else."""
         match schema:
             case {"$ref": str(reference)}:
                 return reference.rpartition("/")[2] in inside
             case {"anyOf": choices} | {"oneOf": choices}:
-                return all(self._again(each, inside) or each.get("type") == "null" for each in choices)
+                return all(self._is_recursive(each, inside) or each.get("type") == "null" for each in choices)
             case {"items": {"$ref": _} as items, "minItems": int()}:
-                return self._again(cast("Mapping[str, Any]", items), inside)
+                return self._is_recursive(cast("Mapping[str, Any]", items), inside)
             case _:
                 return False
 
@@ -171,7 +172,7 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
 
 
 def _kept(written: object, properties: Callable[[str], bool]) -> object:
-    """An object, or each of a list of them, with these fields alone."""
+    """An object, or each object of a list, with these fields only."""
     match written:
         case dict():
             return {name: each for name, each in cast("dict[str, object]", written).items() if properties(name)}

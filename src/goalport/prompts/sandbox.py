@@ -1,7 +1,7 @@
-"""Jinja's sandbox, in which no single operator, filter or method makes a text of any length.
+"""A Jinja sandbox that also limits the size of what a single operator, filter or method makes.
 
-Jinja's own keeps code away from what is around it; a width of a thousand million would still take all memory. Above:
-`templates`, and the expressions of `domain`.
+Jinja's own sandbox keeps templates from the program's objects, but a width of a thousand million would still fill the
+memory. Above: `templates`, and the expressions of `domain`.
 """
 
 import re
@@ -17,11 +17,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 __all__ = ["BoundedSandbox", "check"]
 
 T = TypeVar("T")
-_MOST: Final = 1_000_000
-"""Characters or items that one of them may make."""
+_MAX_SIZE: Final = 1_000_000
+"""The number of characters or items that one operator, filter or method may make."""
 _PERCENT = re.compile(r"%[^%a-zA-Z]*(?:\d{7}|\*)")
 _BRACES = re.compile(r"\{[^{}]*:[^{}]*(?:\d{7}|\{)")
-"""Formats that are wider than a million, or as wide as a value says."""
+"""Formats whose width is more than a million, or is taken from a value."""
 
 
 def _width(_: object, *given: object) -> int:
@@ -29,11 +29,11 @@ def _width(_: object, *given: object) -> int:
 
 
 def _percent(text: object, *_: object) -> int:
-    return _MOST + 1 if isinstance(text, str | bytes) and _PERCENT.search(_text(text)) else 0
+    return _MAX_SIZE + 1 if isinstance(text, str | bytes) and _PERCENT.search(_text(text)) else 0
 
 
 def _braces(text: object, *_: object) -> int:
-    return _MOST + 1 if isinstance(text, str) and _BRACES.search(text) else 0
+    return _MAX_SIZE + 1 if isinstance(text, str) and _BRACES.search(text) else 0
 
 
 def _replaced(text: object, old: object = "", new: object = "", *_: object) -> int:
@@ -41,7 +41,7 @@ def _replaced(text: object, old: object = "", new: object = "", *_: object) -> i
 
 
 def _joined(first: object, second: object = "", *_: object) -> int:
-    """Of a filter, which takes the parts first, or a method, which takes what stands between them first."""
+    """The size for the filter, which takes the parts first, and for the method, which takes the separator first."""
     parts, between = (second, first) if isinstance(first, str | bytes) else (first, second)
     return len(cast("Sized", parts)) * len(between) if isinstance(between, str | bytes) and _sized(parts) else 0
 
@@ -57,14 +57,14 @@ _METHODS: Mapping[str, Callable[..., int]] = {
     "join": _joined,
     "replace": _replaced,
 }
-"""How much filters, and methods of texts, make at least of what they are given."""
+"""The least size of what filters, and methods of strings, make of their arguments."""
 
 
 class _Generator(CodeGenerator):
-    """Has texts that stand around `~` put together by the sandbox."""
+    """Compiles `~` to a call of the sandbox, which concatenates the texts."""
 
     def visit_Concat(self, node: Concat, frame: Frame) -> None:  # noqa: N802 - the name that Jinja looks for
-        self.write("environment.put_together((")
+        self.write("environment.concatenate((")
         for each in node.nodes:
             self.visit(each, frame)
             self.write(", ")
@@ -72,7 +72,7 @@ class _Generator(CodeGenerator):
 
 
 class BoundedSandbox(ImmutableSandboxedEnvironment):
-    """A sandbox whose filters, methods and operators refuse to make what is too large. They raise ValueError."""
+    """A sandbox whose filters, methods and operators raise `ValueError` rather than make something too large."""
 
     code_generator_class = _Generator
 
@@ -82,34 +82,34 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         filters.update({name: _bounded(name, filters[name], size) for name, size in _FILTERS.items()})
 
     def call(self, context: Context, called: Any, /, *args: Any, **named: Any) -> Any:
-        """Call something, unless it is a method of a text that would make too much."""
+        """Call a function, unless it is a string method whose result would be too large."""
         owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
         if isinstance(owner, str | bytes) and name in _METHODS:
             check(name, _METHODS[name](owner, *args, *named.values()))
         return super().call(context, called, *args, **named)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """The `format` of a text, unless what it makes would be too wide."""
+        """The `format` method of a string, which is refused when its result would be too wide."""
         found = super().wrap_str_format(value)
         return found and _bounded("format", found, lambda *_: _braces(value.__self__))
 
     @staticmethod
-    def put_together(parts: tuple[object, ...]) -> str:
-        """What `~` gives."""
+    def concatenate(parts: tuple[object, ...]) -> str:
+        """The result of `~`."""
         texts = [str(each) for each in parts]
         check("~", sum(map(len, texts)))
         return "".join(texts)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Apply an operator, unless it formats a text that would be too wide."""
+        """Apply an operator, unless it formats a string that would be too wide."""
         if operator == "%":
             check(operator, _percent(left))
         return super().call_binop(context, operator, left, right)
 
 
 def check(what: str, size: int) -> None:
-    """Raises ValueError when something would make too much."""
-    if size > _MOST:
+    """Raise `ValueError` when a result would be too large; `what` names what would make it."""
+    if size > _MAX_SIZE:
         raise ValueError(f"the result of {what} would be too large")
 
 

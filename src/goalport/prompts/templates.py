@@ -1,7 +1,7 @@
-"""Prompts from files: Jinja templates in a sandbox, found by name in a few folders. User guide, section 3.11.
+"""Prompts in files: Jinja templates, found by name in folders and rendered in a sandbox. User guide, section 3.11.
 
-A template sees the variables that it is given and nothing else; what it includes, extends or imports must lie in the
-same folders, symbolic links followed. Nothing is escaped: a prompt is no HTML.
+A template sees only the variables that it is given. What it includes, extends or imports must be in the same folders,
+also after symbolic links are followed. Nothing is escaped, because a prompt is not HTML.
 """
 
 import traceback
@@ -21,7 +21,7 @@ __all__ = ["Templates"]
 
 _SUFFIX: Final = ".jinja"
 _LONGEST: Final = 10_000_000
-"""Characters of a text, more than any model reads; each of its pieces counts some more."""
+"""Characters of a rendered text, more than any model reads; each piece counts 10 more."""
 _BREAKS = (
     JinjaError,
     ArithmeticError,
@@ -32,13 +32,13 @@ _BREAKS = (
     TypeError,
     ValueError,
 )
-"""How a template fails: by what Jinja says of it, and by what the expressions in it do to what they are given."""
+"""How a template fails: by an error of Jinja, or by an error of an expression in it."""
 
 
 class Templates:
-    """The templates of some folders; where several have one of a name, the first folder's counts.
+    """The templates in some folders. When several folders have a template of one name, the first folder's is used.
 
-    A changed file is read anew.
+    A file that has changed is read again.
     """
 
     def __init__(self, *folders: str | PathLike[str]) -> None:
@@ -46,15 +46,15 @@ class Templates:
         self._sandbox = _sandbox(_Folders(self.folders))
 
     def names(self) -> tuple[str, ...]:
-        """What can be rendered, sorted, without `.jinja`."""
+        """The names of all templates, sorted, without `.jinja`."""
         return tuple(name.removesuffix(_SUFFIX) for name in self._sandbox.list_templates())
 
     def render(self, name: str, variables: Mapping[str, object]) -> str:
-        """The text that a template gives for these variables.
+        """The text of a template with these variables.
 
-        `name` is a path from one of the folders, with slashes; `.jinja` is added. Raises `UnknownName` for a template
-        that is not there and `TemplateError` for one that cannot be read or filled: it names the template, the line
-        and the variable that is missing.
+        `name` is the path of the file below one of the folders, with slashes; `.jinja` is added. Raises `UnknownName`
+        for a template that does not exist, and `TemplateError` for one that cannot be read or rendered: it names the
+        template, the line and the missing variable.
         """
         try:
             template = self._sandbox.get_template(_file_name(name))
@@ -80,7 +80,7 @@ class Templates:
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """The text of its pieces; one that would never end is given up."""
+    """The text of the pieces. Raises `ValueError` when it would be too long, as an endless one would be."""
     text, left = list[str](), _LONGEST
     for piece in pieces:
         left -= len(piece) + 10
@@ -91,7 +91,7 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 class _Folders(BaseLoader):
-    """Reads templates from folders and from nowhere else."""
+    """Loads templates from folders, and from nowhere else."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
@@ -128,7 +128,7 @@ def _file_name(name: str) -> str:
 
 
 def _place(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | None:
-    """The template, and the line in it, where something failed: the innermost frame, or what Jinja says of itself."""
+    """The template and the line where rendering failed, by the innermost frame that is a template."""
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     for filename, line in reversed(frames):
         for folder in folders:
@@ -138,8 +138,8 @@ def _place(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | Non
     return None
 
 
-class _Sandbox(BoundedSandbox):
-    """A sandbox in which no operator takes all time or memory."""
+class _TemplateSandbox(BoundedSandbox):
+    """A sandbox in which no arithmetic operator takes all time or memory."""
 
     intercepted_binops = frozenset({"**", "*", "+", "%"})
 
@@ -149,7 +149,7 @@ class _Sandbox(BoundedSandbox):
 
 
 def _size(operator: str, left: object, right: object) -> int:
-    """How many characters, items or bits an operator would make; 0 for what is small by itself."""
+    """How many characters, items or bits an operator would make; 0 when its result is small in any case."""
     match operator, left, right:
         case "**", int(), int():
             return left.bit_length() * right
@@ -164,6 +164,6 @@ def _size(operator: str, left: object, right: object) -> int:
 
 
 def _sandbox(loader: BaseLoader) -> BoundedSandbox:
-    sandbox = _Sandbox(loader=loader, undefined=StrictUndefined, autoescape=False)
+    sandbox = _TemplateSandbox(loader=loader, undefined=StrictUndefined, autoescape=False)
     del sandbox.globals["lipsum"]
     return sandbox

@@ -21,8 +21,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from goalport.llm.adapter import ClientPerLoop, PydanticAiEmbeddings, PydanticAiModel
-from goalport.llm.failures import check_responses
 from goalport.llm.model import ModelCard
+from goalport.llm.provider_errors import check_responses
 from goalport.llm.providers import Dialect, Endpoint
 from goalport.llm.retries import RetryingEmbeddings, RetryingModel
 

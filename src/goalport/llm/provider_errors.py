@@ -3,7 +3,7 @@
 HTTP takes for good what is not: an answer that was cut off, and an error with the status 200. The providers' libraries
 accept both, so `check_responses` looks at each response before they do. `provider_errors` then turns whatever a library
 raises into our error: whether it may pass, and what to do about it. No text here holds a key: what a provider says of a
-wrong key is left out, and the key is removed from the rest. Above: `clients` and `adapter`.
+wrong key is left out, and the key is removed from the rest. Above: `provider_clients` and `adapter`.
 """
 
 import json
@@ -151,7 +151,7 @@ def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
     except (ModelError, Warning):
         raise
     except Exception as error:
-        raise _translate(_innermost(error), _Source(endpoint, model)) from error
+        raise _translate(_innermost(error), _FailedModel(endpoint, model)) from error
 
 
 def _innermost(error: Exception) -> Exception:
@@ -169,7 +169,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _FailedModel:
     """The model that failed, in the words of errors."""
 
     endpoint: Endpoint
@@ -214,7 +214,7 @@ def _message(body: object) -> str:
             return json.dumps(body, default=str)
 
 
-def _translate(error: Exception, source: _Source) -> ModelError:
+def _translate(error: Exception, source: _FailedModel) -> ModelError:
     match error:
         case _ErrorWithGoodStatus():
             kind = TransientFailure if error.is_transient else ModelUnavailable
@@ -237,7 +237,7 @@ def _translate(error: Exception, source: _Source) -> ModelError:
             return _unreadable(error, source)
 
 
-def _of_the_provider(error: ModelAPIError, source: _Source) -> ModelError:
+def _of_the_provider(error: ModelAPIError, source: _FailedModel) -> ModelError:
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:
         case ModelAuthenticationError():
@@ -268,7 +268,7 @@ def _of_the_provider(error: ModelAPIError, source: _Source) -> ModelError:
             return ModelUnavailable(f"{source.name} answered with an error: {source.said(error)}")
 
 
-def _disconnected(error: ModelConnectionError, source: _Source) -> ModelError:
+def _disconnected(error: ModelConnectionError, source: _FailedModel) -> ModelError:
     where = source.endpoint.address or source.endpoint.provider
     if error.phase == "read":
         return TransientFailure(
@@ -293,7 +293,7 @@ def _cause(error: Exception) -> str:
             return (str(first) or type(first).__name__).rstrip(".")
 
 
-def _not_found(error: ModelAPIError, source: _Source, status: str) -> str:
+def _not_found(error: ModelAPIError, source: _FailedModel, status: str) -> str:
     near = getattr(error, "suggested_model_id", None)
     guess = f" {did_you_mean([near])}" if near else ""
     return (
@@ -302,7 +302,7 @@ def _not_found(error: ModelAPIError, source: _Source, status: str) -> str:
     )
 
 
-def _rejected(error: ModelAPIError, source: _Source, status: str) -> ModelError:
+def _rejected(error: ModelAPIError, source: _FailedModel, status: str) -> ModelError:
     said = source.said(error)
     if isinstance(error, ModelHTTPError) and error.status_code in _TRANSIENT_STATUS:
         return TransientFailure(f"{source.name} failed{status}: {said}", error.retry_after)
@@ -314,7 +314,7 @@ def _rejected(error: ModelAPIError, source: _Source, status: str) -> ModelError:
     return ModelRefused(f"{source.name} refused the request{status}: {said}")
 
 
-def _unreadable(error: Exception, source: _Source) -> ModelError:
+def _unreadable(error: Exception, source: _FailedModel) -> ModelError:
     """The error for an answer that is not of the provider's API, as a proxy or a wrong address gives."""
     said = source.said(error)
     if isinstance(error, AttributeError) and "token" in str(error.name):
