@@ -1,6 +1,6 @@
 """`goalport check`: everything that `serve` would complain about and what cannot work, without serving.
 
-Below the program; platform and serve are below it.
+Below the program; platform and publish are below it.
 """
 
 import json
@@ -11,9 +11,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import Place, opened
+from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format
+from goalport.cli.workspace import LoadedWorkspace, open_workspace
 from goalport.platform import mistakes_in, unmarked_methods_in
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.lint import without_hints
@@ -55,27 +55,27 @@ def check(
 
     Exit codes: 0 nothing is wrong, 1 something is.
     """
-    place = opened(workspace)
-    found = _findings(place)
+    loaded = open_workspace(workspace)
+    found = _findings(loaded)
     _print_json(found) if format == "json" else _print_lines(found)
     return WRONG if found.problems or (found.warnings and not allow_warnings) else FINE
 
 
-def _findings(place: Place) -> Findings:
-    empty = [] if len(place.platform.agents) else [place.no_agents]
-    published = publish(place.platform, place.workspace, place.settings)
-    unready = (f"[models] {each}" for each in place.platform.models.problems())
-    mistakes = mistakes_in(place.platform.agents, place.platform.expected_groups)
+def _findings(loaded: LoadedWorkspace) -> Findings:
+    empty = [] if len(loaded.platform.agents) else [loaded.no_agents]
+    published = publish(loaded.platform, loaded.workspace, loaded.settings)
+    unready = (f"[models] {each}" for each in loaded.platform.models.problems())
+    mistakes = mistakes_in(loaded.platform.agents, loaded.platform.expected_groups)
     return Findings(
         problems=(*published.problems, *map(str, mistakes), *unready),
         warnings=(*empty, *published.warnings),
-        agents=len(place.platform.agents),
-        goals=len(place.platform.agents.goals),
+        agents=len(loaded.platform.agents),
+        goals=len(loaded.platform.agents.goals),
         tools=tuple(published.tools),
-        models=tuple(models_in_words(place.platform)),
-        groups=tuple(switched_off(place.platform.upstream)),
+        models=tuple(models_in_words(loaded.platform)),
+        groups=tuple(switched_off(loaded.platform.upstream)),
         hints=(
-            *unmarked_methods_in(place.platform.agents, place.platform.expected_groups),
+            *unmarked_methods_in(loaded.platform.agents, loaded.platform.expected_groups),
             *without_hints(each for each in published.tools.values() if isinstance(each, GoalTool)),
         ),
     )

@@ -17,10 +17,9 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from goalport.cli.clients import CLIENTS, Client, Scope, Transport
-from goalport.cli.entries import Address, Entry, Machine, Subprocess, Target
-from goalport.cli.folder import WorkspaceFolder, workspace_root
-from goalport.cli.merging import Change, Unmergeable, merged, put
+from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
+from goalport.cli.config_files import Change, Unmergeable, merged, put
+from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.terminal import say, show, show_difference
 from goalport.errors import BadInput, UnknownName
 from goalport.settings import Settings, load_settings

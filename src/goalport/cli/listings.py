@@ -1,6 +1,6 @@
 """`goalport agents`, `goals` and `actions`: what a workspace holds, as tables or JSON.
 
-Below the program; platform and serve are below it.
+Below the program; platform and publish are below it.
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import Place, opened_aloud
+from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show
+from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
 from goalport.domain import Action, Agent
 from goalport.publish.offers import Offer, Refusal, offers_of
 from goalport.publish.publication import publish
@@ -22,29 +22,29 @@ OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 
 def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
     """List the agents: what each is for, what it has, and where it is declared."""
-    place = opened_aloud(workspace)
-    show([_agent(each) for each in place.platform.agents], format, none=place.no_agents)
+    loaded = open_with_warnings(workspace)
+    show([_agent(each) for each in loaded.platform.agents], format, none=loaded.no_agents)
 
 
 def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
     """List the goals: the tools that each is published as, or why it is not."""
-    place = opened_aloud(workspace)
-    show([each for each in _goals(place) if agent in {None, each["agent"]}], format, none=_none(place, agent))
+    loaded = open_with_warnings(workspace)
+    show([each for each in _goals(loaded) if agent in {None, each["agent"]}], format, none=_none(loaded, agent))
 
 
 def actions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
     """List the actions: what each needs from the blackboard, and what it makes."""
-    place = opened_aloud(workspace)
-    held = [*place.platform.agents, *place.platform.agents.components]
+    loaded = open_with_warnings(workspace)
+    held = [*loaded.platform.agents, *loaded.platform.agents.components]
     records = [_action(each, step) for each in held if agent in {None, each.name} for step in each.actions]
-    show(records, format, none=_none(place, agent))
+    show(records, format, none=_none(loaded, agent))
 
 
-def _none(place: Place, agent: str | None) -> str:
+def _none(loaded: LoadedWorkspace, agent: str | None) -> str:
     """What an empty list means. Raises `UnknownName` when there is no such agent."""
-    if agent is None or not len(place.platform.agents):
-        return place.no_agents
-    return f"{place.platform.agents.named(agent).name} has none."
+    if agent is None or not len(loaded.platform.agents):
+        return loaded.no_agents
+    return f"{loaded.platform.agents.named(agent).name} has none."
 
 
 def _agent(agent: Agent) -> Record:
@@ -59,10 +59,10 @@ def _agent(agent: Agent) -> Record:
     }
 
 
-def _goals(place: Place) -> Iterator[Record]:
-    published = publish(place.platform, place.workspace, place.settings).tools
-    offered = list(offers_of(place.platform))
-    for agent, goal in place.platform.agents.goals:
+def _goals(loaded: LoadedWorkspace) -> Iterator[Record]:
+    published = publish(loaded.platform, loaded.workspace, loaded.settings).tools
+    offered = list(offers_of(loaded.platform))
+    for agent, goal in loaded.platform.agents.goals:
         offers = [each for each in offered if isinstance(each, Offer) and each.agent is agent and goal in each.goals]
         reasons = [each.reason for each in offered if isinstance(each, Refusal) and each.goal is goal]
         yield {

@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 from cyclopts import App
 
-from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import Place, opened
+from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import say
 from goalport.cli.upstream import Timeout, connected
+from goalport.cli.workspace import LoadedWorkspace, open_workspace
 from goalport.upstream.report import ServerReport, ServerState
 
 FINE, FAILED = 0, 1
@@ -32,22 +32,22 @@ def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> in
 
     Where a person has to sign in, a browser is opened. Exit codes: 0 all are there, 1 one is not.
     """
-    place = opened(workspace)
-    upstream = place.platform.upstream
+    loaded = open_workspace(workspace)
+    upstream = loaded.platform.upstream
     for problem in upstream.config.problems:
         say(f"{'problem' if problem in upstream.problems else 'warning'}: {problem}")
     broken = bool(upstream.problems)
-    reports = anyio.run(_tried, place, timeout)
+    reports = anyio.run(_tried, loaded, timeout)
     for each in reports:
         print(_line(each))
     if not reports and not broken:
-        say(f"There are no servers in {place.workspace.root / 'mcp_config.json'}.")
+        say(f"There are no servers in {loaded.workspace.root / 'mcp_config.json'}.")
     down = [each for each in reports if each.state not in {ServerState.UP, ServerState.DISABLED}]
     return FAILED if broken or down else FINE
 
 
-async def _tried(place: Place, seconds: float | None) -> tuple[ServerReport, ...]:
-    async with connected(place, seconds) as platform:
+async def _tried(loaded: LoadedWorkspace, seconds: float | None) -> tuple[ServerReport, ...]:
+    async with connected(loaded, seconds) as platform:
         return platform.upstream.reports()
 
 

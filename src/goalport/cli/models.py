@@ -6,9 +6,9 @@ No model is asked and no library of a provider is loaded. Below the program; pla
 from collections.abc import Iterator
 from pathlib import Path
 
-from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.place import Place, opened_aloud
+from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show
+from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
 from goalport.llm import ModelCard, Prices
 
 
@@ -17,12 +17,12 @@ def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
 
     A model counts as ready when nothing is missing here; its provider is not asked.
     """
-    place = opened_aloud(workspace)
-    show(list(_records(place)), format, none="There are no models.")
+    loaded = open_with_warnings(workspace)
+    show(list(_records(loaded)), format, none="There are no models.")
 
 
-def _records(place: Place) -> Iterator[Record]:
-    settings, known = place.settings.models, place.platform.models
+def _records(loaded: LoadedWorkspace) -> Iterator[Record]:
+    settings, known = loaded.settings.models, loaded.platform.models
     names = [known.default, *settings.llms.values(), *(each.name for each in settings.custom)]
     cards = known.cards()
     by_name = {name: _card(name, cards) for name in dict.fromkeys(names)}

@@ -112,7 +112,7 @@ app.command(
 app.command("goalport.cli.mcp:app", name="mcp", help="Try the upstream servers of mcp_config.json.", group=LOOK)
 _command(
     "plan",
-    "planning:plan",
+    "plan:plan",
     "Explain which actions reach a goal, or why none do.",
     LOOK,
     "goalport plan find_star_news",
@@ -121,7 +121,7 @@ _command(
 )
 _command(
     "run",
-    "running:run",
+    "run:run",
     "Run a goal here, without a server.",
     START,
     """goalport run --goal greet --input '{"content": "Ada"}'""",
@@ -130,7 +130,7 @@ _command(
 )
 _command(
     "serve",
-    "serving:serve",
+    "serve:serve",
     "Serve the workspace to MCP clients.",
     SERVE,
     "goalport serve",

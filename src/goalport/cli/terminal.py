@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -117,3 +117,25 @@ def _cell(value: object) -> str:
 
 def _colour(line: str) -> str:
     return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+
+
+def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
+    """Print a result of MCP: its texts, or its data as JSON."""
+    if structured:
+        data = result.get("structuredContent", {"content": result["content"]})
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    for block in result["content"]:
+        show_markdown(_told(block))
+
+
+def _told(block: Mapping[str, Any]) -> str:
+    if block["type"] != "text":
+        return f"({block['type']} {block.get('mimeType', '')}; --json prints it whole)"
+    text: str = block["text"]
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return text
+    written = json.dumps(value, indent=2, ensure_ascii=False)
+    return f"```json\n{written}\n```" if sys.stdout.isatty() else written

@@ -1,6 +1,6 @@
 """`goalport tools`: the tool groups, the servers behind them, their tools under their final names; and calling one.
 
-Below the program; platform and serve are below it.
+Below the program; platform and publish are below it.
 """
 
 import json
@@ -12,12 +12,10 @@ from typing import Annotated, Any
 import anyio
 from cyclopts import App, Parameter
 
-from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.given import object_of
-from goalport.cli.place import Place, opened_aloud
-from goalport.cli.results import show_result
-from goalport.cli.terminal import Format, Record, say, show
+from goalport.cli.options import WorkspaceFolder, object_of
+from goalport.cli.terminal import Format, Record, say, show, show_result
 from goalport.cli.upstream import Timeout, connected
+from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
 from goalport.errors import ToolError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.publish.function_tool import FunctionTool
@@ -55,8 +53,8 @@ def tools(
 
     The servers are connected for it.
     """
-    place = _opened(workspace)
-    anyio.run(_list, place, format, trust, timeout)
+    loaded = _opened(workspace)
+    anyio.run(_list, loaded, format, trust, timeout)
 
 
 @app.command
@@ -82,15 +80,15 @@ def call(
     return FAILED if wire.get("isError") else DONE
 
 
-def _opened(workspace: Path) -> Place:
-    place = opened_aloud(workspace)
-    for problem in place.platform.upstream.config.problems:
+def _opened(workspace: Path) -> LoadedWorkspace:
+    loaded = open_with_warnings(workspace)
+    for problem in loaded.platform.upstream.config.problems:
         say(f"warning: {problem}")
-    return place
+    return loaded
 
 
-async def _list(place: Place, chosen: Format, trusted: tuple[str, ...], seconds: float | None) -> None:
-    async with connected(place, seconds) as platform:
+async def _list(loaded: LoadedWorkspace, chosen: Format, trusted: tuple[str, ...], seconds: float | None) -> None:
+    async with connected(loaded, seconds) as platform:
         for each in trusted:
             _trust(platform, each)
         for warning in platform.upstream.groups.warnings():
@@ -187,13 +185,13 @@ def _is_pinned(platform: AgentPlatform, group: GroupConfig) -> bool:
 
 
 async def _call(
-    place: Place,
+    loaded: LoadedWorkspace,
     role: str,
     name: str,
     seconds: float | None,
     arguments: Mapping[str, Any],
 ) -> Wire:
-    async with connected(place, seconds) as platform:
+    async with connected(loaded, seconds) as platform:
         with call_hooks(progress=_tell):
             return await FunctionTool.of(_tool(platform, role, name)).call(dict(arguments), tells_errors=True)
 

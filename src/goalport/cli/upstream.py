@@ -13,8 +13,8 @@ from typing import Annotated
 import anyio.to_thread
 from cyclopts import Parameter
 
-from goalport.cli.place import Place
 from goalport.cli.terminal import say
+from goalport.cli.workspace import LoadedWorkspace
 from goalport.platform import AgentPlatform, UpstreamServers
 
 Timeout = Annotated[
@@ -24,13 +24,13 @@ Timeout = Annotated[
 
 
 @asynccontextmanager
-async def connected(place: Place, seconds: float | None = None) -> AsyncGenerator[AgentPlatform]:
+async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> AsyncGenerator[AgentPlatform]:
     """The platform of a workspace whose servers have been tried, whether or not they are up."""
-    upstream = place.platform.upstream
+    upstream = loaded.platform.upstream
     _lenient(upstream, seconds)
     if sys.stdin.isatty():
         upstream.show_sign_in = _show
-    async with place.platform as platform:
+    async with loaded.platform as platform:
         yield platform
 
 

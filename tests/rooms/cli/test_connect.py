@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from goalport.cli.clients import CLIENTS, Scope
-from goalport.cli.entries import Machine
+from goalport.cli.clients import CLIENTS, Machine, Scope
 from tests.rooms.cli.conftest import PROGRAM, Command
 
 SHIPPED = Path(__file__).parents[3] / "server" / "clients"

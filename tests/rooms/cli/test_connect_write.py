@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from goalport.cli.formats import YAML
+from goalport.cli.config_files import YAML
 from tests.rooms.cli.conftest import Command, Ran
 
 ENTRY = {"url": "http://127.0.0.1:8080/mcp"}

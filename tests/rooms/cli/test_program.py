@@ -120,5 +120,5 @@ def test_help_loads_no_command_and_no_heavy_library() -> None:
         "pydantic",
         "starlette",
         "goalport.platform",
-        "goalport.cli.serving",
+        "goalport.cli.serve",
     }

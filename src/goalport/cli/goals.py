@@ -1,6 +1,6 @@
 """The goal that a command line names: by its tool's name, its full name, or its method's, and what it can start from.
 
-Below the commands of this room; platform and serve are below it.
+Below the commands of this room; platform and publish are below it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Starts = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class GoalChoice:
     """A goal, or goals that are one to the outside, of an agent."""
 
     agent: Agent
@@ -24,13 +24,13 @@ class Chosen:
     """The alternatives, the usual one first."""
 
 
-def chosen(platform: AgentPlatform, name: str) -> Chosen:
+def find_goal(platform: AgentPlatform, name: str) -> GoalChoice:
     """What a name means. Raises `UnknownName`, with the names that there are."""
     offers = [each for each in offers_of(platform) if isinstance(each, Offer)]
     for offer in offers:
         if offer.name == name:
             ways = [each.starts for each in offers if each.name == name or _is_another_way(each, offer)]
-            return Chosen(offer.agent, offer.goals, tuple(ways))
+            return GoalChoice(offer.agent, offer.goals, tuple(ways))
     return _unpublished(platform, name, offers)
 
 
@@ -38,7 +38,7 @@ def _is_another_way(offer: Offer, first: Offer) -> bool:
     return offer.agent is first.agent and offer.goals == first.goals and offer.name.startswith(f"{first.name}_from_")
 
 
-def _unpublished(platform: AgentPlatform, name: str, offers: list[Offer]) -> Chosen:
+def _unpublished(platform: AgentPlatform, name: str, offers: list[Offer]) -> GoalChoice:
     try:
         agent, goal = platform.agents.goal(name)
     except UnknownName:
@@ -46,4 +46,6 @@ def _unpublished(platform: AgentPlatform, name: str, offers: list[Offer]) -> Cho
         others = [goal.name for _, goal in platform.agents.goals if goal.name not in published]
         raise UnknownName("goal", name, [*(offer.name for offer in offers), *others]) from None
     types = platform.starting_types(goal)
-    return Chosen(agent, (goal,), tuple((each,) for each in types) if goal.export.starting_input_types else (types,))
+    return GoalChoice(
+        agent, (goal,), tuple((each,) for each in types) if goal.export.starting_input_types else (types,)
+    )

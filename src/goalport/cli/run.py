@@ -1,7 +1,7 @@
 """`goalport run`: one goal, run here and now: its steps on standard error, its result on standard output.
 
-It takes the same JSON as the goal's MCP tool and refuses it in the same words. Below the program; platform and serve
-are below it.
+It takes the same JSON as the goal's MCP tool and refuses it in the same words. What it asks is asked on the
+terminal. Below the program; platform and publish are below it.
 """
 
 import asyncio
@@ -10,18 +10,15 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import anyio
 from cyclopts import Parameter
 
-from goalport.cli.asking import Unanswered, answer_to
-from goalport.cli.chosen import Chosen, chosen
-from goalport.cli.folder import WorkspaceFolder
-from goalport.cli.given import object_of
-from goalport.cli.place import opened_aloud
-from goalport.cli.results import show_result
-from goalport.cli.terminal import say
+from goalport.cli.goals import GoalChoice, find_goal
+from goalport.cli.options import WorkspaceFolder, object_of
+from goalport.cli.terminal import say, show_result
+from goalport.cli.workspace import open_with_warnings
 from goalport.errors import BadInput, DeclarationError, GoalportError
 from goalport.events import (
     ActionFinished,
@@ -37,6 +34,7 @@ from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.publish.answers import reason_of
 from goalport.publish.arguments import Arguments
+from goalport.publish.forms import YesNoForm, form_of
 from goalport.publish.handle import Handle
 from goalport.publish.output import Output
 from goalport.secrecy import hide
@@ -63,12 +61,12 @@ def run(
 
     Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 130 stopped with Ctrl-C.
     """
-    place = opened_aloud(workspace)
-    if not len(place.platform.agents):
-        raise BadInput(place.no_agents)
-    found = chosen(place.platform, goal)
+    loaded = open_with_warnings(workspace)
+    if not len(loaded.platform.agents):
+        raise BadInput(loaded.no_agents)
+    found = find_goal(loaded.platform, goal)
     inputs = _read(found, object_of(given, "--input"))
-    running = Running(place.platform, found, inputs, () if quiet else (Steps(),))
+    running = Running(loaded.platform, found, inputs, () if quiet else (Steps(),))
     with asyncio.Runner() as runner:
         outcome = _to_the_end(runner, running)
     reason = reason_of(outcome, goal)
@@ -77,7 +75,7 @@ def run(
         show_result(wire, structured=structured)
         return 0
     if isinstance(outcome, Failed) and (error := running.error) is not None:
-        raise Unreached(reason or "", error, place.workspace.root) from error
+        raise Unreached(reason or "", error, loaded.workspace.root) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting):
         say("Nobody can be asked here. Run it on a terminal, or serve it and answer over MCP.")
@@ -106,7 +104,7 @@ class Running:
     """A goal that is run here, from one event loop that stands still while a person types."""
 
     def __init__(
-        self, platform: AgentPlatform, found: Chosen, inputs: Sequence[object], watchers: Sequence[EventListener]
+        self, platform: AgentPlatform, found: GoalChoice, inputs: Sequence[object], watchers: Sequence[EventListener]
     ) -> None:
         self._platform = platform
         self._found = found
@@ -194,7 +192,7 @@ class Steps:
                 pass
 
 
-def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
+def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
     """The objects that the process begins with: of the first alternative that the JSON fits."""
     refused: list[str] = []
     for starts in found.starts:
@@ -206,3 +204,77 @@ def _read(found: Chosen, given: Mapping[str, Any]) -> Sequence[object]:
         except DeclarationError as error:
             raise BadInput(f"{error} Or start the goal from Python.") from error
     raise BadInput("\n".join(refused) if refused[1:] else refused[0].partition(": ")[2])
+
+
+class Unanswered(Exception):
+    """The person has closed the input instead of answering."""
+
+
+def answer_to(question: Question) -> object:
+    """What the person says, asked again until it fits. Raises `Unanswered`."""
+    form = form_of(question)
+    say(f"\n{question.message}")
+    if isinstance(form, YesNoForm):
+        return _yes_or_no()
+    while True:
+        try:
+            return form.read(_fields(form.schema))
+        except BadInput as error:
+            say(str(error))
+
+
+def _yes_or_no() -> bool:
+    while True:
+        typed = _line("y or n: ").lower()
+        if typed in {"y", "yes"}:
+            return True
+        if typed in {"n", "no"}:
+            return False
+
+
+def _fields(schema: Mapping[str, Any]) -> dict[str, object]:
+    """What was typed for each field; a field that was left empty is not given."""
+    found: dict[str, object] = {}
+    for name, field in schema.get("properties", {}).items():
+        choices = _choices(field)
+        for number, choice in enumerate(choices, start=1):
+            say(f"  {number}. {choice}")
+        typed = _line(f"{_label(name, field)}: ")
+        if typed:
+            found[name] = _value(typed, field, choices)
+    return found
+
+
+def _label(name: str, field: Mapping[str, Any]) -> str:
+    described = f"{name} ({field['description']})" if "description" in field else name
+    default = field.get("default")
+    return described if default is None else f"{described} [{default}]"
+
+
+def _choices(field: Mapping[str, Any]) -> Sequence[object]:
+    if field.get("type") == "boolean":
+        return ()
+    return cast("Sequence[object]", field.get("enum", ()))
+
+
+def _value(typed: str, field: Mapping[str, Any], choices: Sequence[object]) -> object:
+    """What was typed, as JSON where a text will not do; what cannot be read is left to be refused."""
+    if typed.isdecimal() and 0 < int(typed) <= len(choices):
+        return choices[int(typed) - 1]
+    if field.get("type") == "boolean" and typed.lower() in {"y", "yes", "n", "no"}:
+        return typed.lower().startswith("y")
+    if field.get("type") == "string" or choices:
+        return typed
+    try:
+        return json.loads(typed)
+    except ValueError:
+        return typed
+
+
+def _line(prompt: str) -> str:
+    """One line. The prompt goes to standard error, so that a result can be piped away."""
+    print(prompt, end="", file=sys.stderr, flush=True)
+    typed = sys.stdin.readline()
+    if not typed:
+        raise Unanswered
+    return typed.strip()

@@ -1,15 +1,49 @@
-"""JSON that is given on the command line: in a word, in a file after `@`, or on standard input.
+"""What several commands take: the `--workspace` option with the folder that it means, and JSON in a word or a file.
 
-Below the commands of this room; it knows no goal and no tool.
+Below the commands of this room; it loads no workspace and knows no goal and no tool.
 """
 
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from goalport.errors import BadInput
+from cyclopts import Parameter
+
+from goalport.errors import BadInput, WorkspaceError
+
+_SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
+"""What makes a folder a workspace: one of them."""
+WorkspaceFolder = Annotated[
+    Path,
+    Parameter(
+        name=("--workspace", "-w"),
+        help="The folder that holds agents/ and tools/. Default: the current one.",
+        show_default=False,
+    ),
+]
+
+
+def workspace_root(folder: Path) -> Path:
+    root = folder.expanduser().absolute()
+    if not root.is_dir():
+        raise WorkspaceError(
+            f"There is no folder {root}. Give --workspace a folder that is there, or make one: goalport new {folder}"
+        )
+    return root
+
+
+def served_root(folder: Path) -> Path:
+    """The folder, if there is a workspace in it. Raises `WorkspaceError`, which offers to make one."""
+    root = workspace_root(folder)
+    if not any((root / name).exists() for name in _SIGNS):
+        raise WorkspaceError(
+            f"There is no workspace in {root}: it has neither agents/ nor tools/ nor mcp_config.json. Make one with"
+            " an example of everything (goalport new my-agents), or name another folder with --workspace."
+        )
+    return root
+
 
 _LONGEST = 60
 

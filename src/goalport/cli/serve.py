@@ -1,6 +1,6 @@
-"""`goalport serve`: the options of a server, turned into settings and handed to the room that serves.
+"""`goalport serve`: the options of a server, turned into settings and handed to the site.
 
-Below the program; settings, platform and serve are below it.
+Below the program; settings, platform and site are below it.
 """
 
 import os
@@ -8,18 +8,21 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
+import anyio
 from cyclopts import Parameter
 
-from goalport.cli.folder import WorkspaceFolder, served_root
+from goalport.cli.options import WorkspaceFolder, served_root
+from goalport.cli.terminal import say
 from goalport.greeting import Greeting
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Listening:
+class ListenOptions:
     """How the server is reached. None: as the settings say."""
 
     host: str | None = None
@@ -34,7 +37,7 @@ class Listening:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Logging:
+class LogOptions:
     """How much is said on standard error."""
 
     log_level: Literal["debug", "info", "warning", "error", "critical"] | None = None
@@ -49,11 +52,11 @@ def serve(
         Literal["http", "stdio"],
         Parameter(help="http: /mcp, /sse, /health. stdio: one client, on stdin and stdout."),
     ] = "http",
-    listening: Listening = Listening(),
+    listening: ListenOptions = ListenOptions(),
     reload: Annotated[
         bool, Parameter(negative="", help="Load the workspace anew when a file changes.", show_default=False)
     ] = False,
-    logging: Logging = Logging(),
+    logging: LogOptions = LogOptions(),
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """Serve the workspace to MCP clients."""
@@ -61,10 +64,10 @@ def serve(
     greeting = Greeting(root) if transport == "stdio" else None
     with nullcontext() if greeting is None else _clean_stdout():
         # These load all libraries, for which a client over stdio does not have to wait.
-        from goalport.cli.place import opened
-        from goalport.cli.starting import start
+        from goalport.cli.workspace import open_workspace
+        from goalport.site import serve_http, serve_stdio
 
-        place = opened(
+        loaded = open_workspace(
             workspace,
             host=listening.host,
             port=listening.port,
@@ -72,7 +75,14 @@ def serve(
             stateless=listening.stateless,
             log_level="debug" if logging.verbose else logging.log_level,
         )
-    start(place, greeting, reload=reload)
+    if not len(loaded.platform.agents):
+        say(f"warning: {loaded.no_agents}")
+    parts = (loaded.platform, loaded.workspace, loaded.settings)
+    if greeting is None:
+        server = partial(serve_http, *parts, reload=reload)
+    else:
+        server = partial(serve_stdio, *parts, reload=reload, greeting=greeting)
+    anyio.run(server, backend_options={"use_uvloop": sys.platform != "win32"})
 
 
 @contextmanager

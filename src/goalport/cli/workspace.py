@@ -1,4 +1,4 @@
-"""Where a command works: a workspace, its settings, and the platform that they make.
+"""The workspace that a command works on, its settings, and the platform that they make.
 
 It loads and deploys; what cannot be loaded or deployed is kept as problems, so that each command can say it its way.
 Below the commands of this room; workspace, settings and platform are below it.
@@ -7,7 +7,7 @@ Below the commands of this room; workspace, settings and platform are below it.
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalport.cli.folder import workspace_root
+from goalport.cli.options import workspace_root
 from goalport.cli.terminal import say
 from goalport.platform import AgentPlatform
 from goalport.settings import Settings, load_settings
@@ -15,7 +15,7 @@ from goalport.workspace import Workspace, load_workspace
 
 
 @dataclass(frozen=True)
-class Place:
+class LoadedWorkspace:
     """A workspace as it was loaded, its settings, and the platform with its agents."""
 
     workspace: Workspace
@@ -37,17 +37,17 @@ class Place:
         )
 
 
-def opened_aloud(folder: Path) -> Place:
+def open_with_warnings(folder: Path) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents, with a warning for each problem."""
-    place = opened(folder)
-    for problem in place.problems:
+    loaded = open_workspace(folder)
+    for problem in loaded.problems:
         say(f"warning: {problem}")
-    return place
+    return loaded
 
 
-def opened(folder: Path, **options: object) -> Place:
+def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents; options that are None are not given."""
     root = workspace_root(folder)
     settings = load_settings(root, **{name: value for name, value in options.items() if value is not None})
     workspace = load_workspace(root)
-    return Place(workspace, settings, AgentPlatform.from_workspace(workspace, settings))
+    return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings))
