@@ -1,4 +1,4 @@
-"""The words that messages of all rooms share: names of types, names that were probably meant, what does not validate.
+"""The words that messages of all rooms share: names of types, probable names, validation errors, cleaned texts.
 
 Each room words its own messages; what several of them say is worded here, so that they agree. Nothing here knows of
 agents, tools or servers. Below everything, the errors too; pydantic is not imported, since start-up time counts.
@@ -6,6 +6,7 @@ agents, tools or servers. Below everything, the errors too; pydantic is not impo
 
 import re
 import types
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from reprlib import Repr
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 __all__ = [
+    "cleaned",
     "corrections",
+    "counted",
     "did_you_mean",
     "field_path",
+    "first_line",
     "listed",
     "nearest",
     "offer",
+    "one_line",
     "shortened",
     "type_label",
     "type_name",
@@ -39,6 +44,12 @@ _AS_NEAR: Final = 0.05
 _MOST_LISTED: Final = 20
 _LONGEST: Final = 80
 """Characters of a name that are compared: what came from outside may be of any length."""
+_LONGEST_TEXT: Final = 20_000
+_LONGEST_LINE: Final = 500
+_KEPT: Final = "\n\t\u200c\u200d"
+"""Besides line feed and tab the joiners: words of several scripts and emoji need them, and they hide nothing."""
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+"""Categories of Unicode: control and format characters (zero width, direction, tags), what has no meaning by itself."""
 _MOST_LINES: Final = 20
 _MOST_ERRORS: Final = 5_000
 """Beyond this, describing each error would keep the event loop from its other work."""
@@ -183,6 +194,32 @@ def shortened(problems: Sequence[str], most: int = _MOST_LINES) -> tuple[str, ..
     return (*problems[:most], f"and {more} more") if more > 0 else tuple(problems)
 
 
+def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
+    """The text without characters that nobody sees, and cut where it is longer than `limit` characters.
+
+    Control characters steer terminals, marks of direction make a text read otherwise than it is written, what has no
+    width hides words from people and not from models, and lone surrogates fit into no UTF-8.
+    """
+    kept = text[: 2 * limit]
+    shown = (kept if kept.isprintable() else "".join(filter(_is_visible, kept))).strip()
+    return shown if len(shown) <= limit and len(text) <= 2 * limit else f"{shown[:limit]}…"
+
+
+def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
+    """A cleaned text in one line: white space of any kind becomes one space."""
+    return cleaned(" ".join(text[: 4 * limit].split()), limit)
+
+
+def first_line(text: str, limit: int = _LONGEST_LINE) -> str:
+    """The first line of a text, cleaned."""
+    return cleaned(text.partition("\n")[0], limit)
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: `1 tool`, `2 tools`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def field_path(steps: Iterable[int | str]) -> str:
     """A place inside a value as people write it: `stops[1].nights`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{_field_name(step)}" for step in steps).removeprefix(
@@ -233,3 +270,7 @@ def _inside(place: object, step: int | str) -> tuple[object] | None:
 def _field_name(step: str) -> str:
     """A field's name, which may come from outside, as it may stand in a line."""
     return step if step.isprintable() and len(step) <= _SHOWN.maxstring else _SHOWN.repr(step)
+
+
+def _is_visible(character: str) -> bool:
+    return character in _KEPT or unicodedata.category(character) not in _HIDDEN

@@ -8,11 +8,14 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
 from goalport.words import (
+    cleaned,
     corrections,
     did_you_mean,
+    first_line,
     listed,
     nearest,
     offer,
+    one_line,
     type_label,
     type_name,
     validation_problems,
@@ -135,3 +138,11 @@ def test_what_pydantic_refuses_is_told_by_field_and_in_one_way() -> None:
     assert problem.startswith("answer: should be a valid integer")
     assert corrections([problem], of="answer").startswith("The answer needs correcting:\n- answer: should be")
     assert corrections(["a: unknown."] * 30).splitlines()[-1] == "- and 10 more"
+
+
+def test_a_text_that_comes_from_outside_keeps_nothing_that_nobody_sees() -> None:
+    assert cleaned("a\x1b[31mb\u202ec\x00d\te\nf é") == "a[31mbcd\te\nf é"
+    assert cleaned("a\u200bb\U000e0041c\ud800d\u200de ") == "abcd\u200de"
+    assert cleaned("x" * 30, 10) == f"{'x' * 10}…"
+    assert first_line("one\ntwo") == "one"
+    assert one_line(" one\n\t two ") == "one two"

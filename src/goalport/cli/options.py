@@ -12,6 +12,7 @@ from typing import Annotated, Any, cast
 from cyclopts import Parameter
 
 from goalport.errors import BadInput, WorkspaceError
+from goalport.words import one_line
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
 """What makes a folder a workspace: one of them."""
@@ -81,5 +82,4 @@ def _text(given: str) -> str:
 
 
 def _shown(text: str) -> str:
-    line = " ".join(text.split())
-    return repr(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…")
+    return repr(one_line(text, _LONGEST))

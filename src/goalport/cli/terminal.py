@@ -5,7 +5,6 @@ the commands of this room, above the signs.
 """
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
@@ -18,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from goalport.signs import signed, takes_colours
+from goalport.words import cleaned
 
-_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters: what came from elsewhere has no business with the terminal."""
 _WIDEST = 10_000
 Record = Mapping[str, object]
 """One line of a list: a value per column, the same columns in each record."""
@@ -43,7 +41,7 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
 def show_markdown(text: str) -> None:
     """Print Markdown: drawn on a terminal, and without what would steer that; as it is in a pipe."""
     if sys.stdout.isatty():
-        Console().print(Markdown(_STEERING.sub("", text)))
+        Console().print(Markdown(cleaned(text, len(text))))
     else:
         print(text)
 

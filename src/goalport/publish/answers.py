@@ -17,9 +17,9 @@ from goalport.publish.goal_tool import Terms
 from goalport.publish.handle import Handle, LargeResult
 from goalport.publish.output import Output, Pages, Wire, beginning_of, done, failed, text_block
 from goalport.publish.resource_uris import process_uri
-from goalport.publish.texts import counted, one_line, plain
 from goalport.secrecy import hide_known
 from goalport.tools.schema_errors import UNREADABLE
+from goalport.words import cleaned, counted, first_line
 
 __all__ = [
     "Answers",
@@ -36,7 +36,7 @@ _TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
 
 def error_wire(text: str) -> Wire:
     """A failure that a model is to read."""
-    return failed(text_block(plain(hide_known(text))))
+    return failed(text_block(cleaned(hide_known(text))))
 
 
 def cost_of(process: AgentProcess) -> Mapping[str, float]:
@@ -64,9 +64,9 @@ def _handle(terms: Terms, process: AgentProcess) -> Wire:
     try:
         handle = Handle.of(process, terms.name)
     except UNREADABLE as error:
-        reason = one_line(str(error))
+        reason = first_line(str(error))
         return error_wire(f"{terms.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
-    return done([text_block(plain(hide_known("\n".join(_handle_in_words(handle)))))], handle.structured)
+    return done([text_block(cleaned(hide_known("\n".join(_handle_in_words(handle)))))], handle.structured)
 
 
 @dataclass(frozen=True, slots=True)

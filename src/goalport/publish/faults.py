@@ -10,8 +10,8 @@ from secrets import token_hex
 from typing import TypeVar
 
 from goalport.errors import GoalportError
-from goalport.publish.texts import one_line
 from goalport.secrecy import hide
+from goalport.words import first_line
 
 __all__ = ["Fault", "logged", "read_or_fault"]
 
@@ -33,7 +33,7 @@ def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
     """
     found = token_hex(4)
     _log.error("%s broke (error %s).", what, found, exc_info=bug)
-    name, text = type(bug).__name__, one_line(hide(str(bug).strip()))
+    name, text = type(bug).__name__, first_line(hide(str(bug).strip()))
     told = f": {text}" if text and (tells_errors or isinstance(bug, GoalportError)) else ""
     return f"{what} failed: {name}{told.rstrip('.')}. The server's log has it as error {found}."
 
@@ -44,4 +44,4 @@ def read_or_fault(reading: Callable[[], T]) -> T | Fault:
         return reading()
     except Exception as bug:
         _log.debug("A declaration cannot be read.", exc_info=True)
-        return Fault(one_line(str(bug) if isinstance(bug, GoalportError) else f"{type(bug).__name__}: {bug}"))
+        return Fault(first_line(str(bug) if isinstance(bug, GoalportError) else f"{type(bug).__name__}: {bug}"))

@@ -14,8 +14,8 @@ from goalport.publish.companions import READ, Companion
 from goalport.publish.function_tool import FunctionTool
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.publication import Publication, PublishedTool
-from goalport.publish.texts import counted, indented, one_line
 from goalport.tools import Tool
+from goalport.words import counted, first_line
 
 __all__ = ["groups_in_words", "groups_of", "models_in_words", "report_of", "servers_of", "switched_off"]
 
@@ -24,20 +24,20 @@ def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str
     """The lines about goals, tool groups, models, problems and warnings; each of them is indented."""
     yield from _goals(publication)
     for line in groups_in_words(platform):
-        yield f"  {indented(line)}"
+        yield f"  {_indented(line)}"
     for line in models_in_words(platform):
-        yield f"  {indented(line)}"
+        yield f"  {_indented(line)}"
     for problem in publication.problems:
-        yield f"  problem: {indented(problem)}"
+        yield f"  problem: {_indented(problem)}"
     for warning in publication.warnings:
-        yield f"  warning: {indented(warning)}"
+        yield f"  warning: {_indented(warning)}"
 
 
 def _goals(publication: Publication) -> Iterator[str]:
     for name, tool in publication.tools.items():
         yield f"  {name}: {_what(tool)}"
     for refusal in publication.refusals:
-        yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {indented(refusal.reason)}"
+        yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {_indented(refusal.reason)}"
 
 
 def _what(tool: PublishedTool) -> str:
@@ -109,11 +109,11 @@ def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
     """A line for each tool group, and one for each upstream server."""
     for each in _states(platform):
         exported = ", published" if each.exports else ""
-        why = "" if each.status == "up" else f". {one_line(each.why)}"
+        why = "" if each.status == "up" else f". {first_line(each.why)}"
         yield f"tool group {each.role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
     for server in platform.upstream.reports():
         said = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
-        why = f": {one_line(server.last_error)}" if server.last_error else ""
+        why = f": {first_line(server.last_error)}" if server.last_error else ""
         yield f"upstream server {server.name}: {server.state}{said}{why}"
 
 
@@ -141,3 +141,8 @@ def switched_off(upstream: UpstreamServers) -> Iterator[str]:
         if known and all(each.disabled for each in known):
             names = ", ".join(repr(each.name) for each in known)
             yield f"tool group {role}: not ready. In mcp_config.json, take the `disabled` of {names} away."
+
+
+def _indented(text: str) -> str:
+    """A text of several lines whose later lines stay below its first, and do not pass for lines of their own."""
+    return text.strip().replace("\n", "\n      ")

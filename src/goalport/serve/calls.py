@@ -21,7 +21,6 @@ from goalport.publish.goal_tool import GoalTool
 from goalport.publish.output import Wire
 from goalport.publish.publication import PublishedTool
 from goalport.publish.raw import RawTool
-from goalport.publish.texts import one_line
 from goalport.serve.callers import current_caller
 from goalport.serve.connections import progress_wanted
 from goalport.serve.departures import departure_of
@@ -31,6 +30,7 @@ from goalport.serve.resuming import accompany
 from goalport.serve.runs import Run, Ticket
 from goalport.serve.serving import Context
 from goalport.serve.watching import outcome_of
+from goalport.words import first_line
 
 __all__ = ["call_tool"]
 
@@ -53,7 +53,7 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
                 params.name, _answer(context, published, params), tells_errors=serving.settings.show_errors
             )
         except BadInput as error:
-            _log.debug("%s was refused: %s", params.name, one_line(str(error).replace("\n", " ")))
+            _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
         except HandlerFailed as failure:
             return error_wire(failure.message)

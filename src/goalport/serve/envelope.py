@@ -11,7 +11,7 @@ from typing import Final, cast
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic_core import from_json
 
-from goalport.publish.texts import one_line
+from goalport.words import first_line
 
 __all__ = ["id_of", "is_request", "read_message", "refusal"]
 
@@ -23,7 +23,7 @@ def read_message(data: bytes) -> tuple[object, JSONRPCError | None]:
     try:
         message = from_json(data)
     except ValueError as error:
-        return None, refusal(None, f"A message should be JSON: {one_line(str(error))}.", PARSE_ERROR)
+        return None, refusal(None, f"A message should be JSON: {first_line(str(error))}.", PARSE_ERROR)
     reason = _problem_in(message)
     return message, None if reason is None else refusal(id_of(message), reason)
 
@@ -81,4 +81,4 @@ def _shown(value: object) -> str:
         case list():
             return "a list"
         case _:
-            return one_line(json.dumps(value, ensure_ascii=False))[:_LONGEST]
+            return first_line(json.dumps(value, ensure_ascii=False))[:_LONGEST]

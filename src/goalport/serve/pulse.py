@@ -10,9 +10,9 @@ from typing import Any, Final
 import anyio
 from mcp.server.context import ServerRequestContext
 
-from goalport.publish.texts import one_line
 from goalport.serve.connections import progress_wanted
 from goalport.upstream.calls import call_hooks
+from goalport.words import first_line
 
 __all__ = ["heard"]
 
@@ -70,4 +70,4 @@ class _Pulse:
 
     async def _report(self, progress: float, message: str) -> None:
         self._spoke, self._told = anyio.current_time(), progress
-        await self._context.session.report_progress(progress, self._total, one_line(message) or None)
+        await self._context.session.report_progress(progress, self._total, first_line(message) or None)

@@ -22,11 +22,11 @@ from goalport.events import (
 )
 from goalport.observe import in_words
 from goalport.process import AgentProcess, Outcome
-from goalport.publish.texts import one_line
 from goalport.serve.connections import log_level_of, progress_wanted, send_log
 from goalport.serve.departures import departure_of
 from goalport.serve.progress import Meter, Step
 from goalport.serve.runs import Run, Watch
+from goalport.words import first_line
 
 __all__ = ["outcome_of", "seen"]
 
@@ -107,7 +107,7 @@ class _News:
     async def _report(self, step: Step) -> None:
         if self._progress:
             self._spoke = anyio.current_time()
-            await self._context.session.report_progress(step.progress, step.total, one_line(step.message))
+            await self._context.session.report_progress(step.progress, step.total, first_line(step.message))
 
     async def _tell(self, event: Event) -> None:
         step = self._meter.after(event)
@@ -115,7 +115,7 @@ class _News:
             await self._report(step)
         level, words = _level_of(event), in_words(event)
         if words and _LEVELS.index(level) >= self._least:
-            await send_log(self._context.session, level, one_line(words), self._context.request_id)
+            await send_log(self._context.session, level, first_line(words), self._context.request_id)
 
 
 def _level_of(event: Event) -> LoggingLevel:

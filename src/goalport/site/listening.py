@@ -21,12 +21,12 @@ import uvicorn
 from sse_starlette.sse import AppStatus
 
 from goalport.errors import SettingsError
-from goalport.publish.texts import counted
 from goalport.serve.serving import Serving
 from goalport.settings import Settings
 from goalport.site.app import Site
 from goalport.site.limits import Connections, Limits
 from goalport.site.protocol import LimitedProtocol, LimitedServer
+from goalport.words import counted
 
 __all__ = ["LAST_WORDS", "address_of", "bind", "leave_at_once", "listen", "say_who_is_waited_for"]
 

@@ -15,9 +15,9 @@ from goalport import __version__
 from goalport.platform import AgentPlatform
 from goalport.publish.publication import Publication
 from goalport.publish.report import report_of
-from goalport.publish.texts import counted
 from goalport.settings import Settings
 from goalport.site.security import exposures
+from goalport.words import counted
 
 __all__ = ["startup_report"]
 

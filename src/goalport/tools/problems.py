@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from goalport.words import field_path
+from goalport.words import field_path, one_line
 
 __all__ = ["schema_fault", "schema_problems"]
 
@@ -42,6 +42,5 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
 
 
 def _line(path: str, message: str) -> str:
-    words = " ".join(message[: 2 * _MESSAGE_LIMIT].split())
-    cut = words if len(words) <= _MESSAGE_LIMIT else f"{words[:_MESSAGE_LIMIT]}…"
-    return f"{path}: {cut}" if path else cut
+    words = one_line(message, _MESSAGE_LIMIT)
+    return f"{path}: {words}" if path else words

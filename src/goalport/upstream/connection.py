@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import anyio
 
 from goalport.upstream.calls import ActiveCalls, Call
-from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig
+from goalport.words import cleaned
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -14,11 +14,10 @@ from pydantic import ValidationError
 
 from goalport.errors import leaves
 from goalport.tools import ToolGroup
-from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig, TransportKind
 from goalport.upstream.connection import ConnectionLost
 from goalport.upstream.redaction import shown_address
-from goalport.words import field_path, shortened, validation_reason
+from goalport.words import field_path, one_line, shortened, validation_reason
 
 __all__ = ["GroupReport", "ServerReport", "ServerState", "error_text", "failure_reason", "why_unavailable"]
 
@@ -113,7 +112,7 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
     words = _words(config, leaf)
     more = [each for each in known if each and each not in words]
     plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, *more))))
-    return cleaned(" ".join(plain.split()), _LIMIT)
+    return one_line(plain, _LIMIT)
 
 
 def _words(config: ServerConfig, error: BaseException) -> str:

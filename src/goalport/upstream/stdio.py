@@ -19,6 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.watchdog import Watchdog
+from goalport.words import cleaned
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -271,9 +272,7 @@ class StderrLog:
 
     def shortened(self, text: str) -> str:
         """One line that can be shown: nothing secret, no control characters, not too long."""
-        hidden = self._hide(text[: 4 * _LINE].strip())
-        shown = "".join(each if each.isprintable() else " " for each in hidden)
-        return shown if len(shown) <= _LINE else f"{shown[:_LINE]}…"
+        return cleaned(self._hide(text[: 4 * _LINE].strip()), _LINE)
 
     async def listen(self, stderr: ByteReceiveStream | None) -> None:
         """Read to the end: a full pipe would stop the server."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic_core import to_json
 
 from goalport.tools import Tool, ToolResult, identity
-from goalport.upstream.cleaning import cleaned, cleaned_schema
+from goalport.upstream.cleaning import cleaned_schema
 from goalport.upstream.pins import fingerprint
+from goalport.words import cleaned
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool as Definition

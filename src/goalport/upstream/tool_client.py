@@ -15,11 +15,11 @@ import anyio
 from goalport.errors import ToolError
 from goalport.tools import ToolResult
 from goalport.upstream.calls import Call
-from goalport.upstream.cleaning import cleaned
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import Connection, ConnectionLost, NotCalled, Transport
 from goalport.upstream.report import error_text
 from goalport.upstream.tool import ToolRequest, result_of
+from goalport.words import cleaned
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

@@ -5,7 +5,6 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
-from goalport.publish.texts import plain
 from goalport.site import startup_report
 from tests.rooms.serve.served import serving_of
 
@@ -152,7 +151,3 @@ def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
     assert "first" in told[2]
     assert all(line.startswith("  ") for line in told[1:])
     assert not any(line.startswith("problem: second") for line in told)
-
-
-def test_a_text_that_comes_from_an_exception_keeps_nothing_that_nobody_sees() -> None:
-    assert plain("a\x1b[31mb\u202ec\x00d\te\nf é") == "a[31mbcd\te\nf é"
