@@ -22,6 +22,7 @@ from goalport.tools.groups import (
 )
 from goalport.tools.marks import ToolMark, mark_of, tool
 from goalport.tools.naming import (
+    NAMING_STYLES,
     Naming,
     composed,
     identity,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 from goalport.tools.threads import in_thread
 
 __all__ = [
+    "NAMING_STYLES",
     "Approval",
     "CallSite",
     "Contained",

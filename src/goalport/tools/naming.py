@@ -1,13 +1,17 @@
-"""How tools are renamed on their way out.
+"""Naming strategies: how tools are renamed when they are published or put into a group.
 
-A naming is a function from name to name. It knows no tool and no clash: whoever applies it looks for those.
+A naming strategy is a function from name to name. It knows no tool and no clash: whoever applies it looks for those.
+A strategy that takes no parameters is added by its function and one entry in `NAMING_STYLES`, from which the setting
+`naming.style` of mcp_config.json is read and checked.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from functools import reduce
+from typing import Final
 
 __all__ = [
+    "NAMING_STYLES",
     "Naming",
     "composed",
     "identity",
@@ -32,10 +36,12 @@ def identity(name: str) -> str:
 
 
 def upper(name: str) -> str:
+    """The name in capitals: `getWeather` becomes `GETWEATHER`."""
     return name.upper()
 
 
 def lower(name: str) -> str:
+    """The name in small letters: `getWeather` becomes `getweather`."""
     return name.lower()
 
 
@@ -43,6 +49,10 @@ def snake(name: str) -> str:
     """The name in snake case: `getWeather`, `get-weather` and `GetWeather` become `get_weather`."""
     words = _WORD_START.sub("_", name)
     return re.sub(r"[\s.\-]+", "_", words).lower()
+
+
+NAMING_STYLES: Final[Mapping[str, Naming]] = {"identity": identity, "lower": lower, "upper": upper, "snake": snake}
+"""The strategies that a configuration may name; the first is the default."""
 
 
 def prefixed(prefix: str) -> Naming:

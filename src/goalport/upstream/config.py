@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from goalport.tools import Approval, Permission
+from goalport.tools import NAMING_STYLES, Approval, Permission
+from goalport.words import offer
 
 __all__ = [
     "Approval",
@@ -85,7 +86,12 @@ class NamingConfig:
     prefix: str = ""
     suffix: str = ""
     rename: Mapping[str, str] = field(default_factory=dict[str, str])
-    style: Literal["identity", "lower", "upper", "snake"] = "identity"
+    style: str = next(iter(NAMING_STYLES))
+    """A name in `NAMING_STYLES`."""
+
+    def __post_init__(self) -> None:
+        if self.style not in NAMING_STYLES:
+            raise ValueError(f"Unknown naming style {self.style!r}. {offer(self.style, NAMING_STYLES)}")
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ the rest is usable. Variables are filled in here, so that the records of `config
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 
-from goalport.tools import Permission
+from goalport.tools import NAMING_STYLES, Permission
 from goalport.upstream.config import (
     Approval,
     GroupConfig,
@@ -33,9 +33,7 @@ _SERVERS: Final = ("mcpServers", "servers")
 _GROUPS: Final = "toolGroups"
 _REACHED_BY: Final = ("command", "url", "serverUrl", "httpUrl")
 """What an entry has that is about a server."""
-Style = Literal["identity", "lower", "upper", "snake"]
 _APPROVALS: Final = ("never", "always", "destructive")
-_STYLES: Final = ("identity", "lower", "upper", "snake")
 
 
 def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
@@ -132,7 +130,7 @@ def _naming(section: Section | None, role: str) -> NamingConfig:
         prefix=section.text("prefix"),
         suffix=section.text("suffix"),
         rename=section.table("rename"),
-        style=cast("Style", section.word("style", _STYLES) or "identity"),
+        style=section.word("style", tuple(NAMING_STYLES)) or NamingConfig.style,
     )
     section.note_unknown_keys()
     for message, at in section.mistakes:

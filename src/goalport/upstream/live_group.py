@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from goalport.errors import ToolError
-from goalport.tools import Approval, Tool, ToolGroup, ToolResult, identity, lower, snake, upper
+from goalport.tools import NAMING_STYLES, Approval, Tool, ToolGroup, ToolResult
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.upstream.report import ServerState
 from goalport.upstream.tool import UpstreamTool
@@ -24,7 +24,6 @@ __all__ = ["Guard", "LiveGroup", "ToolServer", "ToolServers", "final_name", "mat
 _LONGEST: Final = 64
 _HASH: Final = 8
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
-_STYLES: Final = {"identity": identity, "lower": lower, "upper": upper, "snake": snake}
 _GLOB: Final = re.compile(r"[*?\[]")
 
 
@@ -215,7 +214,7 @@ def final_name(name: str, naming: NamingConfig) -> str:
 
     Models take 64 of `[A-Za-z0-9_-]`; of a longer name the end gives way to a hash of the whole.
     """
-    chosen = naming.rename.get(name) or _STYLES[naming.style](name)
+    chosen = naming.rename.get(name) or NAMING_STYLES[naming.style](name)
     whole = _NOT_PORTABLE.sub("_", f"{naming.prefix}{chosen}{naming.suffix}")
     if len(whole) <= _LONGEST:
         return whole

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from time import monotonic
+from typing import cast
 
 import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from goalport.tools import Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, tool
+from goalport.tools import NAMING_STYLES, Naming, Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, tool
 from goalport.upstream import read_config
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, Problem, ServerConfig
-from goalport.upstream.config_file import Style
 from goalport.upstream.groups import UpstreamGroups
 from goalport.upstream.live_group import final_name, matches
 from goalport.upstream.pins import Pins
@@ -245,11 +245,33 @@ def test_the_groups_are_made_again_only_when_something_has_changed(pins: Pins) -
     assert names(groups, "other") == ["fetch", "peek"]
 
 
-STYLES: st.SearchStrategy[Style] = st.sampled_from(["identity", "lower", "upper", "snake"])
+STYLES: st.SearchStrategy[str] = st.sampled_from(list(NAMING_STYLES))
+
+
+def test_a_naming_strategy_is_known_everywhere_by_its_entry_in_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mcp_config.json"
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}, "toolGroups": {"web": {"naming": {"style": "kebab"}}}}')
+    (refused,) = read_config(file, {}).problems
+    assert refused.message == f"style should be one of {', '.join(NAMING_STYLES)}, but is 'kebab'."
+    with pytest.raises(ValueError, match=r"Unknown naming style 'kebab'\. Known: identity"):
+        NamingConfig(style="kebab")
+
+    monkeypatch.setitem(cast("dict[str, Naming]", NAMING_STYLES), "kebab", lambda name: name.replace("_", "-"))
+    config = read_config(file, {})
+    assert config.problems == ()
+    assert final_name("read_page", config.groups["web"].naming) == "read-page"
+
+
+def test_the_page_on_upstream_servers_names_each_naming_strategy() -> None:
+    page = Path(__file__).parents[3] / "docs" / "upstream.md"
+    (row,) = (line for line in page.read_text("utf-8").splitlines() if line.startswith("| `naming` |"))
+    assert [each for each in NAMING_STYLES if f"`{each}`" not in row] == []
 
 
 @given(st.text(max_size=90), st.text(max_size=40), st.text(max_size=40), STYLES)
-def test_every_final_name_is_one_that_all_models_take(name: str, prefix: str, suffix: str, style: Style) -> None:
+def test_every_final_name_is_one_that_all_models_take(name: str, prefix: str, suffix: str, style: str) -> None:
     final = final_name(name, NamingConfig(prefix=prefix, suffix=suffix, style=style))
 
     assert len(final) <= 64
@@ -295,7 +317,7 @@ OWN_NAMES = st.lists(st.text("abXY_.é", min_size=1, max_size=4), unique=True, m
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(OWN_NAMES, OWN_NAMES, STYLES, st.randoms(use_true_random=False), st.sampled_from(list(ServerState)))
 def test_names_are_unique_whatever_is_listed_and_neither_order_nor_trouble_gives_them_to_another_tool(
-    pins: Pins, first: list[str], second: list[str], style: Style, random: Random, state: ServerState
+    pins: Pins, first: list[str], second: list[str], style: str, random: Random, state: ServerState
 ) -> None:
     servers = servers_of(GroupConfig("all", ("a", "b"), naming=NamingConfig(style=style)), a="", b="")
     groups = UpstreamGroups(servers, pins)
