@@ -46,7 +46,11 @@ class Determination(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Ai:
-    """Asks models: `await ai.with_llm(role="best").create_object("Make up a story", Story)`."""
+    """Asks models: `await ai.with_llm(role="best").create_object("Make up a story", Story)`.
+
+    The `with_*` methods raise `TypeError` for an argument of a wrong type, where the mistake is written, and
+    `DeclarationError` for an object without tools where tools are expected.
+    """
 
     engine: Engine = field(repr=False)
     interaction: Interaction = field(default_factory=Interaction)

@@ -171,11 +171,9 @@ def output_type(
         hash(kind)
     except TypeError:
         return _output(kind, may_decline=may_decline, properties=properties)
-    return (
-        _output(kind, may_decline=may_decline, properties=properties)
-        if properties
-        else _cached_output(kind, may_decline)
-    )
+    if properties:
+        return _output(kind, may_decline=may_decline, properties=properties)
+    return _cached_output(kind, may_decline)
 
 
 def _output(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] | None = None) -> OutputType:
@@ -187,8 +185,8 @@ def _output(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] |
         schema = output_schema(wire, kind, properties) if wrapped else schema
     except UNREADABLE as error:
         raise _no_json(kind, error) from error
-    description = schema.get("description")
-    spec = OutputSpec(_spec_name(kind), schema, description if isinstance(description, str) else "")
+    name, description = type_label(kind)[:_LONGEST_NAME] or "Reply", schema.get("description")
+    spec = OutputSpec(name, schema, description if isinstance(description, str) else "")
     output = OutputType(kind, spec, plain, wire, wrapped, may_decline, properties)
     return replace(output, example=_example(output))
 
@@ -246,10 +244,6 @@ def _kept(decoded: object, wanted: Callable[[str], bool]) -> object:
     return decoded
 
 
-def _spec_name(kind: object) -> str:
-    return type_label(kind)[:_LONGEST_NAME] or "Reply"
-
-
 def _no_json(kind: object, error: Exception) -> DeclarationError:
     return DeclarationError(
         f"The type {type_name(kind)}, asked of a model",
@@ -276,7 +270,7 @@ class _OutputSchema(PlainSchema):
 
 
 def _only(kind: object, wanted: Callable[[str], bool]) -> type[GenerateJsonSchema]:
-    """A generator that leaves out what is not wanted of a class."""
+    """A generator of schemas that leaves out the unwanted fields of a class."""
     classes = (kind, *get_args(kind))
 
     class Filtered(_OutputSchema):

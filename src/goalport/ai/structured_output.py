@@ -38,12 +38,12 @@ JSON_LINES: Final = (
     "Answer with JSON Lines: one JSON value per line, each complete on its own line, one line for each object, and "
     "nothing else: no list around them, no words between them. Each line is valid against this JSON Schema:\n{}"
 )
-"""What a model is told that is to write one object after another; the schema is filled in."""
+"""The instruction to a model that is to write one object after another; the JSON Schema is filled in."""
 _REPAIR: Final = "That does not keep to the rules:\n{}\nGive all of it again, corrected, in the same form."
 _REPAIR_ONE: Final = "This one does not keep to the rules:\n{}\nGive this one again, corrected, and nothing else."
 _UNREADABLE: Final = "That cannot be read: {}. Give the answer again, all of it, in the form that was asked for."
 _NO_OBJECTS: Final = frozenset({"", "[]"})
-"""What a model may write that has no object to give."""
+"""The replies of a model that has no object to give."""
 
 ReadObject = tuple[str, object]
 """An object and its JSON text."""
@@ -169,7 +169,8 @@ class _ObjectReader:
 
     async def pieces(self) -> AsyncGenerator[ThinkingDelta | ReadObject]:
         values, seen = self._values(), 0
-        held = self.output.wrapped and bool(self.loop.requests.tools)  # words before a tool call would pass for values
+        # Words before a tool call would pass for values, so they are held back until the answer is whole.
+        held = self.output.wrapped and bool(self.loop.requests.tools)
         async with aclosing(self.loop.stream()) as pieces:
             async for piece in pieces:
                 match piece:
