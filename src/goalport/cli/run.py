@@ -34,7 +34,7 @@ from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.publish.answers import reason_of
 from goalport.publish.arguments import Arguments
-from goalport.publish.forms import YesNoForm, form_of
+from goalport.publish.forms import form_of
 from goalport.publish.handle import Handle
 from goalport.publish.output import Output
 from goalport.secrecy import hide
@@ -214,13 +214,21 @@ def answer_to(question: Question) -> object:
     """What the person says, asked again until it fits. Raises `Unanswered`."""
     form = form_of(question)
     say(f"\n{question.message}")
-    if isinstance(form, YesNoForm):
-        return _yes_or_no()
     while True:
         try:
-            return form.read(_fields(form.schema))
+            return form.read(_typed(form.schema))
         except BadInput as error:
             say(str(error))
+
+
+def _typed(schema: Mapping[str, Any]) -> object:
+    match schema.get("type"):
+        case "boolean":
+            return _yes_or_no()
+        case "object":
+            return _fields(schema)
+        case _:
+            return _field("answer", schema)
 
 
 def _yes_or_no() -> bool:
@@ -236,13 +244,18 @@ def _fields(schema: Mapping[str, Any]) -> dict[str, object]:
     """What was typed for each field; a field that was left empty is not given."""
     found: dict[str, object] = {}
     for name, field in schema.get("properties", {}).items():
-        choices = _choices(field)
-        for number, choice in enumerate(choices, start=1):
-            say(f"  {number}. {choice}")
-        typed = _line(f"{_label(name, field)}: ")
-        if typed:
-            found[name] = _value(typed, field, choices)
+        if (typed := _field(name, field)) is not None:
+            found[name] = typed
     return found
+
+
+def _field(name: str, field: Mapping[str, Any]) -> object | None:
+    """What was typed for one field; None when it was left empty."""
+    choices = _choices(field)
+    for number, choice in enumerate(choices, start=1):
+        say(f"  {number}. {choice}")
+    typed = _line(f"{_label(name, field)}: ")
+    return _value(typed, field, choices) if typed else None
 
 
 def _label(name: str, field: Mapping[str, Any]) -> str:

@@ -1,40 +1,33 @@
 """The companion tools: what a client calls with a handle to follow a process, answer it or end it, or read its result.
 
-Only their declarations; `resuming` does what they say. They are published when some goal may answer with a handle, or
-with a link to a large result, and publish no output schema: they answer with the output of any goal.
+Only their declarations; `serve` does what they say. The tools that take answers are declared by the kinds of questions,
+in `forms`. All are published when some goal may answer with a handle, or with a link to a large result, and publish no
+output schema: they answer with the output of any goal.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Final
 
 from mcp_types import Tool, ToolAnnotations
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import from_json
+from pydantic import Field
 
 from goalport.publish.arguments import Arguments
+from goalport.publish.forms import FORMS, CompanionCall
 
 __all__ = [
     "CANCEL",
-    "CONFIRM",
     "READ",
     "STATUS",
-    "SUBMIT",
-    "Answer",
     "Cancel",
     "Companion",
-    "Confirm",
     "Look",
     "Read",
-    "Submit",
     "following",
     "reading",
 ]
 
 STATUS: Final = "process_status"
-SUBMIT: Final = "submitFormAndResumeProcess"
-CONFIRM: Final = "_confirm"
 CANCEL: Final = "process_cancel"
 READ: Final = "read_result"
 
@@ -50,14 +43,6 @@ _STATUS: Final = (
     "Look how a process stands that another tool has answered with a handle for (processId, status, questions). Gives"
     " its result once it has one, its open questions when it waits for a person, else the handle again."
 )
-_SUBMIT: Final = (
-    "Answer a question of kind form that a process waits for, with what the person said, and let the process go on."
-    " Ask the person; do not make up the answer. Gives the result, or the handle with what is asked next."
-)
-_CONFIRM: Final = (
-    "Answer a question of kind confirmation that a process waits for, with the person's yes or no, and let the process"
-    " go on. Ask the person first. Gives the result, or the handle with what is asked next."
-)
 _CANCEL: Final = (
     "End a process that nobody wants any more, whether it runs or waits for a person. What it did stays done."
 )
@@ -67,21 +52,7 @@ _READ: Final = (
 )
 
 
-def _from_text(value: object) -> object:
-    """What a text holds as JSON: some hosts send the objects in arguments so."""
-    if isinstance(value, str):
-        with suppress(ValueError):
-            return from_json(value)
-    return value
-
-
-class _OfProcess(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    process_id: str = Field(alias="processId", description="The processId of the handle")
-
-
-class Look(_OfProcess):
+class Look(CompanionCall):
     """How does it stand?"""
 
     wait_seconds: float = Field(
@@ -93,49 +64,11 @@ class Look(_OfProcess):
     )
 
 
-class Submit(_OfProcess):
-    """Here is what the form asked for."""
-
-    kind: ClassVar = "form"
-
-    form_data: Annotated[dict[str, Any], BeforeValidator(_from_text)] = Field(
-        alias="formData", description="The person's answer, valid against the schema of the question"
-    )
-    question_id: str | None = Field(
-        None, alias="questionId", description="The id of the question; needed only when several forms are open"
-    )
-
-    @property
-    def answer(self) -> object:
-        """What the person said, as it came."""
-        return self.form_data
-
-
-class Confirm(_OfProcess):
-    """Yes or no."""
-
-    kind: ClassVar = "confirmation"
-
-    confirmed: bool = Field(strict=True, description="Whether the person said yes")
-    question_id: str | None = Field(
-        None, alias="questionId", description="The id of the question; needed only when several are to be confirmed"
-    )
-
-    @property
-    def answer(self) -> object:
-        """What the person said, as it came."""
-        return self.confirmed
-
-
-Answer = Submit | Confirm
-"""What answers a question: one class for each kind of `forms`."""
-
-
-class Cancel(_OfProcess):
+class Cancel(CompanionCall):
     """Nobody wants it any more."""
 
 
-class Read(_OfProcess):
+class Read(CompanionCall):
     """What is its result?"""
 
     page: int = Field(1, ge=1, description="Which page, from 1")
@@ -150,7 +83,7 @@ class Companion:
 
     @classmethod
     def of(
-        cls, name: str, title: str, description: str, takes: type[_OfProcess], hints: ToolAnnotations
+        cls, name: str, title: str, description: str, takes: type[CompanionCall], hints: ToolAnnotations
     ) -> "Companion":
         """A companion tool that takes the fields of a model."""
         arguments = Arguments.of([takes])
@@ -180,8 +113,7 @@ def following(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
     )
     return (
         Companion.of(STATUS, "Status of a process", _STATUS, Look, _LOOKING),
-        Companion.of(SUBMIT, "Answer a form", _SUBMIT, Submit, resuming),
-        Companion.of(CONFIRM, "Confirm or decline", _CONFIRM, Confirm, resuming),
+        *(Companion.of(each.tool, each.title, each.description, each.call, resuming) for each in reversed(FORMS)),
         Companion.of(CANCEL, "Cancel a process", _CANCEL, Cancel, _ENDING),
     )
 

@@ -14,15 +14,12 @@ from goalport.publish.answers import error_wire
 from goalport.publish.companions import (
     CANCEL,
     STATUS,
-    Answer,
     Cancel,
     Companion,
-    Confirm,
     Look,
     Read,
-    Submit,
 )
-from goalport.publish.forms import form_of
+from goalport.publish.forms import Answer, form_answered_by, form_of
 from goalport.publish.goal_tool import Terms
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
@@ -60,8 +57,8 @@ async def _carried_out(context: Context, process: AgentProcess, asked: Look | An
     match asked:
         case Look():
             return await _look(context, process, asked.wait_seconds)
-        case Submit() | Confirm():
-            question = _question(process, asked.question_id, asked.kind)
+        case Answer():
+            question = _question(process, asked.question_id, form_answered_by(asked).kind)
             return await _answer(context, process, question, form_of(question).read(asked.answer))
         case Cancel():
             return await _cancel(process)

@@ -163,8 +163,8 @@ _IN_ERRORS: Final = re.compile(f"{_CALL}|{_COMPANION}")
 _IN_ADVICE: Final = re.compile(f"{_CALL}|{_REPEATED}")
 _RESOURCES: Final = re.compile(r" A client that reads resources [^\n]*")
 """Where a large result is read as resources, which are the other server's, and not published with its tools."""
-_ANSWERS: Final = {"form": "formData", "confirmation": "confirmed"}
-"""The argument that an answer goes into, by the kind of its question."""
+_ABOUT: Final = frozenset({"processId", "questionId"})
+"""The arguments of a call that answers a question which say what is answered; the one that is left is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,22 +184,34 @@ class Handle:
 
     @property
     def form(self) -> Mapping[str, object]:
-        """The JSON Schema of the answer, an object: a yes or no is its member `confirmed`."""
-        if self._kind == "confirmation":
-            return {"type": "object", "properties": {"confirmed": {"type": "boolean"}}, "required": ["confirmed"]}
-        return cast("Mapping[str, object]", self.question["schema"]) if self.question else {}
+        """The JSON Schema of an object: of the answer, or of one whose only member is the answer, as a yes or no is."""
+        if self._is_object:
+            return self._schema
+        return {"type": "object", "properties": {self._argument: self._schema}, "required": [self._argument]}
 
     def answered(self, answer: Mapping[str, object] | None) -> tuple[str, dict[str, Any]]:
         """The call that passes on what a person said; None: they declined."""
-        if self._kind == "confirmation":
-            return self.tool, {**self.arguments, "confirmed": bool(answer and answer.get("confirmed"))}
+        if self._schema.get("type") == "boolean":
+            return self._call_with(bool(answer and answer.get(self._argument)))
         if answer is None:
             return _CANCEL, {"processId": self.process_id}
-        return self.tool, {**self.arguments, _ANSWERS["form"]: dict(answer)}
+        return self._call_with(dict(answer) if self._is_object else answer.get(self._argument))
+
+    def _call_with(self, answer: object) -> tuple[str, dict[str, Any]]:
+        return self.tool, {**self.arguments, self._argument: answer}
 
     @property
-    def _kind(self) -> object:
-        return self.question.get("kind") if self.question else None
+    def _schema(self) -> Mapping[str, object]:
+        return cast("Mapping[str, object]", self.question["schema"]) if self.question else {}
+
+    @property
+    def _is_object(self) -> bool:
+        return self._schema.get("type") == "object"
+
+    @property
+    def _argument(self) -> str:
+        """The name of the argument that holds the answer."""
+        return next(each for each in self.arguments if each not in _ABOUT)
 
 
 def handle_of(result: "CallToolResult") -> Handle | None:
@@ -212,7 +224,7 @@ def handle_of(result: "CallToolResult") -> Handle | None:
     arguments = following.get("arguments")
     if not isinstance(arguments, dict) or not isinstance(first, dict | None):
         return None
-    if first is not None and not _is_question(cast("dict[str, Any]", first)):
+    if first is not None and not _can_be_answered(cast("dict[str, Any]", first), cast("dict[str, Any]", arguments)):
         return None
     return Handle(
         content["processId"],
@@ -222,8 +234,9 @@ def handle_of(result: "CallToolResult") -> Handle | None:
     )
 
 
-def _is_question(value: Mapping[str, Any]) -> bool:
-    return value.get("kind") in _ANSWERS and isinstance(value.get("schema"), dict)
+def _can_be_answered(question: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether the next call has one argument for the answer. Questions of every kind are answered by their schema."""
+    return isinstance(question.get("schema"), dict) and len(arguments.keys() - _ABOUT) == 1
 
 
 def with_renamed_tools(result: "CallToolResult", rename: Callable[[str], str]) -> "CallToolResult":

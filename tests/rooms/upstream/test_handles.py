@@ -1,0 +1,53 @@
+"""Handles of another goalport are followed by what they say of their next call, whatever kind of question they ask."""
+
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult
+
+from goalport.upstream.tool_client import handle_of
+
+BOOLEAN: dict[str, Any] = {"type": "boolean"}
+FIELDS: dict[str, Any] = {"type": "object", "properties": {"nights": {"type": "integer"}}, "required": ["nights"]}
+CHOICE: dict[str, Any] = {"enum": ["sea", "hills"]}
+
+
+def answered_with(kind: str, schema: object, argument: str, *more: str) -> CallToolResult:
+    question = {"id": "q-1", "message": "Well?", "kind": kind, "schema": schema}
+    arguments = {"processId": "p-1", "questionId": "q-1", argument: "an example"} | dict.fromkeys(more, 1)
+    following = {"tool": "answer_it", "arguments": arguments, "instruction": "Ask."}
+    content = {"processId": "p-1", "status": "waiting", "questions": [question], "next": following}
+    return CallToolResult(content=[], structured_content=content, _meta={"goalport/processId": "p-1"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "argument", "said", "sent"),
+    [
+        ("form", FIELDS, "formData", {"nights": 2}, {"nights": 2}),
+        ("confirmation", BOOLEAN, "confirmed", {"confirmed": True}, True),
+        ("choice", CHOICE, "chosen", {"chosen": "sea"}, "sea"),
+    ],
+)
+def test_a_question_of_any_kind_is_put_as_an_object_and_answered_in_its_argument(
+    kind: str, schema: dict[str, Any], argument: str, said: dict[str, Any], sent: object
+) -> None:
+    handle = handle_of(answered_with(kind, schema, argument))
+    assert handle is not None
+    wrapped = {"type": "object", "properties": {argument: schema}, "required": [argument]}
+    assert handle.form == (schema if schema is FIELDS else wrapped)
+    assert handle.answered(said) == ("answer_it", {"processId": "p-1", "questionId": "q-1", argument: sent})
+
+
+def test_a_no_to_a_yes_or_no_is_passed_on_and_to_anything_else_ends_the_process() -> None:
+    confirmation = handle_of(answered_with("confirmation", BOOLEAN, "confirmed"))
+    choice = handle_of(answered_with("choice", CHOICE, "chosen"))
+    assert confirmation is not None
+    assert choice is not None
+    assert confirmation.answered(None)[1]["confirmed"] is False
+    assert choice.answered(None) == ("process_cancel", {"processId": "p-1"})
+
+
+def test_a_question_whose_answer_has_no_schema_or_no_place_of_its_own_is_left_to_the_caller() -> None:
+    assert handle_of(answered_with("form", "fields", "formData")) is None
+    assert handle_of(answered_with("form", FIELDS, "processId")) is None
+    assert handle_of(answered_with("form", FIELDS, "formData", "other")) is None
