@@ -234,66 +234,13 @@ class ProcessOptions:
         """Whether there may be pauses between actions."""
         return self.delay > 0 or self.schedule is not None
 
-    def with_budget(self, budget: Budget) -> "ProcessOptions":
-        """A copy with another budget."""
-        return replace(self, budget=budget)
+    def with_(self, **changes: Any) -> "ProcessOptions":
+        """A copy in which the given fields have other values: `options.with_(delay=Delay.LONG, prune=True)`.
 
-    def with_deadline(self, seconds: float | None) -> "ProcessOptions":
-        """A copy with another deadline."""
-        return replace(self, deadline=seconds)
-
-    def with_listeners(self, *listeners: EventListener) -> "ProcessOptions":
-        """A copy that tells these listeners too."""
-        return replace(self, listeners=(*self.listeners, *listeners))
-
-    def with_blackboard(self, blackboard: Blackboard | None) -> "ProcessOptions":
-        """A copy that starts from another blackboard."""
-        return replace(self, blackboard=blackboard)
-
-    def with_planner(self, planner: PlannerType | None) -> "ProcessOptions":
-        """A copy with another planner."""
-        return replace(self, planner=planner)
-
-    def with_context_id(self, context_id: str) -> "ProcessOptions":
-        """A copy that begins with another context."""
-        return replace(self, context_id=context_id)
-
-    def with_early_termination(self, policy: EarlyTermination | None) -> "ProcessOptions":
-        """A copy with another policy; combine several by `FirstOf`."""
-        return replace(self, early_termination=policy)
-
-    def with_stuck_handlers(self, *handlers: StuckHandler) -> "ProcessOptions":
-        """A copy that asks these handlers too."""
-        return replace(self, stuck_handlers=(*self.stuck_handlers, *handlers))
-
-    def with_delays(self, *, actions: float | None = None, tools: float | None = None) -> "ProcessOptions":
-        """A copy with other pauses before actions or tools; None leaves one as it is."""
-        delay, tool_delay = self.delay if actions is None else actions, self.tool_delay if tools is None else tools
-        return replace(self, delay=delay, tool_delay=tool_delay)
-
-    def with_schedule(self, schedule: Schedule | None) -> "ProcessOptions":
-        """A copy with another schedule."""
-        return replace(self, schedule=schedule)
-
-    def with_verbosity(self, verbosity: Verbosity) -> "ProcessOptions":
-        """A copy that logs more, or less."""
-        return replace(self, verbosity=verbosity)
-
-    def with_prune(self, prune: bool = True) -> "ProcessOptions":  # noqa: FBT001, FBT002 - it reads well without a name
-        """A copy that prunes, or does not."""
-        return replace(self, prune=prune)
-
-    def with_concurrent(self, concurrent: bool = True) -> "ProcessOptions":  # noqa: FBT001, FBT002 - as above
-        """A copy that runs independent steps at once, or does not."""
-        return replace(self, concurrent=concurrent)
-
-    def with_ephemeral(self, ephemeral: bool = True) -> "ProcessOptions":  # noqa: FBT001, FBT002 - as above
-        """A copy that is remembered nowhere, or is."""
-        return replace(self, ephemeral=ephemeral)
-
-    def with_id(self, *, agent_name: bool = False, version: bool = False) -> "ProcessOptions":
-        """A copy whose process ids begin with the agent's name, or tell its version."""
-        return replace(self, agent_name_in_id=agent_name, version_in_id=version)
+        One listener more is `options.with_(listeners=(*options.listeners, mine))`. Raises `TypeError` for a name that
+        is no field, and for a value that its field does not take.
+        """
+        return replace(self, **changes)
 
     def overrun(self, process: Underway) -> str | None:
         """Why no further action may run, in a sentence; None while one may."""

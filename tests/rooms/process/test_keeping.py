@@ -95,7 +95,7 @@ def test_objects_are_hidden_by_their_type() -> None:
     assert board.all(Draft) == [Draft("c")]
 
 
-EPHEMERAL = ProcessOptions().with_ephemeral()
+EPHEMERAL = ProcessOptions().with_(ephemeral=True)
 
 
 @agent(description="Replies")

@@ -164,7 +164,7 @@ class Gardener:
     "limits", [ProcessOptions(budget=Budget(actions=1)), ProcessOptions(early_termination=MaxActions(1))]
 )
 async def test_steps_that_run_at_once_keep_within_the_budget(limits: ProcessOptions) -> None:
-    options = limits.with_concurrent()
+    options = limits.with_(concurrent=True)
     async with AgentPlatform([Gardener]) as platform:
         process = await platform.run("Gardener", Seed(), options=options)
         assert isinstance(process.outcome, Terminated)

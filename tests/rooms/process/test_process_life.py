@@ -253,7 +253,7 @@ class AtHalfWay:
     ],
 )
 async def test_a_policy_ends_a_process_early(policy: EarlyTermination, reason: str, actions: int) -> None:
-    options = ProcessOptions().with_early_termination(policy)
+    options = ProcessOptions().with_(early_termination=policy)
     process = await AgentPlatform([Walker]).run("Walker", Draft(""), options=options)
     assert isinstance(process.outcome, Terminated)
     assert reason in process.outcome.reason
@@ -261,14 +261,14 @@ async def test_a_policy_ends_a_process_early(policy: EarlyTermination, reason: s
 
 
 async def test_a_policy_does_not_replace_the_budget() -> None:
-    options = ProcessOptions(budget=Budget(actions=2)).with_early_termination(MaxActions(4))
+    options = ProcessOptions(budget=Budget(actions=2)).with_(early_termination=MaxActions(4))
     process = await AgentPlatform([Walker]).run("Walker", Draft(""), options=options)
     assert process.outcome == Terminated("The budget of 2 actions is used up.")
 
 
 async def test_a_process_that_would_be_stuck_is_terminated_where_its_policy_says_so() -> None:
     platform = AgentPlatform([Desk(lambda _: None)])
-    process = await platform.run("Desk", UserInput("hi"), options=ProcessOptions().with_early_termination(OnStuck()))
+    process = await platform.run("Desk", UserInput("hi"), options=ProcessOptions().with_(early_termination=OnStuck()))
     assert isinstance(process.outcome, Terminated)
     assert process.outcome.reason.startswith("It was stuck. The goal Desk.answer cannot be reached")
 
@@ -298,7 +298,7 @@ async def test_a_stuck_process_can_be_ended_for_good(end: Callable[[AgentProcess
 
 async def test_pauses_lie_between_actions_only() -> None:
     heard = Heard()
-    options = ProcessOptions(listeners=[heard]).with_delays(actions=0.01)
+    options = ProcessOptions(listeners=[heard]).with_(delay=0.01)
     process = await AgentPlatform([Desk(lambda _: None)]).run("Desk", Ticket("hi"), options=options)
     assert process.status is ProcessStatus.COMPLETED
     assert [type(each) for each in heard if isinstance(each, (ActionFinished, ProcessPaused))] == [
@@ -337,7 +337,7 @@ async def test_a_process_is_paused_until_its_schedule_allows_and_can_be_ended_me
             if isinstance(event, ProcessPaused):
                 paused.set()
 
-    options = ProcessOptions(listeners=[Notices()]).with_schedule(schedule)
+    options = ProcessOptions(listeners=[Notices()]).with_(schedule=schedule)
     process = platform.start("Desk", Ticket("hi"), options=options)
     with anyio.fail_after(5):
         await paused.wait()
@@ -350,7 +350,7 @@ async def test_a_process_is_paused_until_its_schedule_allows_and_can_be_ended_me
 
 async def test_a_paused_process_goes_on_by_itself() -> None:
     schedule = NotBefore(anyio.Event(), timedelta(milliseconds=10))
-    options = ProcessOptions().with_schedule(schedule)
+    options = ProcessOptions().with_(schedule=schedule)
     with anyio.fail_after(5):
         process = await AgentPlatform([Desk(lambda _: Draft("quick"))]).run("Desk", Ticket("hi"), options=options)
     assert process.outcome == Completed(Reply("quick"))
@@ -369,7 +369,7 @@ async def test_calls_of_tools_can_be_slowed_down() -> None:
             return Reply(result.text)
 
     group = ToolGroup("web", (Tool("look", "Looks", {"type": "object"}, look),))
-    options = ProcessOptions().with_delays(tools=0.05)
+    options = ProcessOptions().with_(tool_delay=0.05)
     process = await AgentPlatform([Asker], tool_groups=[group]).run("Asker", Ticket("hi"), options=options)
     assert process.outcome == Completed(Reply("found"))
     assert process.history[0].seconds >= 0.05
@@ -383,7 +383,7 @@ async def test_ids_tell_the_agent_and_its_version_where_that_is_wanted() -> None
             return Reply(ticket.text)
 
     platform = AgentPlatform([Versioned])
-    options = ProcessOptions().with_id(agent_name=True, version=True)
+    options = ProcessOptions().with_(agent_name_in_id=True, version_in_id=True)
     process = await platform.run("Help desk/1", Ticket("hi"), options=options)
     assert process.id.startswith("Help-desk-1-2.1-")
     assert platform.process(process.id) is process
@@ -391,13 +391,22 @@ async def test_ids_tell_the_agent_and_its_version_where_that_is_wanted() -> None
 
 async def test_plans_are_logged_for_people_who_want_to_see_them(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "goalport.process")
-    options = ProcessOptions().with_verbosity(Verbosity(show_planning=True))
+    options = ProcessOptions().with_(verbosity=Verbosity(show_planning=True))
     process = await AgentPlatform([Desk(lambda _: None)]).run("Desk", Ticket("hi"), options=options)
     assert [each.message for each in caplog.records] == [
         f"{process.id}: plan for Desk.answer: Desk.by_rule → Desk.answer",
         f"{process.id}: plan for Desk.answer: Desk.by_hand → Desk.answer",
         f"{process.id}: plan for Desk.answer: Desk.answer",
     ]
+
+
+def test_a_copy_of_options_takes_the_fields_of_options_and_no_others() -> None:
+    options = ProcessOptions(budget=Budget(actions=3))
+    assert options.with_(prune=True, delay=0.5) == ProcessOptions(budget=Budget(actions=3), prune=True, delay=0.5)
+    with pytest.raises(TypeError, match="pruned"):
+        options.with_(pruned=True)
+    with pytest.raises(TypeError, match="Expected delay to be a number of seconds"):
+        options.with_(delay=-1)
 
 
 async def test_pruning_leaves_out_what_can_have_no_part() -> None:
@@ -409,6 +418,6 @@ async def test_pruning_leaves_out_what_can_have_no_part() -> None:
 
     platform = AgentPlatform([Desk(lambda _: None), Lends])
     whole = await platform.run("Desk", Ticket("hi"))
-    pruned = await platform.run("Desk", Ticket("hi"), options=ProcessOptions().with_prune())
+    pruned = await platform.run("Desk", Ticket("hi"), options=ProcessOptions().with_(prune=True))
     assert whole.outcome == pruned.outcome == Completed(Reply("by hand: hi"))
     assert set(whole.scope.actions) - set(pruned.scope.actions) == {"Lends.elsewhere"}

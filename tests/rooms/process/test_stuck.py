@@ -73,7 +73,7 @@ class Heard(list[StuckHandled]):
 
 
 def given(*handlers: StuckHandler) -> ProcessOptions:
-    return ProcessOptions().with_stuck_handlers(*handlers)
+    return ProcessOptions().with_(stuck_handlers=handlers)
 
 
 async def run(agent: object, *handlers: StuckHandler) -> AgentProcess:
@@ -224,7 +224,7 @@ async def test_a_handler_that_takes_long_is_cancelled_when_the_process_is_killed
 
 async def test_a_policy_that_ends_what_is_stuck_comes_before_handlers() -> None:
     handler = Says(REPLAN)
-    options = given(handler).with_early_termination(OnStuck())
+    options = given(handler).with_(early_termination=OnStuck())
     process = await AgentPlatform([Frogs]).run("Frogs", options=options)
     assert isinstance(process.outcome, Terminated)
     assert handler.asked == 0
