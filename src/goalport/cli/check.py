@@ -47,7 +47,7 @@ def check(
     *,
     format: Format = "text",  # noqa: A002 - the option's name
     allow_warnings: Annotated[
-        bool, Parameter(negative="", help="Fail on what cannot be served only.", show_default=False)
+        bool, Parameter(negative="", help="Exit with 1 for problems, but not for warnings.", show_default=False)
     ] = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:

@@ -31,9 +31,9 @@ class Way:
     """How a client reaches the server, and where that is written."""
 
     transport: Transport | None = None
-    "http: a server that runs; stdio: the client starts one. Default: what the client is best at."
+    "http: a server that is running; stdio: the client starts one. Default: what works best with the client."
     url: str | None = None
-    "Where the server runs, for instance https://agents.example.com/mcp. Default: host and port of the settings."
+    "The server's address, for instance https://agents.example.com/mcp. Default: host and port of the settings."
     name: str | None = None
     "The server's name in the client. Default: the name in the settings."
     scope: Scope | None = None

@@ -28,9 +28,9 @@ Examples:
 
 @app.command
 def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> int:
-    """Connect to each server of mcp_config.json and say how that went, a line for each.
+    """Connect to each server of mcp_config.json and print one line on the result.
 
-    Where a person has to sign in, a browser is opened. Exit codes: 0 all are there, 1 one is not.
+    If a person has to sign in, a browser is opened. Exit codes: 0 all servers answer, 1 one does not.
     """
     loaded = open_workspace(workspace)
     upstream = loaded.platform.upstream

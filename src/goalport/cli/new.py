@@ -34,7 +34,7 @@ def new(folder: Path, /) -> None:
     Parameters
     ----------
     folder
-        Where to make it.
+        The folder of the new workspace: empty, or not there yet.
     """
     root = folder.expanduser().absolute()
     _refuse_occupied(root, folder)

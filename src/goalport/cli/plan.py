@@ -45,7 +45,7 @@ def plan(
     *,
     given: Annotated[
         list[str] | None,
-        Parameter(negative="", help="A type to start from; repeat it for more. Default: those that the goal names."),
+        Parameter(negative="", help="A type to start from; repeat it for more. Default: the goal's start types."),
     ] = None,
     format: Annotated[  # noqa: A002 - the option's name
         Literal["text", "mermaid", "json"],

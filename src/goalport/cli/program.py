@@ -18,19 +18,19 @@ from goalport.signs import signed
 from goalport.words import offer
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
-"""The exit codes: it is done, it went wrong, it was asked for wrongly, it was stopped with Ctrl-C."""
+"""The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""
 _PATIENCE = 0.5
 """Seconds for a thread to end by itself."""
 
 EXAMPLES = """\
 Examples:
-  goalport new my-agents          make a workspace that serves at once
+  goalport new my-agents          make a workspace with an example agent
   goalport serve                  serve the workspace in the current folder
   goalport run --goal greet --input '{"content": "Ada"}'
-  goalport connect cursor         show how a client is told about the server
+  goalport connect cursor         print what a client needs to connect
 
-Every command explains itself: goalport COMMAND --help.
-With --debug an error comes with its traceback."""
+Options and examples of one command: goalport COMMAND --help.
+With --debug, errors are printed with their traceback."""
 
 START = Group("Start", sort_key=1)
 LOOK = Group("Look", sort_key=2)
@@ -58,7 +58,7 @@ def _command(name: str, target: str, help_line: str, group: Group, *examples: st
 _command(
     "new",
     "new:new",
-    "Make a workspace that serves at once.",
+    "Make a workspace with an example agent, ready to serve.",
     START,
     "goalport new my-agents",
     "cd my-agents && goalport serve",
@@ -66,7 +66,7 @@ _command(
 _command(
     "check",
     "check:check",
-    "Read the workspace and say what is wrong with it.",
+    "Report what is wrong with the workspace; nothing runs.",
     LOOK,
     "goalport check",
     "goalport check --workspace my-agents --format json",
@@ -82,7 +82,7 @@ _command(
 _command(
     "goals",
     "listings:goals",
-    "List the goals, and under which name each is published.",
+    "List the goals and the tool names under which they are published.",
     LOOK,
     "goalport goals",
     "goalport goals --agent StarNewsFinder",
@@ -90,7 +90,7 @@ _command(
 _command(
     "actions",
     "listings:actions",
-    "List the actions: what each needs, and what it makes.",
+    "List the actions: what each needs and produces.",
     LOOK,
     "goalport actions",
     "goalport actions --agent StarNewsFinder --format json",
@@ -98,7 +98,7 @@ _command(
 _command(
     "models",
     "models:models",
-    "List the language models: what each is for, and what it still lacks.",
+    "List the language models: their roles, and what is missing to use them.",
     LOOK,
     "goalport models",
     "goalport models --format json",
@@ -106,10 +106,12 @@ _command(
 app.command(
     "goalport.cli.tools:app",
     name="tools",
-    help="List tool groups, upstream servers and their tools; call one, or trust it.",
+    help="List tool groups, upstream servers and tools; call or trust a tool.",
     group=LOOK,
 )
-app.command("goalport.cli.mcp:app", name="mcp", help="Try the upstream servers of mcp_config.json.", group=LOOK)
+app.command(
+    "goalport.cli.mcp:app", name="mcp", help="Try to connect to the upstream servers of mcp_config.json.", group=LOOK
+)
 _command(
     "plan",
     "plan:plan",
@@ -122,7 +124,7 @@ _command(
 _command(
     "run",
     "run:run",
-    "Run a goal here, without a server.",
+    "Run a goal in this terminal, without a server.",
     START,
     """goalport run --goal greet --input '{"content": "Ada"}'""",
     "goalport run --goal greet --input @person.json --json",

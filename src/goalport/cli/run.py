@@ -53,7 +53,7 @@ def run(
         bool, Parameter(name="--json", negative="", help="Print the result as structured data.", show_default=False)
     ] = False,
     quiet: Annotated[
-        bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not tell the steps.", show_default=False)
+        bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not print the steps.", show_default=False)
     ] = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:

@@ -54,7 +54,7 @@ def serve(
     ] = "http",
     listening: ListenOptions = ListenOptions(),
     reload: Annotated[
-        bool, Parameter(negative="", help="Load the workspace anew when a file changes.", show_default=False)
+        bool, Parameter(negative="", help="Load the workspace again when a file changes.", show_default=False)
     ] = False,
     logging: LogOptions = LogOptions(),
     workspace: WorkspaceFolder = Path(),

@@ -44,7 +44,11 @@ def tools(
     format: Format = "text",  # noqa: A002 - the option's name
     trust: Annotated[
         tuple[str, ...],
-        Parameter(negative="", show_default=False, help="SERVER or SERVER/TOOL: use what is withheld as it is now."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="SERVER/TOOL or SERVER: allow a withheld tool, or all of a server, as they are now.",
+        ),
     ] = (),
     timeout: Timeout = None,
     workspace: WorkspaceFolder = Path(),
@@ -72,7 +76,7 @@ def call(
 ) -> int:
     """Call a tool of a group and print its result.
 
-    Exit codes: 0 there is a result, 1 the tool failed, 2 it was asked for wrongly.
+    Exit codes: 0 success, 1 the tool failed or its group cannot be used, 2 wrong usage.
     """
     given = object_of(arguments, "The argument")
     wire = anyio.run(partial(_call, _opened(workspace), group, tool, timeout, given))

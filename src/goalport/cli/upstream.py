@@ -19,7 +19,7 @@ from goalport.platform import AgentPlatform, UpstreamServers
 
 Timeout = Annotated[
     float | None,
-    Parameter(help="Seconds that connecting to a server may take. Default: as configured, 30 where nothing is."),
+    Parameter(help="Seconds that connecting to a server may take. Default: its connectTimeout, or 30."),
 ]
 
 

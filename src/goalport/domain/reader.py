@@ -120,13 +120,13 @@ def _refuse_aimless(mark: AgentMark, description: str, members: Members, cls: ty
             class_place(cls),
             expected="at least one goal",
             came=f"no method achieves one{_unmarked(cls)}",
-            fix='Put @achieves_goal(description="…") on the last step, use @component, or planner=PlannerType.UTILITY.',
+            fix='Put @achieves_goal(description="…") on the last action, or use @component or PlannerType.UTILITY.',
         )
 
 
 def _unmarked(cls: type) -> str:
     names = [each.__name__ for each in _unmarked_methods(cls)]
-    return f", and {' and '.join(names)} {'has' if len(names) == 1 else 'have'} no mark at all" if names else ""
+    return f", and {' and '.join(names)} {'has' if len(names) == 1 else 'have'} no decorator" if names else ""
 
 
 def _unmarked_methods(cls: type) -> list[Callable[..., object]]:

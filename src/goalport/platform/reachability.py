@@ -63,7 +63,7 @@ def unmarked_methods(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
     """A sentence for each method of an agent that would give an object of these types if it were marked."""
     for kind in kinds:
         for method in unmarked_givers(agent, kind):
-            yield f"{method} would give {with_article(kind)}, but has no mark: if it is a step, put @action above it."
+            yield f"{method} would give {with_article(kind)}, but is not marked as an action: put @action above it."
 
 
 def starting_types(

@@ -38,8 +38,8 @@ def without_hints(tools: Iterable[GoalTool]) -> Iterator[str]:
     names = [each.tool.name for each in tools if each.tool.annotations is None]
     if names:
         yield (
-            f"{', '.join(names)}: no hints (read_only, destructive, open_world of Export), so hosts take the worst for"
-            " granted; some ask before each call, and codex exec refuses."
+            f"{', '.join(names)}: no hints (read_only, destructive, open_world of Export), so hosts assume the"
+            " worst: some ask before each call, and codex exec refuses."
         )
 
 

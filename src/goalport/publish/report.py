@@ -140,7 +140,7 @@ def switched_off(upstream: UpstreamServers) -> Iterator[str]:
         known = [servers[name] for name in group.servers if name in servers]
         if known and all(each.disabled for each in known):
             names = ", ".join(repr(each.name) for each in known)
-            yield f"tool group {role}: not ready. In mcp_config.json, take the `disabled` of {names} away."
+            yield f"tool group {role}: not ready. In mcp_config.json, remove the `disabled` of {names}."
 
 
 def _indented(text: str) -> str:

@@ -49,7 +49,7 @@ def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
         case ServerState.UP:
             return ""
         case ServerState.DISABLED:
-            return f"The server {name!r} is disabled in mcp_config.json: take its `disabled` away."
+            return f"The server {name!r} is disabled in mcp_config.json: remove its `disabled`."
         case ServerState.CONNECTING:
             return f"The server {name!r} is being connected."
         case ServerState.DOWN:

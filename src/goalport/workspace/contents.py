@@ -68,7 +68,7 @@ def unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
         for value in module.namespace.values():
             if isinstance(value, type) and module.defines(value) and not is_state(value) and lacks_mark(value):
                 yield module.place.problem(
-                    f"{value.__name__} has methods that are marked as actions, but is no agent itself. Put"
+                    f"{value.__name__} has methods that are marked as actions, but is not marked as an agent. Put"
                     ' @agent(description="…") above it; or @component, or @state for a state.'
                 )
 

@@ -225,7 +225,7 @@ def test_nothing_is_wrong_with_the_workspace_that_is_shipped(goalport: Command) 
     ran = goalport("check", "--workspace", str(shipped))
 
     assert (ran.code, ran.out.splitlines()[-1].endswith("nothing is wrong.")) == (0, True), ran.out
-    assert "tool group web: not ready. In mcp_config.json, take the `disabled` of 'fetch' away." in ran.out
+    assert "tool group web: not ready. In mcp_config.json, remove the `disabled` of 'fetch'." in ran.out
 
 
 MANY = (

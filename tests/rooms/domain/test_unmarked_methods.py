@@ -64,7 +64,7 @@ class Misspelt:
     ("declared", "words"),
     [
         (Silent, "in a docstring, or by @agent"),
-        (Forgetful, "no method achieves one, and write has no mark at all"),
+        (Forgetful, "no method achieves one, and write has no decorator"),
         (Misspelt, "Did you mean 'Story'?"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_class_with_actions_that_is_no_agent_is_told(tmp_path: Path) -> None:
         "class Lost:\n    @achieves_goal(description='g')\n    def c(self, said: UserInput) -> str: return ''\n"
     )
     (problem,) = load_workspace(tmp_path).problems
-    assert "Lost has methods that are marked as actions, but is no agent itself." in str(problem)
+    assert "Lost has methods that are marked as actions, but is not marked as an agent." in str(problem)
 
 
 @agent(description="d")
@@ -105,7 +105,7 @@ class Halfway:
         return story.text
 
 
-THINK = "Halfway.think would give a Story, but has no mark: if it is a step, put @action above it."
+THINK = "Halfway.think would give a Story, but is not marked as an action: put @action above it."
 
 
 def test_a_method_without_a_mark_that_would_give_what_is_missing_is_told() -> None:

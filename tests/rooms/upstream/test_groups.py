@@ -181,7 +181,7 @@ def test_a_server_that_is_down_takes_its_own_tools_away_and_brings_them_back(pin
         (ServerState.DOWN, "The server 'a' is down; it is tried again at once."),
         (ServerState.CONNECTING, "The server 'a' is being connected."),
         (ServerState.STOPPED, "The server 'a' is stopped."),
-        (ServerState.DISABLED, "The server 'a' is disabled in mcp_config.json: take its `disabled` away."),
+        (ServerState.DISABLED, "The server 'a' is disabled in mcp_config.json: remove its `disabled`."),
     ],
 )
 def test_a_group_without_a_server_is_unmet_and_says_why(pins: Pins, state: ServerState, reason: str) -> None:
