@@ -1,6 +1,7 @@
-"""Upstream MCP servers: connections that come back by themselves, and their tools as tools of ours.
+"""Upstream MCP servers: connections that are restored when they are lost, and the servers' tools as tools of ours.
 
-Above it `platform` owns the hub, and agents see nothing but tool groups; below it are tools, errors and events. The MCP
+`servers.UpstreamServers` connects the servers of a configuration; `groups.UpstreamGroups` makes tool groups of their
+tools. `platform`, above, owns both, and agents see nothing but tool groups; below are tools, errors and words. The MCP
 SDK is used here and in `serve` alone, and is imported when the first server is connected.
 """
 

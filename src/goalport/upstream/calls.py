@@ -17,21 +17,25 @@ from typing import Any, Final
 import anyio
 
 from goalport.errors import Signal, ToolError
+from goalport.words import cleaned
 
 __all__ = ["ActiveCalls", "Ask", "Call", "CallHooks", "Progress", "call_hooks", "current_hooks"]
 
 _log = logging.getLogger(__name__)
+_QUESTION: Final = 4_000
+"""Characters of a server's question that a person is shown."""
 
 Ask = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object] | None]]
-"""Asks a person: the server's message and the JSON Schema of the answer. None: declined. A `Signal` that it raises ends
-the call, and is raised to whoever called the tool."""
+"""Asks a person, given the server's message and the JSON Schema of the answer. Returns the answer; None: the person
+declined. Raises `ToolError` when nobody can be asked. A `Signal` that it raises ends the call of the tool and is raised
+to its caller."""
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Hears how far the server is: how much is done, of how much, and in words."""
+"""Is told of progress: how much is done, of how much (None: not known), and the server's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallHooks:
-    """Who is asked and who hears of progress; None: nobody."""
+    """Who is asked and who is told of progress during a call; None: nobody."""
 
     ask: Ask | None = None
     progress: Progress | None = None
@@ -43,7 +47,10 @@ _HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=_N
 
 @contextmanager
 def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None) -> Generator[None]:
-    """Tools of upstream servers that are called in this block ask and tell these."""
+    """Ask and tell these during calls of upstream tools that are made in this block.
+
+    A tool's handler gets arguments and nothing else, so the hooks travel in the context of the call.
+    """
     token = _HOOKS.set(CallHooks(ask, progress))
     try:
         yield
@@ -52,39 +59,36 @@ def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None) -> G
 
 
 def current_hooks() -> CallHooks:
+    """The hooks of the block that this is called in."""
     return _HOOKS.get()
 
 
-_log = logging.getLogger(__name__)
-_MESSAGE_LIMIT: Final = 4_000
-"""Characters of a server's question that a person is shown."""
-
-
 class Call:
-    """One call: it ends after its seconds, and its clock stands still while a person is waited for."""
+    """One call. It is cancelled after its `seconds`; the clock stands still while a person is waited for."""
 
     def __init__(self, hooks: CallHooks, seconds: float) -> None:
         self.hooks = hooks
         self.seconds = seconds
         self.signal: Signal | None = None
-        """What the one who was asked raised instead of an answer."""
+        """What `Ask` raised instead of an answer."""
         self.unanswered = ""
-        """Why a question of the server was declined for want of somebody to ask."""
+        """Why a question of the server was declined without asking anybody; empty: none was."""
         self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._left = seconds
         self._pauses = 0
         self._waits: list[anyio.CancelScope] = []
 
     def end(self, signal: Signal) -> None:
+        """Cancel the call; `over` then raises the signal."""
         self.signal = self.signal or signal
         self.scope.cancel()
 
     def renew(self) -> None:
-        """The server has answered, and gets as much time again for another part of the same work."""
+        """Start the clock again, as the server has answered and is sent the next request of the same work."""
         self.scope.deadline = anyio.current_time() + self.seconds
 
-    def over(self) -> None:
-        """Nobody is waited for any more. Raises the signal when there is one, and `TimeoutError` after the time."""
+    def finish(self) -> None:
+        """Stop waiting for people. Raises the signal when there is one, and `TimeoutError` when the time was over."""
         for wait in self._waits:
             wait.cancel()
         if self.signal is not None:
@@ -94,7 +98,7 @@ class Call:
 
     @contextmanager
     def waiting(self) -> Generator[anyio.CancelScope]:
-        """The block waits for a person; it is cancelled when the call ends in another way."""
+        """Stop the clock while the block waits for a person; the block is cancelled when the call ends before."""
         if not self._pauses:
             self._left = self.scope.deadline - anyio.current_time()
             self.scope.deadline = math.inf
@@ -115,11 +119,10 @@ _CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=No
 
 
 class ActiveCalls:
-    """The calls of one connection."""
+    """The calls of one connection, and the answers to the questions that its server asks during them."""
 
-    def __init__(self, server: str, clean: Callable[[str, int], str]) -> None:
+    def __init__(self, server: str) -> None:
         self._server = server
-        self._clean = clean
         self._running: dict[Call, None] = {}
 
     def __bool__(self) -> bool:
@@ -127,7 +130,7 @@ class ActiveCalls:
 
     @contextmanager
     def begin(self, seconds: float) -> Generator[Call]:
-        """A call for as long as the block lasts. Raises what `Call.over` raises."""
+        """A call that lasts as long as the block. Raises its `Signal`, or `TimeoutError` after the seconds."""
         call = Call(current_hooks(), seconds)
         self._running[call] = None
         token = _CALL.set(call)
@@ -137,10 +140,10 @@ class ActiveCalls:
         finally:
             _CALL.reset(token)
             del self._running[call]
-            call.over()
+            call.finish()
 
     async def elicit(self, context: object, params: Any) -> Any:
-        """Answer a server's question: the SDK calls it."""
+        """Answer a question of the server (`elicitation/create`); called by the SDK."""
         from mcp_types import ElicitResult
 
         call = self._asking()
@@ -153,7 +156,7 @@ class ActiveCalls:
         schema: Mapping[str, object] = params.requested_schema
         try:
             with call.waiting() as scope:
-                answer = await call.hooks.ask(self._clean(params.message, _MESSAGE_LIMIT), schema)
+                answer = await call.hooks.ask(cleaned(params.message, _QUESTION), schema)
             if scope.cancelled_caught:
                 return ElicitResult(action="cancel")
         except Signal as signal:

@@ -1,7 +1,7 @@
-"""What `mcp_config.json` says, as records: upstream servers, and the tool groups made of their tools.
+"""The contents of `mcp_config.json` as records: upstream servers, and the tool groups made of their tools.
 
-Data and nothing else: reading files is another module's, reaching the servers is `targets`'. Values that may be secret
-are left out of every `repr`, so that a log line with a record in it gives nothing away.
+Data only: `config_file` reads it, `servers` connects by it. Values that may be secret are left out of every `repr`, so
+that a log line with a record in it gives nothing away.
 """
 
 from collections.abc import Mapping
@@ -24,25 +24,26 @@ __all__ = [
 ]
 
 TransportKind = Literal["stdio", "http", "sse"]
+"""How a server is reached: as a process, by streamable HTTP, or by the HTTP with SSE of older servers."""
 
 
 @dataclass(frozen=True)
 class OAuthConfig:
-    """How tokens for a server are got: by client credentials where there is a secret, else by a person's browser."""
+    """How an access token is obtained: by client credentials where there is a secret, else by a person's browser."""
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     scope: str = ""
     """Scopes with spaces between; empty: what the server says it needs."""
     issuer: str = ""
-    """The authorization server to which the client's secret belongs; it is sent nowhere else."""
+    """The authorization server that the client's secret is sent to, and no other."""
     redirect_port: int = 0
-    """The port of loopback on which a person's browser comes back; 0: any free one."""
+    """The port of loopback that a person's browser is sent back to; 0: one that is always the same for the server."""
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """One upstream server: how it is reached, and what it may cost. Variables in it are filled in already."""
+    """One upstream server: how it is reached, and its limits. Variables are already replaced by their values."""
 
     name: str
     transport: TransportKind
@@ -55,33 +56,33 @@ class ServerConfig:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     oauth: OAuthConfig | None = None
     connect_timeout: float = 30.0
-    """Seconds until the list of tools must have come, from the start of an attempt."""
+    """Seconds from the start of an attempt until the list of tools must have come."""
     timeout: float = 60.0
-    """Seconds that one call may take; what a person is waited for is not counted."""
+    """Seconds that one call may take; time in which a person is waited for does not count."""
     concurrency: int = 16
-    """Calls that the server gets at once; others wait for their turn."""
+    """Calls that are sent to the server at once, at most; others wait."""
     max_message_bytes: int = 16 * 1024 * 1024
-    """How long one message or answer of the server may be; the connection to a server that sends a longer one ends."""
+    """Bytes that one message or answer of the server may have; a longer one ends the connection."""
     shutdown_timeout: float = 2.0
-    """Seconds in which a process ends by itself once its stdin is closed; then it is terminated, then killed."""
+    """Seconds that a process has to exit once its stdin is closed; it is then terminated, and as long after killed."""
     disabled: bool = False
     required: bool = False
-    """Without it nothing is served."""
+    """Whether nothing is served without it."""
     sampling: bool = False
-    """Whether the server may ask our models."""
+    """Whether the server may ask for completions of our models (`sampling/createMessage`)."""
     pin: bool = False
-    """Whether a tool that is not as it was when it was trusted is withheld."""
+    """Whether a tool whose definition changed since it was trusted is withheld."""
     enabled_tools: tuple[str, ...] = ()
     """Patterns of the only tools that may be used; empty: all."""
     disabled_tools: tuple[str, ...] = ()
-    """Patterns of tools that are used by nobody."""
+    """Patterns of tools that may not be used."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What must never be shown, besides the values of `env` and `headers`: what variables were replaced by."""
+    """Values of variables, which must never be shown; so must the values of `env` and `headers`."""
 
 
 @dataclass(frozen=True)
 class NamingConfig:
-    """How a group's tools are called: `rename` where it has the name, else `style`, then prefix and suffix."""
+    """The names of a group's tools: by `rename` where it has the name, else in `style`; then with prefix and suffix."""
 
     prefix: str = ""
     suffix: str = ""
@@ -96,11 +97,11 @@ class NamingConfig:
 
 @dataclass(frozen=True)
 class GroupConfig:
-    """One tool group: tools of which servers, under which names, and who has to agree to a call."""
+    """One tool group: which tools of which servers, under which names, and which calls a person approves first."""
 
     role: str
     servers: tuple[str, ...]
-    """Names as they are written; some may belong to servers that cannot be used, and are not in `McpConfig.servers`."""
+    """Names as they are written; those of servers that cannot be used are not in `McpConfig.servers`."""
     description: str = ""
     include: tuple[str, ...] = ()
     """Patterns of the tools' own names; empty: all."""
@@ -109,17 +110,17 @@ class GroupConfig:
     permissions: frozenset[Permission] = frozenset()
     approve: Approval = "never"
     approve_tools: Mapping[str, Approval] = field(default_factory=dict[str, Approval])
-    """By pattern of a tool's own name, for tools that are not like the rest."""
+    """Exceptions from `approve`, by pattern of the tool's own name."""
     provider: str = ""
     version: str = "0.1.0"
     pin: bool = False
     exports: bool = False
-    """Whether the group's tools are published again."""
+    """Whether the group's tools are published as tools of this server."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a file, in one line."""
+    """One mistake in a file, in one line. Line and column count from 1."""
 
     message: str
     path: Path | None = None
@@ -128,7 +129,7 @@ class Problem:
     server: str = ""
     """The server that cannot be used because of it; empty: none, or several."""
     is_fatal: bool = False
-    """That server is required: nothing is to be served without it."""
+    """Whether that server is required, so that nothing may be served without it."""
 
     def __str__(self) -> str:
         place = ":".join(str(each) for each in (self.path, self.line, self.column) if each is not None)
@@ -137,10 +138,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class McpConfig:
-    """All of it. What is wrong is in `problems`; the rest is usable."""
+    """The whole file. `problems` says what is wrong; the rest is usable."""
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict[str, ServerConfig])
     groups: Mapping[str, GroupConfig] = field(default_factory=dict[str, GroupConfig])
     problems: tuple[Problem, ...] = ()
     is_readable: bool = True
-    """Whether the file could be read at all; of what it says nothing is here otherwise."""
+    """Whether the file could be read at all; where it could not, there are no servers and groups."""

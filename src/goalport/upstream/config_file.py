@@ -1,8 +1,8 @@
-"""Reading `mcp_config.json`: the servers that are used, and the tool groups made of their tools.
+"""Reading `mcp_config.json` into the records of `config`: the upstream servers, and the tool groups of their tools.
 
-Takes the files of Claude Desktop, Cursor and Claude Code (`mcpServers`), of VS Code (`servers` and `inputs`), and a
-bare table of servers, and beside them `toolGroups`. Nothing that is wrong raises: it becomes a line of `problems`, and
-the rest is usable. Variables are filled in here, so that the records of `config` hold what is used.
+Accepts the files of Claude Desktop, Cursor and Claude Code (`mcpServers`), of VS Code (`servers` and `inputs`), and a
+bare table of servers; `toolGroups` is our own. A mistake raises nothing: it becomes a line of `problems`, and the rest
+is usable. `section`, below, reads single settings and fills in variables; `jsonc` knows lines and columns.
 """
 
 import re
@@ -32,12 +32,12 @@ __all__ = ["read_config"]
 _SERVERS: Final = ("mcpServers", "servers")
 _GROUPS: Final = "toolGroups"
 _REACHED_BY: Final = ("command", "url", "serverUrl", "httpUrl")
-"""What an entry has that is about a server."""
+"""The keys by which an entry for a server is known."""
 _APPROVALS: Final = ("never", "always", "destructive")
 
 
 def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
-    """Read a file; there need not be one. Variables in it are taken from `environment`."""
+    """Read a file; there need not be one. Values of variables come from `environment`. Raises nothing."""
     written = read_json(path)
     notes = Notes(written, list(written.problems))
     variables = Variables(environment, path.parent.absolute())
@@ -56,7 +56,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
 
 
 def _declared(root: Section) -> Iterator[tuple[str, Section]]:
-    """Each entry for a server, wherever they are gathered."""
+    """The entries for servers, by name, under whichever key they are."""
     seen: set[str] = set()
     root.ignore(*_SERVERS)
     gathered = any(root.get(key)[0] is not None for key in _SERVERS)
@@ -71,7 +71,7 @@ def _declared(root: Section) -> Iterator[tuple[str, Section]]:
 
 
 def _bare(root: Section) -> list[tuple[str, Section]]:
-    """The entries of a file that has nothing around them."""
+    """The entries of a file that consists of them."""
     root.ignore(_GROUPS, "inputs")
     found = root.sections()
     if not any(each.get(*_REACHED_BY)[0] is not None for _, each in found):
@@ -89,7 +89,7 @@ def _roles(root: Section) -> Iterator[tuple[str, Section]]:
 
 
 def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfig:
-    """One group. Which servers it names that are not there is noted."""
+    """One group. Servers that it names and that are not declared are noted."""
     servers = section.texts("servers", "server")
     for number, name in enumerate(servers):
         if name not in declared:
@@ -100,7 +100,7 @@ def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfi
     approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS, "always"))
     include = section.texts("include", "includes", "tools")
     exclude = section.texts("exclude", "excludes")
-    # Nobody knows what was to be kept away.
+    # Where a pattern cannot be read, nobody knows which tools it was to keep away.
     is_unsafe = bool(section.mistakes)
     found = GroupConfig(
         role,
@@ -159,7 +159,7 @@ _OF_OTHER_HOSTS: Final = (
     "alwaysAllow autoApprove description dev icon name title gallery id version roots protocolEra sandboxEnabled trust"
     " sseReadTimeout toolCallTimeout"
 )
-"""What hosts keep in an entry beside how its server is reached: for their own windows, and their own approvals."""
+"""Keys of other hosts in an entry, for their own windows and approvals. They mean nothing here."""
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _CONNECT_TIMEOUT: Final = ("connectTimeout", "connectionTimeout", "startupTimeout")
@@ -167,7 +167,7 @@ _MOST_AT_ONCE: Final = 10_000
 
 
 def read_server(name: str, section: Section) -> ServerConfig | None:
-    """One server. What is wrong is noted; None: it cannot be used. One that is disabled is not looked at closely."""
+    """One server. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
     command, args = _command(section)
     url = section.text("url", "serverUrl", "httpUrl")
     transport = _transport(section)
@@ -208,7 +208,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
 
 
 def _transport(section: Section) -> TransportKind | None:
-    """How a server is reached: as it says, else by what there is to reach it with."""
+    """How a server is reached: as its entry says, else by the keys that it has."""
     said, at = section.get("type", "transport")
     if isinstance(said, str):
         spelled = said.lower().replace("-", "").replace("_", "")
@@ -246,7 +246,7 @@ def _environment(section: Section) -> dict[str, str]:
 
 
 def _folder(section: Section) -> Path:
-    """Where a server's process runs: in the file's folder unless it says; what is relative is inside it."""
+    """The working folder of a server's process: `cwd`, which is relative to the file's folder, else that folder."""
     return section.variables.folder / Path(section.text("cwd")).expanduser()
 
 
@@ -285,7 +285,7 @@ def _oauth(section: Section) -> OAuthConfig | None:
 
 
 def _check(server: ServerConfig, section: Section) -> None:
-    """Whether there is what is needed to reach a server."""
+    """Note what is missing to reach a server."""
     if section.mistakes:
         return
     if server.transport == "stdio" and not server.command:

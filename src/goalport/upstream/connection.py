@@ -171,7 +171,7 @@ class Connection:
     """A session with a server that has answered."""
 
     def __init__(self, config: ServerConfig, transport: Transport, wakeup: Wakeup, sample: Sample | None) -> None:
-        self.calls = ActiveCalls(config.name, cleaned)
+        self.calls = ActiveCalls(config.name)
         self.broken = False
         """Whether it is known that it cannot be used any more."""
         self.changed = False

@@ -1,7 +1,7 @@
-"""The core roles, web, maps, browser_automation and github: groups that appear when a server that plays them is there.
+"""The core roles web, maps, browser_automation and github: groups that are there when a known server is configured.
 
-The patterns fit what the servers call their tools today, by what the tools do rather than by fixed lists, since those
-go stale. A role that `toolGroups` declares is left to the declaration. Math, the fifth, needs no server:
+Servers are known by words in their names, packages and hosts. Tools are chosen by patterns, since lists of names go out
+of date. A role that `toolGroups` declares is left to the declaration. Math, the fifth, needs no server:
 `goalport.tools.arithmetic`. User guide, section 3.24.1.
 """
 
@@ -18,18 +18,18 @@ from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 __all__ = ["CoreRoles", "core_groups"]
 
 _GATEWAYS: Final = (("docker", "mcp"), ("mcp", "docker"), ("mcp", "gateway"))
-"""Words of servers that stand for many, as the gateway of Docker's MCP Toolkit."""
+"""Words of servers that offer the tools of many others, such as the gateway of Docker's MCP Toolkit."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Servers of one kind: known by words in their names, and which of their tools are meant."""
+    """Servers of one kind: the words in their names, and patterns of the tools that belong to the role."""
 
     words: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...] = ()
     in_gateway: tuple[str, ...] | None = None
-    """Which tools of a gateway; None: as of a server of its own."""
+    """Patterns of the tools of a gateway; None: the same as `include`."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ _ROLES: Final[dict[str, _Role]] = {
 
 
 class CoreRoles:
-    """The core roles of one configuration after another, worked out once for each: they are asked for at each look."""
+    """The core roles of the latest configuration, computed once: they are asked for at each look-up of a group."""
 
     def __init__(self) -> None:
         self._latest = McpConfig()
         self._found: Mapping[str, GroupConfig] = {}
 
     def of(self, config: McpConfig) -> Mapping[str, GroupConfig]:
-        """What `core_groups` says of it."""
+        """The groups of `core_groups`."""
         if self._latest is not config:
             self._found = core_groups(config)
             self._latest = config
@@ -105,9 +105,9 @@ class CoreRoles:
 
 
 def core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
-    """The core roles that servers of this configuration can play, but for those that it declares itself.
+    """The groups of core roles that servers of this configuration can play, without roles that it declares itself.
 
-    A disabled server counts where there is no other: then it can be said that it only has to be enabled.
+    Disabled servers count where there are no others, so that a report can say that they have to be enabled.
     """
     servers = config.servers.values()
     enabled, disabled = [[each for each in servers if each.disabled is off] for off in (False, True)]
@@ -141,7 +141,7 @@ def _with(group: GroupConfig, server: str, kind: _Kind, *, is_gateway: bool) -> 
 
 
 def _words(server: ServerConfig) -> tuple[tuple[str, ...], ...]:
-    """What a server is called, by whom it is configured and by its makers: its name, its package, its host."""
+    """The words in a server's name in the configuration, in its package, and in its host."""
     names = [server.name, *_packages(server)]
     if server.transport != "stdio":
         parts = urlsplit(server.url)
@@ -150,7 +150,7 @@ def _words(server: ServerConfig) -> tuple[tuple[str, ...], ...]:
 
 
 def _packages(server: ServerConfig) -> Iterator[str]:
-    """The program and those arguments that may name a package or an image; paths, options and their like do not."""
+    """The command, and the arguments that may name a package or an image, as paths and options do not."""
     if server.transport != "stdio":
         return
     yield PurePosixPath(server.command.replace("\\", "/")).name
@@ -159,6 +159,6 @@ def _packages(server: ServerConfig) -> Iterator[str]:
 
 
 def _contains(names: tuple[tuple[str, ...], ...], words: tuple[str, ...]) -> bool:
-    """Whether words stand one after the other in one of the names."""
+    """Whether one of the names has these words in a row."""
     length = len(words)
     return any(name[at : at + length] == words for name in names for at in range(len(name) - length + 1))

@@ -1,7 +1,7 @@
 """A server that is reached over HTTP: streamable HTTP, or the SSE of older servers.
 
-The transports are the SDK's; the client underneath is ours, so that an answer cannot be larger than the memory, and so
-that an error says what the server said: the SDK tells of a refused key only that there was an error.
+The transports are the SDK's. The HTTP client below them is ours: it bounds the size of answers and keeps the status of
+the last error, of which the SDK says nothing (of a refused key, only that there was an error). Above: `servers`.
 """
 
 import json
@@ -17,6 +17,7 @@ from goalport.upstream.config import ServerConfig
 __all__ = ["HttpTransport"]
 
 _CONNECT: Final = 30.0
+"""Seconds until there must be a connection."""
 _QUIET: Final = 3_600.0
 """Seconds that a stream of events may be silent."""
 _ADVICE: Final = {
@@ -27,7 +28,7 @@ _ADVICE: Final = {
 
 
 class HttpTransport:
-    """How one HTTP server is reached."""
+    """The transport to one HTTP server; `auth` gives what signs the requests of a new connection, or None."""
 
     def __init__(self, config: ServerConfig, auth: Callable[[], httpx2.Auth | None]) -> None:
         self._config = config
@@ -35,10 +36,10 @@ class HttpTransport:
         self._status = 0
         self._forgotten = False
         self._unanswered: set[object] = set()
-        """The ids of requests whose stream ended without an answer."""
+        """The ids of requests whose stream of events ended without an answer."""
 
     def last_error(self) -> str:
-        """The last answer that was an error; empty: there was none."""
+        """The status of the last answer, where it was an error, with advice; empty: it was none."""
         if not self._status:
             return ""
         status = next((each for each in HTTPStatus if each == self._status), None)
@@ -49,7 +50,7 @@ class HttpTransport:
         return ""
 
     def session_expired(self) -> bool:
-        """A server that has been started anew, or another one of several, answers 404 to a session of before."""
+        """Whether the server answered 404 to our session: it was restarted, or is another one of several."""
         return self._forgotten
 
     def is_unanswered(self, request_id: object) -> bool:
@@ -106,15 +107,15 @@ class HttpTransport:
 
 
 class _BoundedClient(httpx2.AsyncClient):
-    """A client whose answers end at a limit; streams of events, which are bounded event by event, excepted.
+    """A client that bounds the bytes of an answer; the SDK bounds streams of events, event by event.
 
-    Of a request whose stream of events ends before whoever reads it has had enough, the id is told.
+    `unanswered` is called with the id of a request whose stream of events ended before its reader closed it.
     """
 
     def __init__(self, limit: int, unanswered: Callable[[object], None], **options: Any) -> None:
         super().__init__(**options)
         self._limit = limit
-        self._give_up = unanswered
+        self._unanswered = unanswered
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         response = await super().send(request, **options)
@@ -123,12 +124,12 @@ class _BoundedClient(httpx2.AsyncClient):
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 response.stream = _Bounded(stream, self._limit, response.headers.get("content-encoding", "identity"))
             elif request.method == "POST":
-                response.stream = _Ending(stream, lambda: self._give_up(json.loads(request.content).get("id")))
+                response.stream = _Ending(stream, lambda: self._unanswered(json.loads(request.content).get("id")))
         return response
 
 
 class _Ending(httpx2.AsyncByteStream):
-    """The bytes of a stream of events; whether they come to an end is told."""
+    """The bytes of a stream of events; calls `ended` when there are no more."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
         self._stream = stream
@@ -148,7 +149,7 @@ class _Ending(httpx2.AsyncByteStream):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The bytes of an answer, up to the limit."""
+    """The bytes of an answer. Raises `StreamError` past the limit, and for an encoding that was not asked for."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int, encoding: str) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
-"""A JSON file as people write it: its data, and where in the text each part of it stands.
+"""JSON with comments and trailing commas, as editors such as VS Code allow it, with the position of each part.
 
-Comments and trailing commas are taken, since editors such as VS Code allow them. It knows nothing of what the data
-mean. Above: `reading`.
+The standard library parses it once comments and such commas are blanked; positions come from a look at the tokens. The
+meaning of the data is the business of `config_file` and `section`, above.
 """
 
 import json
@@ -27,7 +27,7 @@ _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 @dataclass(frozen=True)
 class WrittenJson:
-    """What a file holds; `data` is None when it cannot be read, and `problems` say why."""
+    """The data of a file, and where they are in it; `data` is None when it cannot be read, and `problems` says why."""
 
     path: Path
     data: object = None
@@ -40,14 +40,14 @@ class WrittenJson:
         return isinstance(self.data, dict)
 
     def problem(self, message: str, at: JsonPath = (), *, server: str = "", is_fatal: bool = False) -> Problem:
-        """A problem at the nearest place that is known."""
+        """A problem at the position of a path, or of the nearest one above it that is known."""
         near = next((at[:length] for length in range(len(at), 0, -1) if at[:length] in self.positions), None)
         line, column = self.positions[near] if near is not None else (None, None)
         return Problem(" ".join(message.split()), self.path, line, column, server=server, is_fatal=is_fatal)
 
 
 def read_json(path: Path) -> WrittenJson:
-    """Read a file. What is wrong with it is told, with line and column; there being none is not wrong."""
+    """Read a file. Mistakes are in `problems`, with line and column. A file that is missing or empty is no mistake."""
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
@@ -79,12 +79,12 @@ def _lowered(message: str) -> str:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """A comment or comma as space of the same shape, so that places stay what they are; a string as it is."""
+    """Spaces and line ends in place of a comment or comma, so that positions stay the same; a string as it is."""
     return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
 
 def _positions(text: str) -> Iterator[tuple[JsonPath, tuple[int, int]]]:
-    """Each key and each item of a list in JSON that is known to be right."""
+    """The position of each key and each item of a list, in JSON that is known to be valid."""
     inside: list[PathStep | None] = []
     expects_key = False
     lines = _LineCounter(text)
@@ -132,7 +132,7 @@ class _LineCounter:
 def _twice(
     found: list[tuple[JsonPath, tuple[int, int]]],
 ) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The keys that an object has a second time; not those inside of what is there twice itself."""
+    """Keys that an object has twice, but for those inside of a value whose key is there twice."""
     seen: set[JsonPath] = set()
     again: set[JsonPath] = set()
     for steps, at in found:

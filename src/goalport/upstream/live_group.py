@@ -22,13 +22,15 @@ from goalport.words import offer
 __all__ = ["Guard", "LiveGroup", "ToolServer", "ToolServers", "final_name", "matches"]
 
 _LONGEST: Final = 64
+"""Characters of a name of a tool that every model takes."""
 _HASH: Final = 8
+"""Characters of the hash at the end of a longer name."""
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _GLOB: Final = re.compile(r"[*?\[]")
 
 
 class ToolServer(Protocol):
-    """A server, as far as groups look at it."""
+    """A server, as far as groups know it: `server.UpstreamServer`."""
 
     @property
     def tools(self) -> Sequence[UpstreamTool]: ...
@@ -39,7 +41,7 @@ class ToolServer(Protocol):
 
 
 class ToolServers(Protocol):
-    """All servers, as far as groups look at them: `servers.UpstreamServers`."""
+    """All servers, as far as groups know them: `servers.UpstreamServers`."""
 
     @property
     def config(self) -> McpConfig: ...
@@ -122,7 +124,7 @@ class LiveGroup:
         made = before.made if before else {}
         self.made = {(server, each.name): self._made(server, each, made) for server, each in kept}
         self.members: dict[str, _Member] = {}
-        """Who has which name, also while the server is down."""
+        """The tools by their names in the group, also those whose server is down."""
         self._clashes: list[tuple[_Member, _Member]] = []
         for member in self.made.values():
             self._add(member, before.members if before else {})
@@ -142,7 +144,7 @@ class LiveGroup:
         return self._servers[member.server].state is ServerState.UP and member.key not in withheld
 
     def _made(self, server: str, listed: UpstreamTool, before: Mapping[tuple[str, str], _Member]) -> _Member:
-        """The tool as the group has it: the same object as before, while the server says the same of it."""
+        """The tool as the group has it: the same object as before, while its definition is the same."""
         known = before.get((server, listed.name))
         if known is not None and known.listed is listed:
             return known
@@ -202,7 +204,7 @@ class LiveGroup:
         return included and not any_matches(self._config.exclude, server, name)
 
     def _approval(self, server: str, name: str) -> Approval:
-        """What the first pattern that means the tool says, else what the group says."""
+        """The approval by the first pattern that means the tool, else the group's."""
         for pattern, approval in self._config.approve_tools.items():
             if matches(pattern, server, name):
                 return approval
@@ -210,9 +212,9 @@ class LiveGroup:
 
 
 def final_name(name: str, naming: NamingConfig) -> str:
-    """What a tool is called in a group: renamed or in the style, then with prefix and suffix, and fit for every model.
+    """The name of a tool in a group: renamed or in the style, then with prefix and suffix, and valid for every model.
 
-    Models take 64 of `[A-Za-z0-9_-]`; of a longer name the end gives way to a hash of the whole.
+    Models take 64 characters of `[A-Za-z0-9_-]`; the end of a longer name is replaced by a hash of the whole.
     """
     chosen = naming.rename.get(name) or NAMING_STYLES[naming.style](name)
     whole = _NOT_PORTABLE.sub("_", f"{naming.prefix}{chosen}{naming.suffix}")

@@ -1,8 +1,8 @@
-"""Fingerprints of tools' definitions: a tool that is not as it was when it was trusted is withheld.
+"""Pinned tools: a tool whose definition changed since it was trusted is withheld.
 
-What a server says of a tool steers the model that reads it, so a definition that changes after people looked at it is a
-way in. The first list of a server is trusted; afterwards what is new or changed waits for `trust`. The file is read
-again when another process has written it. Above: `groups`.
+The definition steers the model that reads it, so a server that changes it after people looked at it can attack the
+model. The first list of a server is trusted; what is new or changed later waits for `trust`. The file is read again
+when another process has written it. Above: `groups`.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ Record = dict[str, dict[str, dict[str, str]]]
 
 
 def fingerprint(definition: "Definition") -> str:
-    """SHA-256 of what a model and a host go by: name, description, input schema and annotations, in canonical JSON.
+    """SHA-256 of what models and hosts read of a tool: name, description, input schema and annotations, as sorted JSON.
 
-    Where there is no description, the title stands for it.
+    The title counts where there is no description.
     """
     fields = _FIELDS if definition.description else _FIELDS | {"title"}
     plain: dict[str, Any] = definition.model_dump(mode="json", by_alias=True, include=fields, exclude_none=True)
@@ -43,7 +43,7 @@ def fingerprint(definition: "Definition") -> str:
 
 @dataclass
 class Pins:
-    """What is trusted, in a file that only its owner may read."""
+    """The trusted definitions, in a file that only its owner may read."""
 
     path: Path
     _record: Record = field(default_factory=dict[str, dict[str, dict[str, str]]], init=False)
@@ -52,7 +52,7 @@ class Pins:
 
     @property
     def stamp(self) -> object:
-        """Something that is another one after the file has changed."""
+        """Time and number of the file, which are others after it was written; None: there is no file."""
         try:
             found = self.path.stat()
         except OSError:
@@ -60,9 +60,9 @@ class Pins:
         return found.st_mtime_ns, found.st_ino
 
     def withheld(self, server: str, prints: Mapping[str, str]) -> Mapping[str, str]:
-        """The tools of a server, given with their fingerprints, that must not be used, each with the reason.
+        """Compare the tools of a server, with their fingerprints; those that must not be used, with the reason.
 
-        The first list of a server is trusted; one without tools is none.
+        The first list of a server that has tools is trusted, and written to the file.
         """
         self._load()
         if self._unreadable:
@@ -75,7 +75,7 @@ class Pins:
         return self._compare(server, prints)
 
     def why_untrusted(self, server: str, tool: str, found: str) -> str:
-        """Why a tool must not be used as it is now, by what is remembered alone; empty: nothing is against it."""
+        """Why a tool with this fingerprint must not be used, by the file alone; empty: it may be."""
         self._load()
         if self._unreadable:
             return f"what is trusted is not known: {self._unreadable}"
@@ -85,7 +85,7 @@ class Pins:
         return _NEW if entry is None or "trusted" not in entry else _CHANGED
 
     def trust(self, server: str, tool: str) -> None:
-        """Trust a tool as it was last seen. Raises `UnknownName` for one that nobody saw."""
+        """Trust the definition of a tool that was last listed. Raises `UnknownName` for a tool that never was."""
         self._load()
         entries = self._record.get(server)
         if entries is None:
@@ -109,7 +109,7 @@ class Pins:
         return {name: _CHANGED if "trusted" in entries[name] else _NEW for name in prints if "seen" in entries[name]}
 
     def _unsaved(self, prints: Mapping[str, str]) -> dict[str, str]:
-        """Nothing, once the file is written; else every tool: what cannot be remembered is not trusted."""
+        """Write the file. Where that fails, every tool is withheld: what cannot be remembered is not trusted."""
         try:
             self._save()
         except OSError as error:
@@ -135,7 +135,7 @@ class Pins:
 
 
 def _read(path: Path) -> tuple[Record, str]:
-    """The record, or why it cannot be used: then nothing is trusted."""
+    """The record, and why it cannot be read (then nothing is trusted); empty: it can."""
     try:
         found: object = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -146,7 +146,7 @@ def _read(path: Path) -> tuple[Record, str]:
 
 
 def _is_record(value: object, depth: int = 3) -> bool:
-    """Whether a value is objects in objects, with texts innermost."""
+    """Whether a value is nested objects of this depth, with texts innermost."""
     if not depth:
         return isinstance(value, str)
     return isinstance(value, dict) and all(

@@ -1,4 +1,8 @@
-"""The secrets of upstream servers: what they are, and what the libraries underneath log of them."""
+"""The secrets of upstream servers: which they are, and keeping them out of what libraries and servers write to the log.
+
+`goalport.secrecy`, below, replaces known secrets in a text. This module knows the secrets of a configuration, and the
+loggers of the libraries that write them. Servers also decide how much is logged: bursts are cut.
+"""
 
 import logging
 import re
@@ -12,14 +16,14 @@ from urllib.parse import parse_qsl, urlsplit
 from goalport.secrecy import hide, keep
 from goalport.upstream.config import ServerConfig
 
-__all__ = ["SecretFilter", "secrets_filtered", "shown_address"]
+__all__ = ["BurstLimit", "SecretFilter", "secrets_filtered", "shown_address"]
 
 _KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
-"""A part of an address that is drawn by lot; some services know their customers by such an address alone."""
+"""A random part of an address; some services know their customers by such an address alone."""
 _BURST: Final = 20
-"""Records of one wording that are logged in one period; a server decides how many there are."""
+"""Records from one line of a library that are logged in one period."""
 _PERIOD: Final = 10.0
-"""Seconds."""
+"""Seconds in which bursts are counted."""
 _LOGGERS = (
     # The SDK's session logs under this name.
     "client",
@@ -36,23 +40,39 @@ _LOGGERS = (
 )
 """Loggers of libraries that write addresses, headers or messages."""
 _TRANSPORTS = frozenset({"mcp.client.sse", "mcp.client.streamable_http"})
-"""Of these, those that write a traceback when a server goes; `server` says in a line that it has gone, and why."""
+"""Those of these that write a traceback when a connection is lost; `server` logs that in one line, with the reason."""
+
+
+class BurstLimit:
+    """Lets so many log records of one kind through in ten seconds: a server decides how many are written."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._since = 0.0
+        self._counts: Counter[object] = Counter()
+
+    def allows(self, kind: object = None) -> bool:
+        """Whether one more record of this kind is to be logged now."""
+        if monotonic() - self._since > _PERIOD:
+            self._since, self._counts = monotonic(), Counter()
+        self._counts[kind] += 1
+        return self._counts[kind] <= self._limit
 
 
 class SecretFilter(logging.Filter):
-    """Keeps the secrets of servers. As a filter of a logger it also holds back what is logged again and again."""
+    """Hides the secrets of servers: in texts, and as a filter of loggers, which also cuts bursts of equal records."""
 
     def __init__(self, servers: Iterable[ServerConfig]) -> None:
         super().__init__()
-        self._since = 0.0
-        self._logged: Counter[object] = Counter()
+        self._limit = BurstLimit(_BURST)
         self.learn(servers)
 
     def learn(self, servers: Iterable[ServerConfig]) -> None:
-        """Look for the secrets of these servers from now on, and for no others."""
+        """Hide the secrets of these servers from now on, and no others."""
         keep(self, (each for server in servers for each in _secrets(server)))
 
     def hide(self, text: str) -> str:
+        """The text with every known secret replaced by `***`."""
         return hide(text)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -61,11 +81,7 @@ class SecretFilter(logging.Filter):
         return self._hidden(record)
 
     def _hidden(self, record: logging.LogRecord) -> bool:
-        if monotonic() - self._since > _PERIOD:
-            self._since, self._logged = monotonic(), Counter()
-        wording = (record.name, record.lineno)
-        self._logged[wording] += 1
-        if self._logged[wording] > _BURST and not record.name.startswith("http"):
+        if not self._limit.allows((record.name, record.lineno)) and not record.name.startswith("http"):
             return False
         shown = record.getMessage()
         hidden = hide(shown)
@@ -82,7 +98,7 @@ _FORMATTER = logging.Formatter()
 
 @contextmanager
 def secrets_filtered(secrecy: SecretFilter) -> Generator[None]:
-    """Filter what the libraries underneath log, for as long as the block lasts."""
+    """Filter what the libraries below log, for as long as the block lasts."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for each in loggers:
         each.addFilter(secrecy)
@@ -94,7 +110,7 @@ def secrets_filtered(secrecy: SecretFilter) -> Generator[None]:
 
 
 def shown_address(config: ServerConfig) -> str:
-    """Where a server is, without anything that may be secret: its command, or its address without user and query."""
+    """The command of a server, or its address without user, query and random parts: nothing that may be secret."""
     if config.transport == "stdio":
         return config.command
     parts = urlsplit(config.url)

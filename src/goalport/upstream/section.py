@@ -1,7 +1,7 @@
-"""One object of a configuration file, asked for its settings by name, kind and spelling.
+"""One object of a configuration file, whose settings are read by name and kind.
 
-Every setting that is asked for is known; other keys are noted with the nearest known one. What does not fit is noted
-too, and what was asked for gets its default: reading goes on. Values are never shown, they may be secret. Variables in
+Every setting that is read is known; other keys are noted with the nearest known one. A value of a wrong kind is noted
+too, and its default is used. Values are never shown, as they may be secret. Variables in
 texts (`${VAR}`, `${VAR:-default}`, `${env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are
 filled here. Above: `config_file`.
 """
@@ -23,31 +23,31 @@ __all__ = ["Notes", "Section", "VariableError", "Variables"]
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MILLISECONDS_FROM: Final = 1_000
-"""A bare number that is as large counts milliseconds, as in the files of other hosts; nobody waits so many seconds."""
+"""A bare number from here on counts milliseconds, as in the files of other hosts: nobody waits so many seconds."""
 _VARIABLE = re.compile(r"\$\{(?P<inside>[^{}]*)\}")
 _NAMED = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?::-(?P<default>.*))?", re.DOTALL)
 _SHORTEST_SECRET: Final = 4
-"""What is shorter guards nothing, and hiding it would make nonsense of messages."""
+"""Characters. Hiding shorter values would make messages unreadable."""
 _PUBLIC: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "USER"})
 
 
 class VariableError(ValueError):
-    """A variable that has no value, in a sentence that never shows one."""
+    """A variable that cannot be filled; the message names it and shows no value."""
 
 
 @dataclass(frozen=True)
 class Variables:
-    """Where values come from."""
+    """The values of variables."""
 
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
     """What editors call the workspace folder."""
 
     def fill(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """A text with its variables filled, and the values that may be secret. Raises `Unfilled`.
+        """A text with its variables filled, and the values that may be secret. Raises `VariableError`.
 
-        `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. Values are not looked
-        through again: what looks like a variable in one stays as it is.
+        `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. A value is
+        not searched for variables again.
         """
         secrets: list[str] = []
 
@@ -101,7 +101,7 @@ def _upper(name: str) -> str:
 
 @dataclass
 class Notes:
-    """What is wrong with a file, gathered while it is read."""
+    """The mistakes in a file, collected while it is read."""
 
     written: WrittenJson
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -111,22 +111,22 @@ class Notes:
 
 
 class Section:
-    """The settings of one object. Keys are the same however they are spelled: `connectTimeout`, `connect_timeout`."""
+    """The settings of one object. `connectTimeout`, `connect_timeout` and `connect-timeout` are the same key."""
 
     def __init__(self, data: object, at: JsonPath, notes: Notes, variables: Variables) -> None:
         self.at = at
         self.notes = notes
         self.variables = variables
         self.secrets: list[str] = []
-        """Values that variables were replaced by."""
+        """Values of variables in its texts."""
         self.mistakes: list[tuple[str, JsonPath]] = []
-        """What is so wrong that the whole object cannot be used."""
+        """Mistakes for which the whole object cannot be used, and where they are."""
         self._data = {str(key): value for key, value in cast("Mapping[object, object]", data).items()}
         self._keys = {_canonical(key): key for key in self._data}
         self._known: dict[str, str] = {}
 
     def get(self, name: str, *others: str) -> tuple[object, JsonPath]:
-        """The value under a name, or under other names for the same, and its place; None when there is none."""
+        """The value under a name, or under another name for the same setting, and its path; None: there is none."""
         self._known |= {_canonical(each): each for each in (name, *others)}
         for each in (name, *others):
             key = self._keys.get(_canonical(each))
@@ -139,7 +139,7 @@ class Section:
         return _text(self, value, at, name) if value is not None else ""
 
     def texts(self, name: str, *others: str) -> tuple[str, ...]:
-        """A list of texts; one text alone is a list of one."""
+        """A list of texts; a single text is a list of one."""
         value, at = self.get(name, *others)
         if value is None:
             return ()
@@ -149,12 +149,12 @@ class Section:
         return (_text(self, value, at, name),)
 
     def table(self, name: str, *others: str) -> dict[str, str]:
-        """An object whose values are texts, numbers or yes and no; a null is as if it were not there."""
+        """An object whose values are texts, numbers or booleans, as texts; a null counts as absent."""
         found = [each for each in self.items(name, *others) if each[1] is not None]
         return {key: _text(self, value, at, name) for key, value, at in found}
 
     def choices(self, name: str, words: Iterable[str], otherwise: str) -> dict[str, str]:
-        """An object whose values are words of a list; one word alone stands under `*`. What is none counts as one."""
+        """An object whose values are among `words`; a single word is its `*`. Anything else counts as `otherwise`."""
         value, at = self.get(name)
         if value is not None and not isinstance(value, str | dict):
             self.notes.add(
@@ -165,12 +165,12 @@ class Section:
         return {key: _choice(self, each, at, tuple(words), otherwise) for key, each, at in found}
 
     def word(self, name: str, words: Iterable[str]) -> str:
-        """One word of a list; empty when there is none."""
+        """A text that is among `words`; empty: there is none."""
         value, at = self.get(name)
         return _choice(self, value, at, tuple(words)) if value is not None else ""
 
     def flag(self, name: str, *, careful: bool = False) -> bool:
-        """Yes or no; `careful` is what anything else counts as."""
+        """A boolean. Anything else is noted, and counts as the value of `careful`."""
         value, at = self.get(name)
         if value is None or isinstance(value, bool):
             return bool(value)
@@ -179,7 +179,7 @@ class Section:
         return careful
 
     def seconds(self, name: str, *others: str, default: float) -> float:
-        """A duration: `30` seconds, `30000` milliseconds, `"30s"`, `"2m"`."""
+        """A duration in seconds, written as `30` (seconds), `30000` (milliseconds), `"30s"` or `"2m"`."""
         value, at = self.get(name, *others)
         if value is None:
             return default
@@ -207,7 +207,7 @@ class Section:
         return None
 
     def sections(self, name: str = "") -> "list[tuple[str, Section]]":
-        """The objects of an object, by key; without a name, those under keys that nothing has asked for so far."""
+        """The objects inside an object, by key; without a name, those under keys that have not been read so far."""
         if name:
             found = [each for each in self.items(name) if _is_object(self, *each)]
         else:
@@ -217,17 +217,17 @@ class Section:
         return [(key, Section(value, at, self.notes, self.variables)) for key, value, at in found]
 
     def ignore(self, *names: str) -> None:
-        """Settings that mean something to others."""
+        """Count these keys as known: they mean something to other hosts."""
         self._known |= {_canonical(each): each for each in names}
 
     def note_unknown_keys(self) -> None:
-        """Note the keys that nothing asked for."""
+        """Note the keys that were not read."""
         for canonical, key in self._keys.items():
             if canonical not in self._known and not key.startswith(("$", "_", "//", "x-")):
                 self.notes.add(f"unknown key {key!r} is ignored. {offer(key, self._known.values())}", (*self.at, key))
 
     def items(self, name: str, *others: str) -> Iterator[tuple[str, object, JsonPath]]:
-        """What an object holds, with the places."""
+        """The members of an object: key, value and path."""
         value, at = self.get(name, *others)
         if isinstance(value, dict):
             for key, each in cast("dict[str, object]", value).items():
@@ -243,7 +243,7 @@ def _is_object(section: Section, key: str, value: object, at: JsonPath) -> bool:
 
 
 def _text(section: Section, value: object, at: JsonPath, name: str) -> str:
-    """A text with its variables filled; what cannot be one is a mistake of the section."""
+    """A text with its variables filled; what is none is a mistake of the section."""
     match value:
         case str():
             return _filled(section, value, at)
@@ -280,7 +280,7 @@ def _canonical(key: str) -> str:
 
 
 def _seconds(value: object) -> float | None:
-    """None for what is no duration above 0."""
+    """The seconds of a duration; None: it is no duration above 0."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):

@@ -1,6 +1,7 @@
-"""One upstream server, supervised: a task of its own connects it, keeps it, and brings it back.
+"""One upstream server: a task of its own connects it, watches the connection, and connects it again when it is lost.
 
-Calls come from any task. What a server does wrong stays with it: callers get a `ToolError`, the report says why.
+Its tools are called from any task, through `tool_client`. A failing server harms nobody else: callers get a
+`ToolError`, and `report` says why. Above: `servers`, which starts and stops the task.
 """
 
 import logging
@@ -25,7 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 class UpstreamServer:
-    """A server by its configuration; `run` is its owner's task, everything else may be used from any."""
+    """One server of the configuration. `run` belongs to one task, everything else may be used from any.
+
+    `hide` takes secrets out of errors; `on_change` is called when the state or the list of tools has changed.
+    """
 
     def __init__(
         self,
@@ -41,7 +45,7 @@ class UpstreamServer:
         self.name = config.name
         self.client = ToolClient(config, self._connected, transport, hide)
         self.tools: tuple[UpstreamTool, ...] = ()
-        """Those of the last list, also while the server is down."""
+        """The tools of the last list, also while the server is down."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
         self.last_error = ""
         self.retry_at = 0.0
@@ -62,6 +66,7 @@ class UpstreamServer:
         self._connections = 0
 
     def report(self) -> ServerReport:
+        """The state of the server now."""
         up = self._connection if self.state is ServerState.UP else None
         return ServerReport(
             name=self.name,
@@ -81,7 +86,7 @@ class UpstreamServer:
         )
 
     async def run(self) -> None:
-        """Own the connection until `stop`: connect, hold, and connect again after a while."""
+        """Own the connection until `stop`: connect, watch, and connect again after a delay that grows with failures."""
         delay = self._timing.first_delay
         try:
             with self._scope:
@@ -91,7 +96,7 @@ class UpstreamServer:
                     if not self._stopping:
                         pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
                         self.retry_at = monotonic() + pause
-                        # What rang before was about the connection that is gone, and must not end the pause.
+                        # Notifications from before were about the connection that is gone, and must not end the pause.
                         self._wakeup = Wakeup()
                         await self._wakeup.wait(pause)
                     delay = min(delay * 2, self._timing.longest_delay)
@@ -101,7 +106,7 @@ class UpstreamServer:
             self._ended.set()
 
     async def stop(self) -> None:
-        """End the connection in good order if that is quick, and in any case."""
+        """End the connection: in good order within `Timing.close_timeout`, else by cancelling."""
         self._stopping = True
         if self.state is not ServerState.UP:
             self._scope.cancel()
@@ -116,7 +121,7 @@ class UpstreamServer:
             await self._state_changed.wait()
 
     async def _connected(self) -> Connection:
-        """The connection, once there is one, within the time that a call waits for it."""
+        """The connection. A call waits `Timing.wait_for_up` for it; raises `ToolError` when there is none by then."""
         if (connection := _usable(self._connection)) is not None:
             return connection
         with anyio.move_on_after(self._timing.wait_for_up):
@@ -128,7 +133,7 @@ class UpstreamServer:
         raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
     async def _attempt(self) -> float:
-        """One connection from its beginning to its end. How many seconds it was up."""
+        """One connection from its beginning to its end; the seconds that it was up."""
         self._up_since = 0.0
         self._wakeup = Wakeup()
         connection = Connection(self.config, self._transport, self._wakeup, self._sample)
@@ -158,7 +163,7 @@ class UpstreamServer:
         self._set_state(ServerState.UP)
 
     async def _hold(self, connection: Connection) -> None:
-        """Keep a connection: list again when told so, ask for a sign of life when it is quiet."""
+        """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
         while not self._stopping:
             notified = await self._wakeup.wait(self._timing.ping_every)
             if self._stopping:
@@ -192,7 +197,7 @@ class UpstreamServer:
 
     def _fail(self, reason: str) -> None:
         reason = self._hide(reason)
-        # The same trouble again and again is said once.
+        # A reason that repeats is logged once as a warning.
         level = logging.DEBUG if reason == self.last_error else logging.WARNING
         _log.log(level, "Upstream server %r is down: %s", self.name, reason)
         self.last_error = reason

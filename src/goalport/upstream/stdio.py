@@ -1,9 +1,9 @@
 """A server that runs as a process of ours and speaks on its stdin and stdout.
 
-The SDK's own transport of this kind knows no limits: a line without an end fills the memory, and what the server
-started besides outlives a server that leaves politely. This one bounds what it reads, keeps what is no message from the
-session, writes the server's stderr to the log, and ends the whole process group. On Windows, where there are no
-process groups, the SDK's transport is used. Above: `hub`, which chooses the transport.
+The SDK's stdio transport has no limits: a line without an end fills the memory, and child processes of a server that
+exits by itself stay alive. This one bounds the length of messages, keeps lines that are no message from the session,
+writes the server's stderr to the log, and ends the whole process group. On Windows, which has no process groups, the
+SDK's transport is used. Above: `servers`, which chooses the transport.
 """
 
 import logging
@@ -18,6 +18,7 @@ from anyio.abc import AsyncResource, ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from goalport.upstream.config import ServerConfig
+from goalport.upstream.redaction import BurstLimit
 from goalport.upstream.watchdog import Watchdog
 from goalport.words import cleaned
 
@@ -28,14 +29,26 @@ __all__ = ["LineSplitter", "StderrLog", "StdioTransport", "WindowsStdioTransport
 
 _log = logging.getLogger(__name__)
 _INVALID_LIMIT = 1_000
-"""Lines in a row that are no messages, until the server is given up."""
+"""Lines in a row that are no messages, until the connection ends."""
 _INVALID_SHOWN = 3
+"""Of these, the lines that are logged."""
 _POLL = 0.01
+"""Seconds between two looks whether a process has ended."""
 _CHUNK = 65_536
+_LINE: Final = 500
+"""Characters of a line that are kept."""
+_BURST: Final = 50
+"""Lines that are logged in ten seconds; of the others, only how many there were."""
+_OLD_SDK_WARNING: Final = "Failed to validate request"
+"""Servers with older SDKs write some forty lines that begin so when they are asked in the newest revision first."""
+_RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
+"""What the first line of a record of a log has in it."""
+_OLD_SDK_SECONDS: Final = 1.0
+"""Seconds in which those lines come."""
 
 
 class LineSplitter:
-    """Cuts bytes into lines. A line that would become longer than the limit raises `ValueError`."""
+    """Cuts bytes into lines of at most `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -43,7 +56,7 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk ends."""
+        """The lines that this chunk completes. Raises `ValueError` for a line that is too long."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._keep(end)
@@ -60,8 +73,65 @@ class LineSplitter:
         self._parts.append(part)
 
 
+class StderrLog:
+    """Logs a server's stderr under `goalport.upstream.NAME`, and knows the last line of it."""
+
+    def __init__(self, name: str, hide: Callable[[str], str]) -> None:
+        self._log = logging.getLogger(f"goalport.upstream.{name}")
+        self._hide = hide
+        self._limit = BurstLimit(_BURST)
+        self._dropped = 0
+        self._warned_at = -_OLD_SDK_SECONDS
+        self.last = ""
+        """The last line, shortened."""
+
+    def shortened(self, text: str) -> str:
+        """A line as it can be shown: without secrets and control characters, and cut where it is too long."""
+        return cleaned(self._hide(text[: 4 * _LINE].strip()), _LINE)
+
+    async def listen(self, stderr: ByteReceiveStream | None) -> None:
+        """Read to the end: a full pipe would stop the server."""
+        if stderr is None:
+            return
+        rest = b""
+        try:
+            async for chunk in stderr:
+                *lines, rest = (rest + chunk).split(b"\n")
+                # A line without an end is kept only as far as it would be shown.
+                rest = rest[: 4 * _LINE]
+                for line in lines:
+                    self._write(line)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        self._write(rest)
+
+    def _write(self, line: bytes) -> None:
+        text = self.shortened(line.decode(errors="replace"))
+        if not text:
+            return
+        if self._is_old_sdk_warning(text):
+            self._log.debug("%s", text)
+            return
+        self.last = text
+        if not self._limit.allows():
+            self._dropped += 1
+            return
+        if self._dropped:
+            self._log.info("… and %d lines more", self._dropped)
+            self._dropped = 0
+        self._log.info("%s", text)
+
+    def _is_old_sdk_warning(self, text: str) -> bool:
+        """Whether a line belongs to the warning of an older SDK about the newest revision."""
+        if _OLD_SDK_WARNING in text:
+            self._warned_at = monotonic()
+        elif _RECORD.search(text):
+            self._warned_at = -_OLD_SDK_SECONDS
+        return monotonic() - self._warned_at < _OLD_SDK_SECONDS
+
+
 class StdioTransport:
-    """How one stdio server is reached; each `open` starts a process."""
+    """The transport to one stdio server; each `open` starts a process, and ends it with all that it started."""
 
     def __init__(self, config: ServerConfig, watchdog: Watchdog, hide: Callable[[str], str]) -> None:
         self._config = config
@@ -70,7 +140,7 @@ class StdioTransport:
         self._why = ""
 
     def last_error(self) -> str:
-        """Why the connection ended; empty: nothing is known."""
+        """Why the connection ended; empty: it is not known."""
         return self._why
 
     def stderr_tail(self) -> str:
@@ -116,7 +186,7 @@ class StdioTransport:
         return process
 
     async def _read(self, process: Process, to_session: "MemoryObjectSendStream[SessionMessage]") -> None:
-        """Hand on messages until there are no more. Whatever the session does, the pipe is read to its end."""
+        """Forward messages until there are no more. Whatever the session does, the pipe is read to its end."""
         assert process.stdout is not None
         async with to_session:
             try:
@@ -168,7 +238,7 @@ class StdioTransport:
 
 
 class WindowsStdioTransport:
-    """A stdio server where process groups are job objects, which the SDK's transport ends."""
+    """The transport to a stdio server on Windows: the SDK's, which ends child processes by a job object."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
@@ -208,7 +278,7 @@ def _message(line: bytes) -> "SessionMessage | None":
 
 
 async def _end(process: Process, seconds: float) -> None:
-    """Close its stdin, give it time, and end what is left of its group; every wait is bounded."""
+    """Close its stdin, wait these seconds for its exit, then end what is left of its group. Every wait is bounded."""
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
     await _close(process.stdin)
@@ -237,81 +307,8 @@ async def _close(stream: AsyncResource | None) -> None:
 
 
 def _close_transport(process: Process) -> None:
-    """Let go of the pipes even when a survivor holds their other ends; nothing public leads there."""
+    """Close the pipes even when a surviving process holds their other ends; nothing public leads there."""
     transport: Any = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):
             transport.close()
-
-
-_LINE: Final = 500
-"""Characters of a line that are kept."""
-_BURST: Final = 50
-"""Lines that are logged in one period; of the others, how many there were."""
-_PERIOD: Final = 10.0
-"""Seconds."""
-_OLD_SDK_WARNING: Final = "Failed to validate request"
-"""So servers made with older SDKs begin to say, in some forty lines, that they do not know the newest way to begin."""
-_RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
-"""What a line of a log has in it that begins a record."""
-_OLD_SDK_SECONDS: Final = 1.0
-"""Seconds in which such lines come."""
-
-
-class StderrLog:
-    """Logs a server's stderr under `goalport.upstream.NAME`, and knows the last line of it."""
-
-    def __init__(self, name: str, hide: Callable[[str], str]) -> None:
-        self._log = logging.getLogger(f"goalport.upstream.{name}")
-        self._hide = hide
-        self._since = 0.0
-        self._logged = 0
-        self._dropped = 0
-        self._warned_at = -_OLD_SDK_SECONDS
-        self.last = ""
-
-    def shortened(self, text: str) -> str:
-        """One line that can be shown: nothing secret, no control characters, not too long."""
-        return cleaned(self._hide(text[: 4 * _LINE].strip()), _LINE)
-
-    async def listen(self, stderr: ByteReceiveStream | None) -> None:
-        """Read to the end: a full pipe would stop the server."""
-        if stderr is None:
-            return
-        rest = b""
-        try:
-            async for chunk in stderr:
-                *lines, rest = (rest + chunk).split(b"\n")
-                # A line without an end is kept only as far as it would be shown.
-                rest = rest[: 4 * _LINE]
-                for line in lines:
-                    self._write(line)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            pass
-        self._write(rest)
-
-    def _write(self, line: bytes) -> None:
-        text = self.shortened(line.decode(errors="replace"))
-        if not text:
-            return
-        if self._is_old_sdk_warning(text):
-            self._log.debug("%s", text)
-            return
-        self.last = text
-        if monotonic() - self._since > _PERIOD:
-            if self._dropped:
-                self._log.info("… and %d lines more", self._dropped)
-            self._since, self._logged, self._dropped = monotonic(), 0, 0
-        if self._logged < _BURST:
-            self._logged += 1
-            self._log.info("%s", text)
-        else:
-            self._dropped += 1
-
-    def _is_old_sdk_warning(self, text: str) -> bool:
-        """Whether a line belongs to what an older server says of being asked in the newest way first."""
-        if _OLD_SDK_WARNING in text:
-            self._warned_at = monotonic()
-        elif _RECORD.search(text):
-            self._warned_at = -_OLD_SDK_SECONDS
-        return monotonic() - self._warned_at < _OLD_SDK_SECONDS

@@ -1,9 +1,10 @@
-"""A tool of an upstream server as a tool of ours: its definition made fit to be offered, its results taken as they are.
+"""Tools of upstream servers as tools of ours: definitions are cleaned and bounded, results are bounded.
 
-Names and groups are not decided here: `groups` filters and renames what this makes.
+`live_group` filters and renames what this makes; `tool_client` makes the calls. The limits keep a server from flooding
+the memory and the context of a model.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic_core import to_json
 
 from goalport.tools import Tool, ToolResult, identity
-from goalport.upstream.cleaning import cleaned_schema
 from goalport.upstream.pins import fingerprint
 from goalport.words import cleaned
 
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["ToolRequest", "UpstreamTool", "result_of", "tools_of_list"]
 
 _DESCRIPTION: Final = 4_000
+"""Characters, as for title and name."""
 _TITLE: Final = 200
 _NAME: Final = 256
 _SCHEMA: Final = 200_000
 """Bytes of a schema as JSON."""
+_SCHEMA_LEVELS: Final = 30
+_SCHEMA_TEXTS: Final = ("description", "title")
+"""Members of a schema that models read as texts."""
+_SCHEMA_TEXT: Final = 1_000
+"""Characters of each."""
 _RESULT: Final = 1_000_000
 """Characters of texts, and of data in base64, that one result may have together."""
 _CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
@@ -32,17 +38,17 @@ _CUT: Final = "[The result was too long, and not all of it is here. Ask for less
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A call that a server is to get."""
+    """A call of a tool."""
 
     own_name: str
     """What the server calls the tool."""
     arguments: Mapping[str, object]
     name: str = ""
-    """What whoever calls it knows it as."""
+    """Its name for the caller."""
     repeatable: bool = False
-    """Whether it does no harm twice."""
+    """Whether calling it twice does no harm: it is read-only or idempotent."""
     rename: Callable[[str], str] = identity
-    """What whoever calls it knows the other tools of the server as, by their own names."""
+    """Turns the own name of any tool of the server into its name for the caller."""
 
     @property
     def shown(self) -> str:
@@ -54,7 +60,7 @@ CallTool = Callable[[ToolRequest], Awaitable[ToolResult]]
 
 @dataclass(frozen=True)
 class UpstreamTool:
-    """One tool of a server: as the server says, and as it is offered under its own name."""
+    """One tool of a server: its definition, and the tool of ours under its own name."""
 
     server: str
     definition: "Definition"
@@ -73,13 +79,13 @@ class UpstreamTool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """By which a pinned tool is known again."""
+        """A hash of the definition, by which a change of it is noticed."""
         return fingerprint(self.definition)
 
 
 @dataclass(frozen=True, slots=True)
 class _Handler:
-    """Calls a tool of a server by its own name, and speaks of it by the name that it is offered under."""
+    """Calls a tool of a server by its own name; errors use the name that it is offered under."""
 
     call: CallTool
     own_name: str
@@ -99,7 +105,7 @@ def tools_of_list(
 ) -> tuple[tuple[UpstreamTool, ...], tuple[str, ...]]:
     """The tools of a server's list, and a sentence for each that cannot be offered.
 
-    Those that are as they were `before` are the same objects as then.
+    A tool whose definition has not changed is the same object as in `before`, the tools of the last list.
     """
     known = {each.name: each for each in before}
     found: dict[str, UpstreamTool] = {}
@@ -124,7 +130,7 @@ def _unfit(definition: "Definition") -> str:
         return "its name is empty, too long, or has characters that cannot be seen"
     for schema in (definition.input_schema, definition.output_schema):
         try:
-            if schema is not None and len(to_json(cleaned_schema(schema))) > _SCHEMA:
+            if schema is not None and len(to_json(_cleaned_schema(schema))) > _SCHEMA:
                 return f"a schema of more than {_SCHEMA:,} bytes"
         except ValueError as error:
             return str(error)
@@ -138,10 +144,10 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     return Tool(
         name=definition.name,
         description=cleaned(definition.description or title or definition.name, _DESCRIPTION),
-        input_schema=cleaned_schema(definition.input_schema),
+        input_schema=_cleaned_schema(definition.input_schema),
         handler=_Handler(call, definition.name, definition.name, repeatable),
         title=cleaned(title, _TITLE),
-        output_schema=cleaned_schema(definition.output_schema) if definition.output_schema else None,
+        output_schema=_cleaned_schema(definition.output_schema) if definition.output_schema else None,
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
         idempotent=hints.idempotent_hint if hints else None,
@@ -152,8 +158,33 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     )
 
 
+def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
+    """A copy of a JSON Schema with clean titles and descriptions. Raises `ValueError` for one that is too deep."""
+    return cast("dict[str, object]", _clean(schema, _SCHEMA_LEVELS))
+
+
+def _clean(value: object, depth: int) -> object:
+    if not depth:
+        raise ValueError(f"a schema of more than {_SCHEMA_LEVELS} levels")
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, object]", value)
+        return {name: _clean_member(name, member, depth) for name, member in members.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(each, depth - 1) for each in cast("Sequence[object]", value)]
+    return value
+
+
+def _clean_member(name: str, member: object, depth: int) -> object:
+    # Only where it is a text: a property may be called `title`, and then it is a schema.
+    return (
+        cleaned(member, _SCHEMA_TEXT)
+        if name in _SCHEMA_TEXTS and isinstance(member, str)
+        else _clean(member, depth - 1)
+    )
+
+
 def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
-    """What a server answered, as it is, as far as it is not too much; `note` is a sentence of ours at the end."""
+    """The result of a call: the server's content up to the limit, then `note`, a sentence of ours."""
     from mcp_types import TextContent
 
     blocks, cut = _bounded(result.content)

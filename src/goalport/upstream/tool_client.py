@@ -30,10 +30,28 @@ _QUESTION: Final = 4_000
 """Characters of a question that a person is shown."""
 _ERROR: Final = 2_000
 """Characters of an error that a model reads: the words in it are the server's."""
+_PROCESS: Final = "goalport/processId"
+_CANCEL: Final = "process_cancel"
+_NAME: Final = r"[A-Za-z0-9_.-]+"
+_CALL: Final = rf"(?<=\bcall ){_NAME}(?= with \{{)"
+"""A call that a text advises to make."""
+_REPEATED: Final = rf"(?<=\bcall )(?!it\b){_NAME}(?= again)"
+"""A call that a text advises against."""
+_COMPANION: Final = r"(?<![\w.-])(?:process_status|process_cancel|submitFormAndResumeProcess|read_result|_confirm)\b"
+_IN_RESULTS: Final = re.compile(_CALL)
+_IN_ERRORS: Final = re.compile(f"{_CALL}|{_COMPANION}")
+_IN_ADVICE: Final = re.compile(f"{_CALL}|{_REPEATED}")
+_RESOURCES: Final = re.compile(r" A client that reads resources [^\n]*")
+"""Advice to read a large result as a resource: resources are the other server's, and not published with its tools."""
+_ABOUT: Final = frozenset({"processId", "questionId"})
+"""The arguments of a call that answers a question which say what is answered; the one that is left is the answer."""
 
 
 class ToolClient:
-    """Calls a server's tools, not more at once than it is good for."""
+    """Calls the tools of one server, at most `ServerConfig.concurrency` at once.
+
+    `connected` waits for the connection and raises `ToolError` where there is none; `hide` takes secrets out of errors.
+    """
 
     def __init__(
         self,
@@ -44,6 +62,7 @@ class ToolClient:
     ) -> None:
         self.calls = 0
         self.failures = 0
+        """Calls that gave no result."""
         self.latency = 0.0
         """Seconds that the last call took."""
         self._config = config
@@ -53,9 +72,10 @@ class ToolClient:
         self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
 
     async def call(self, request: ToolRequest) -> ToolResult:
-        """Call a tool. It is tried a second time only where the server went away and doing it twice does no harm.
+        """Call a tool. It is called a second time only where the connection was lost and a repetition does no harm.
 
-        Raises ToolError when there is no result, in words for the model that called.
+        Raises `ToolError` when there is no result, in words for the model that called, and the `Signal` that somebody
+        who was asked during the call raised.
         """
         self.calls += 1
         started = monotonic()
@@ -90,7 +110,7 @@ class ToolClient:
             self._turns.release()
 
     async def _turn(self, seconds: float) -> None:
-        """Wait until the server may get one more call; nearly always that is at once."""
+        """Wait until the server may get one more call. Raises `ToolError` when that takes longer than these seconds."""
         try:
             self._turns.acquire_nowait()
         except anyio.WouldBlock:
@@ -129,9 +149,9 @@ class ToolClient:
         return result_of(with_renamed_tools(result, request.rename), note if call.unanswered else "")
 
     async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
-        """The result that a handle of another goalport leads to, its questions put to whoever is asked for this call.
+        """The result that a handle of another goalport leads to; its questions are put to the person behind the call.
 
-        Where nobody is, or a question cannot be put, the handle is the result: who called can follow it.
+        Where there is nobody, or a question cannot be put, the handle is the result: the caller can follow it.
         """
         ask = call.hooks.ask
         while ask is not None and (handle := handle_of(result)) is not None:
@@ -150,26 +170,12 @@ class ToolClient:
         return result
 
 
-_PROCESS: Final = "goalport/processId"
-_CANCEL: Final = "process_cancel"
-_NAME: Final = r"[A-Za-z0-9_.-]+"
-_CALL: Final = rf"(?<=\bcall ){_NAME}(?= with \{{)"
-"""A call that a text advises to make."""
-_REPEATED: Final = rf"(?<=\bcall )(?!it\b){_NAME}(?= again)"
-"""A call that a text advises against."""
-_COMPANION: Final = r"(?<![\w.-])(?:process_status|process_cancel|submitFormAndResumeProcess|read_result|_confirm)\b"
-_IN_RESULTS: Final = re.compile(_CALL)
-_IN_ERRORS: Final = re.compile(f"{_CALL}|{_COMPANION}")
-_IN_ADVICE: Final = re.compile(f"{_CALL}|{_REPEATED}")
-_RESOURCES: Final = re.compile(r" A client that reads resources [^\n]*")
-"""Where a large result is read as resources, which are the other server's, and not published with its tools."""
-_ABOUT: Final = frozenset({"processId", "questionId"})
-"""The arguments of a call that answers a question which say what is answered; the one that is left is the answer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A process of another goalport that has no result yet."""
+    """What another goalport answers while a process has no result yet: it runs, or waits for a person.
+
+    A result is a handle when its `_meta` has a process, and its structured content the same process and the next call.
+    """
 
     process_id: str
     tool: str
@@ -190,7 +196,7 @@ class Handle:
         return {"type": "object", "properties": {self._argument: self._schema}, "required": [self._argument]}
 
     def answered(self, answer: Mapping[str, object] | None) -> tuple[str, dict[str, Any]]:
-        """The call that passes on what a person said; None: they declined."""
+        """The call (tool and arguments) that passes on the answer of a person; None: they declined."""
         if self._schema.get("type") == "boolean":
             return self._call_with(bool(answer and answer.get(self._argument)))
         if answer is None:
@@ -215,7 +221,7 @@ class Handle:
 
 
 def handle_of(result: "CallToolResult") -> Handle | None:
-    """The handle that a result is; None: it is something else."""
+    """Read a result as a handle; None: it is another result."""
     content = _content_of(result)
     if content is None or content.get("status") not in {"running", "waiting"}:
         return None
@@ -240,7 +246,7 @@ def _can_be_answered(question: Mapping[str, Any], arguments: Mapping[str, Any]) 
 
 
 def with_renamed_tools(result: "CallToolResult", rename: Callable[[str], str]) -> "CallToolResult":
-    """A result of another goalport whose advice names its tools as `rename` does; any other as it is."""
+    """A result of another goalport with the names in its advice changed by `rename`; any other result unchanged."""
     if _PROCESS not in (result.meta or {}):
         return result
     content = _content_of(result)
@@ -263,7 +269,7 @@ def with_renamed_tools(result: "CallToolResult", rename: Callable[[str], str]) -
 
 
 def _content_of(result: "CallToolResult") -> dict[str, Any] | None:
-    """The structured content, where it is about the process that answered and says what to call next."""
+    """The structured content, where it is about the process that answered and holds the next call; else None."""
     content: Any = result.structured_content
     process: object = (result.meta or {}).get(_PROCESS)
     if not isinstance(process, str) or not isinstance(content, dict):

@@ -1,7 +1,8 @@
-"""Ends the process groups of stdio servers when goalport itself is killed so hard that it cannot.
+"""Ends the process groups of stdio servers when goalport itself is killed and cannot do it.
 
-One small shell per hub reads the groups from a pipe. The pipe closes when goalport ends, however it ends; what is still
-listed then is ended. Servers that watch their stdin are gone by themselves by that time.
+One shell per set of servers reads the ids of the groups from a pipe. The pipe closes when goalport ends, however it
+ends; the shell then ends the groups that are still listed. Most servers have exited by then, as their stdin closes.
+Above: `stdio`, which lists its processes here.
 """
 
 import os
@@ -28,12 +29,13 @@ for each in $groups; do kill -s KILL -- "-$each"; done
 
 
 class Watchdog:
-    """Knows the process groups that are to end with this process. It starts with the first one."""
+    """The process groups that end with this process. The shell starts with the first one."""
 
     def __init__(self) -> None:
         self._shell: subprocess.Popen[bytes] | None = None
 
     def watch(self, group: int) -> None:
+        """End this process group when this process ends. It has the id of its first process."""
         if self._shell is None:
             # Where there is no shell, servers have to notice for themselves that nobody is there any more.
             with suppress(OSError):
@@ -41,6 +43,7 @@ class Watchdog:
         self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
+        """Leave this process group alone: it has ended."""
         self._tell(f"- {group}\n")
 
     def close(self) -> None:
