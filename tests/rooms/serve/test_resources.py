@@ -76,6 +76,19 @@ async def test_an_agent_tells_what_its_actions_need_and_give(tmp_path: Path, era
     assert (think["needs"], think["gives"], think["description"]) == (["UserInput"], "str", "Find the words.")
 
 
+async def test_a_resource_is_written_in_the_letters_of_its_language(tmp_path: Path) -> None:
+    @agent(description="Grüßt auf Finnisch: hyvää päivää")
+    class Finnish:
+        @achieves_goal(description="A greeting", export=Export(remote=True))
+        def greet(self, said: UserInput) -> Greeting:
+            return Greeting(content=said.content)
+
+    async with served(tmp_path, Finnish()) as server, server.client() as client:
+        (content,) = (await client.read_resource("goalport://agents/Finnish")).contents
+    assert isinstance(content, TextResourceContents)
+    assert "Grüßt auf Finnisch: hyvää päivää" in content.text
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_process_tells_its_state_its_history_and_a_picture(tmp_path: Path, era: str) -> None:
     async with served(tmp_path, Greeter()) as server, server.client(era) as client:
