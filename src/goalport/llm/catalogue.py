@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from goalport.errors import ModelNotReady
 from goalport.llm.lazy import LazyEmbeddings, LazyModel
 from goalport.llm.model import Closable, EmbeddingService, LanguageModel, LlmOptions, ModelCard
-from goalport.llm.providers import ALIASES, PROVIDERS, WITHOUT_EMBEDDINGS, Endpoint, endpoint, provider_of
+from goalport.llm.providers import ALIASES, PROVIDERS, Endpoint, endpoint, provider_of
 from goalport.llm.settings import CustomModel, ModelsSettings
 from goalport.words import did_you_mean, nearest, offer
 
@@ -91,8 +91,8 @@ class Models:
         ready = self._embeddings.get(wanted) or self._made_embeddings.get(wanted)
         if ready is None:
             found = self._find(wanted)
-            if found.endpoint.dialect in WITHOUT_EMBEDDINGS:
-                provider = found.endpoint.provider
+            provider = found.endpoint.provider
+            if provider in PROVIDERS and not PROVIDERS[provider].has_embeddings:
                 raise ModelNotReady(f"{provider} has no embedding models. Choose one of another provider.")
             ready = self._made_embeddings[wanted] = LazyEmbeddings(found.card, wanted, found.model, found.endpoint)
         return ready

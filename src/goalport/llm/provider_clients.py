@@ -44,7 +44,7 @@ def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> RetryingM
 
 
 def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> RetryingEmbeddings:
-    """An embedding service at an endpoint, with retries; its dialect is none of `WITHOUT_EMBEDDINGS`."""
+    """An embedding service at an endpoint, with retries; its provider has embedding models."""
     _import_all(endpoint.dialect)
     clients = ClientPerLoop(partial(_client, endpoint), partial(_EMBEDDINGS[endpoint.dialect], endpoint, model))
     return RetryingEmbeddings(PydanticAiEmbeddings(name, clients, endpoint, model, card.prices), endpoint.settings)

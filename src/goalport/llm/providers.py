@@ -19,7 +19,6 @@ from goalport.llm.settings import ProviderSettings
 __all__ = [
     "ALIASES",
     "PROVIDERS",
-    "WITHOUT_EMBEDDINGS",
     "Dialect",
     "Endpoint",
     "KnownProvider",
@@ -31,8 +30,6 @@ Dialect = Literal[
     "openai", "openai-responses", "azure", "anthropic", "deepseek", "google", "mistral", "bedrock", "ollama"
 ]
 """The API of a provider; most have the one of OpenAI."""
-WITHOUT_EMBEDDINGS: frozenset[Dialect] = frozenset({"anthropic", "deepseek", "mistral"})
-"""The dialects whose providers have no embedding models."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +52,10 @@ class KnownProvider:
     """The extra of goalport that installs its library; empty: none is needed."""
     library: str = ""
     """The module that the extra installs."""
+    has_embeddings: bool = True
+    """Whether it has embedding models."""
+    variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The environment variables for further settings of the provider, by the name of the setting."""
     backoff_millis: int = 5_000
     """Milliseconds between the first attempt and the second, where the settings say nothing of the provider."""
 
@@ -85,7 +86,15 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     each.name: each
     for each in (
         KnownProvider(
-            name="openai", key="OPENAI_API_KEY", base_url=_OPENAI_URL, address="OPENAI_BASE_URL", models=_OPENAI
+            name="openai",
+            key="OPENAI_API_KEY",
+            base_url=_OPENAI_URL,
+            address="OPENAI_BASE_URL",
+            models=_OPENAI,
+            variables={
+                "completions_path": ("OPENAI_COMPLETIONS_PATH",),
+                "embeddings_path": ("OPENAI_EMBEDDINGS_PATH",),
+            },
         ),
         KnownProvider(
             name="openai-responses",
@@ -95,7 +104,13 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             base_url=_OPENAI_URL,
             address="OPENAI_BASE_URL",
         ),
-        KnownProvider(name="azure", dialect="azure", key="AZURE_OPENAI_API_KEY", address="AZURE_OPENAI_ENDPOINT"),
+        KnownProvider(
+            name="azure",
+            dialect="azure",
+            key="AZURE_OPENAI_API_KEY",
+            address="AZURE_OPENAI_ENDPOINT",
+            variables={"api_version": ("OPENAI_API_VERSION",)},
+        ),
         KnownProvider(
             name="anthropic",
             dialect="anthropic",
@@ -103,6 +118,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             base_url="https://api.anthropic.com",
             address="ANTHROPIC_BASE_URL",
             models=r"claude-",
+            has_embeddings=False,
         ),
         KnownProvider(
             name="deepseek",
@@ -111,6 +127,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             base_url="https://api.deepseek.com",
             address="DEEPSEEK_BASE_URL",
             models=r"deepseek-",
+            has_embeddings=False,
         ),
         KnownProvider(
             name="gemini",
@@ -126,6 +143,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             address="GOOGLE_BASE_URL",
             extra="google",
             library="google.genai",
+            variables={"project": ("GOOGLE_PROJECT_ID",), "location": ("GOOGLE_LOCATION",)},
         ),
         KnownProvider(
             name="mistral",
@@ -136,6 +154,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             models=r"(mistral|ministral|codestral|magistral|devstral|pixtral|open-mi[sx]tral)-",
             extra="mistral",
             library="mistralai",
+            has_embeddings=False,
         ),
         KnownProvider(
             name="bedrock",
@@ -145,6 +164,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             models=_BEDROCK,
             extra="bedrock",
             library="boto3",
+            variables={"location": ("AWS_REGION", "AWS_DEFAULT_REGION")},
         ),
         KnownProvider(name="ollama", dialect="ollama", base_url="http://localhost:11434/v1", address="OLLAMA_BASE_URL"),
         KnownProvider(
@@ -217,7 +237,12 @@ def endpoint(
         settings = ProviderSettings(backoff_millis=known.backoff_millis)
     url = (base_url or settings.base_url or environment.get(known.address, "")).strip() or known.base_url
     _require_library(known)
-    settings = _with_environment(known, settings, environment)
+    found = {
+        name: next((value for each in variables if (value := environment.get(each))), "")
+        for name, variables in known.variables.items()
+        if not getattr(settings, name)
+    }
+    settings = settings.model_copy(update={name: value for name, value in found.items() if value})
     if own:  # a Google project would bring the credentials of this machine, and a path belongs to the address
         elsewhere = {"api_key": None, "project": "", "completions_path": "", "embeddings_path": ""}
         settings = settings.model_copy(update=elsewhere)
@@ -241,28 +266,6 @@ def _secret(value: SecretStr | str | None) -> SecretStr | None:
     """A key without the line break that files and shells add; None where there is none."""
     plain = (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
     return SecretStr(plain) if plain else None
-
-
-_VARIABLES: Mapping[Dialect, Mapping[str, tuple[str, ...]]] = {
-    "openai": {"completions_path": ("OPENAI_COMPLETIONS_PATH",), "embeddings_path": ("OPENAI_EMBEDDINGS_PATH",)},
-    "azure": {"api_version": ("OPENAI_API_VERSION",)},
-    "google": {"project": ("GOOGLE_PROJECT_ID",), "location": ("GOOGLE_LOCATION",)},
-    "bedrock": {"location": ("AWS_REGION", "AWS_DEFAULT_REGION")},
-}
-"""Further settings of providers, and the environment variables for them."""
-
-
-def _with_environment(
-    known: KnownProvider, settings: ProviderSettings, environment: Mapping[str, str]
-) -> ProviderSettings:
-    if known.dialect == "openai" and known.name != "openai":
-        return settings
-    found = {
-        name: next((value for each in variables if (value := environment.get(each))), "")
-        for name, variables in _VARIABLES.get(known.dialect, {}).items()
-        if not getattr(settings, name)
-    }
-    return settings.model_copy(update={name: value for name, value in found.items() if value})
 
 
 def _require_library(known: KnownProvider) -> None:
