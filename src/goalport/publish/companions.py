@@ -1,8 +1,8 @@
 """The companion tools: what a client calls with a handle to follow a process, answer it or end it, or read its result.
 
-Only their declarations; `serve` does what they say. The tools that take answers are declared by the kinds of questions,
-in `forms`. All are published when some goal may answer with a handle, or with a link to a large result, and publish no
-output schema: they answer with the output of any goal.
+Only their declarations; `serve.companion_calls` does what they say. The tools that take answers are declared by the
+kinds of questions, in `forms`. All are published when some goal may answer with a handle, or with a link to a large
+result, and publish no output schema: they answer with the output of any goal.
 """
 
 from collections.abc import Iterable
@@ -105,7 +105,7 @@ def following(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
     An answer lets the goal go on, so what may come of it is what may come of the goals: `goals` are their hints.
     """
     told = [each or ToolAnnotations() for each in goals]
-    resuming = ToolAnnotations(
+    answering = ToolAnnotations(
         read_only_hint=False,
         destructive_hint=any(each.destructive_hint is not False and not each.read_only_hint for each in told),
         idempotent_hint=False,
@@ -113,7 +113,7 @@ def following(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
     )
     return (
         Companion.of(STATUS, "Status of a process", _STATUS, Look, _LOOKING),
-        *(Companion.of(each.tool, each.title, each.description, each.call, resuming) for each in reversed(FORMS)),
+        *(Companion.of(each.tool, each.title, each.description, each.call, answering) for each in reversed(FORMS)),
         Companion.of(CANCEL, "Cancel a process", _CANCEL, Cancel, _ENDING),
     )
 

@@ -21,15 +21,14 @@ from goalport.publish.goal_tool import GoalTool
 from goalport.publish.output import Wire
 from goalport.publish.publication import PublishedTool
 from goalport.publish.raw import RawTool
-from goalport.serve.callers import current_caller
-from goalport.serve.connections import progress_wanted
-from goalport.serve.departures import departure_of
-from goalport.serve.failures import HandlerFailed, answer_of
-from goalport.serve.pulse import heard
-from goalport.serve.resuming import accompany
+from goalport.serve.companion_calls import accompany
+from goalport.serve.disconnects import disconnect_of
+from goalport.serve.handlers import HandlerFailed, answer_of
+from goalport.serve.heartbeat import heartbeat
+from goalport.serve.progress import outcome_of
 from goalport.serve.runs import Run, Ticket
-from goalport.serve.serving import Context
-from goalport.serve.watching import outcome_of
+from goalport.serve.sessions import current_caller, progress_wanted
+from goalport.serve.state import Context
 from goalport.words import first_line
 
 __all__ = ["call_tool"]
@@ -41,16 +40,16 @@ _LONGEST_NAME = 100
 
 async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
     """Answer one call. Raises -32602 for a tool that there is not."""
-    serving = context.lifespan_context
-    publication = serving.publication
+    state = context.lifespan_context
+    publication = state.publication
     published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
     if published is None:
         name = params.name[:_LONGEST_NAME]
         raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, publication.tools)))
-    with serving.call():
+    with state.call():
         try:
             return await answer_of(
-                params.name, _answer(context, published, params), tells_errors=serving.settings.show_errors
+                params.name, _answer(context, published, params), tells_errors=state.settings.show_errors
             )
         except BadInput as error:
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
@@ -66,34 +65,34 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
         case Companion():
             return await accompany(context, published, params.arguments or {})
         case FunctionTool():
-            serving = context.lifespan_context
-            async with heard(context, params.name, serving.settings.heartbeat_seconds):
-                with _ended_by_departure(context):
-                    wire = await published.call(params.arguments or {}, tells_errors=serving.settings.show_errors)
-                    return serving.answers.fitting(params.name, wire)
+            state = context.lifespan_context
+            async with heartbeat(context, params.name, state.settings.heartbeat_seconds):
+                with _ended_by_disconnect(context):
+                    wire = await published.call(params.arguments or {}, tells_errors=state.settings.show_errors)
+                    return state.answers.fitting(params.name, wire)
         case RawTool():
-            with _ended_by_departure(context):
+            with _ended_by_disconnect(context):
                 return await published.handler(context, params)
     return error_wire("Its caller went away.")
 
 
 async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams) -> Wire:
-    serving = context.lifespan_context
+    state = context.lifespan_context
     arguments = params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
 
     def start() -> Run:
-        process = serving.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
-        return serving.runs.of(process, detached=goal.terms.detached)
+        process = state.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
+        return state.runs.of(process, detached=goal.terms.detached)
 
     key = _key_of(params)
     name = goal.tool.name
-    run = start() if key is None else serving.runs.join(Ticket.of(caller, name, key, arguments), start)
+    run = start() if key is None else state.runs.join(Ticket.of(caller, name, key, arguments), start)
     patience = goal.terms.seconds(watched=progress_wanted(context))
-    outcome = await outcome_of(context, run, serving.settings.heartbeat_seconds, patience)
+    outcome = await outcome_of(context, run, state.settings.heartbeat_seconds, patience)
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", name, run.process.id, outcome.status, outcome.reason)
-    return serving.answers.of(goal.terms, run.process, outcome)
+    return state.answers.of(goal.terms, run.process, outcome)
 
 
 def _key_of(params: CallToolRequestParams) -> object:
@@ -101,10 +100,10 @@ def _key_of(params: CallToolRequestParams) -> object:
     return meta.get(_KEY)
 
 
-def _ended_by_departure(context: Context) -> anyio.CancelScope:
+def _ended_by_disconnect(context: Context) -> anyio.CancelScope:
     """The time of a handler that works for one client only; it ends when that client goes."""
     scope = anyio.CancelScope()
-    departure = departure_of(context)
-    if departure is not None:
-        departure.then(scope.cancel)
+    disconnect = disconnect_of(context)
+    if disconnect is not None:
+        disconnect.then(scope.cancel)
     return scope

@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.routing import Route
 
+from goalport.publish.publisher import Publisher
 from goalport.serve.server import make_server
-from goalport.serve.serving import Serving
+from goalport.serve.state import ServerState
 from goalport.serve.transports import TRANSPORTS
 
 __all__ = ["McpDoor"]
@@ -18,9 +19,10 @@ __all__ = ["McpDoor"]
 class McpDoor:
     """One MCP server over every transport of HTTP."""
 
-    def __init__(self, serving: Serving) -> None:
-        server, self._streams = make_server(serving)
-        self._transports = [transport(server, serving) for transport in TRANSPORTS]
+    def __init__(self, publisher: Publisher) -> None:
+        self._state = ServerState(publisher)
+        server, self._streams = make_server(self._state)
+        self._transports = [transport(server, self._state) for transport in TRANSPORTS]
 
     @property
     def routes(self) -> Sequence[Route]:
@@ -34,6 +36,15 @@ class McpDoor:
             for each in self._transports:
                 await stack.enter_async_context(each.running())
             yield
+
+    @property
+    def open_calls(self) -> int:
+        """How many calls are being answered."""
+        return self._state.open_calls
+
+    async def idle(self) -> None:
+        """Wait until no call is open."""
+        await self._state.idle()
 
     def close(self) -> None:
         """End the streams of subscriptions as the protocol wants it."""

@@ -1,11 +1,11 @@
-"""The raw door: tools, prompts, resources and templates that say what goals and functions cannot.
+"""Raw handlers: tools, prompts, resources and templates that need all of the protocol, written by users.
 
 A handler gets the SDK's own context and params and answers with the SDK's own results, so everything that the protocol
 has is within reach. goalport adds nothing but its place in the lists and an answer for a handler that breaks.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.shared.uri_template import UriTemplate
@@ -23,8 +23,8 @@ from mcp_types import (
     Tool,
 )
 
+from goalport.publish.publisher import ListKind
 from goalport.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
-from goalport.serve.changes import Changes, Kind
 
 __all__ = [
     "changed",
@@ -36,16 +36,6 @@ __all__ = [
 ]
 
 Context = ServerRequestContext[Any, Any]
-
-
-class _Serving(Protocol):
-    """What the state of a server does for raw handlers."""
-
-    changes: Changes
-
-    async def republish(self, *kinds: Kind) -> None: ...
-
-
 Wire = dict[str, Any]
 CallTool = Callable[[Context, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult | Wire]]
 GetPrompt = Callable[[Context, GetPromptRequestParams], Awaitable[GetPromptResult | InputRequiredResult | Wire]]
@@ -75,15 +65,11 @@ def raw_template(template: ResourceTemplate, handler: ReadResource) -> RawTempla
     return RawTemplate(template, handler, lambda uri: form.match(uri) is not None)
 
 
-async def changed(context: Context, *kinds: Kind) -> None:
+async def changed(context: Context, *kinds: ListKind) -> None:
     """Publish anew and tell every client which lists changed: "tools", "prompts", "resources"."""
-    await _serving(context).republish(*kinds)
+    await context.lifespan_context.publisher.republish(*kinds)
 
 
 async def resource_updated(context: Context, uri: str) -> None:
     """Tell the clients that asked for it that a resource changed."""
-    await _serving(context).changes.updated(uri)
-
-
-def _serving(context: Context) -> _Serving:
-    return cast("_Serving", context.lifespan_context)
+    await context.lifespan_context.notifications.updated(uri)

@@ -1,4 +1,7 @@
-"""`resources/read`: the goals, the agents, a caller's own processes and their outputs, and what raw handlers serve."""
+"""`resources/read`: goalport's own resources, and those of raw handlers.
+
+`publish.views` makes the contents of our own: the goals, the agents, a caller's processes. `server` is above.
+"""
 
 import json
 
@@ -13,43 +16,43 @@ from goalport.publish.output import Pages
 from goalport.publish.resource_uris import ResourceUri, read_uri
 from goalport.publish.views import agent_view, goals_view, process_view
 from goalport.secrecy import hide_known
-from goalport.serve.callers import current_caller
-from goalport.serve.failures import answer_of
-from goalport.serve.serving import Context, Serving
+from goalport.serve.handlers import answer_of
+from goalport.serve.sessions import current_caller
+from goalport.serve.state import Context, ServerState
 
 __all__ = ["may_watch", "read_resource"]
 
 
 async def read_resource(context: Context, params: ReadResourceRequestParams) -> HandlerResult:
     """The contents at an address. Raises -32602 when there is nothing, or nothing for this caller."""
-    serving, uri = context.lifespan_context, str(params.uri)
-    raw = serving.publication.resources.get(uri)
+    state, uri = context.lifespan_context, str(params.uri)
+    raw = state.publication.resources.get(uri)
     if raw is not None:
-        return await answer_of(uri, raw.handler(context, params), tells_errors=serving.settings.show_errors)
+        return await answer_of(uri, raw.handler(context, params), tells_errors=state.settings.show_errors)
     named = read_uri(uri)
     if named is not None:
-        return _own(serving, uri, named)
-    for template in serving.publication.templates:
+        return _own(state, uri, named)
+    for template in state.publication.templates:
         if template.matches(uri):
-            return await answer_of(uri, template.handler(context, params), tells_errors=serving.settings.show_errors)
+            return await answer_of(uri, template.handler(context, params), tells_errors=state.settings.show_errors)
     raise _not_found(uri)
 
 
-def may_watch(serving: Serving, uri: str) -> bool:
+def may_watch(state: ServerState, uri: str) -> bool:
     """Whether this caller may be told of changes there: of everything but other callers' processes."""
     named = read_uri(uri)
-    return named is None or not named.process or serving.process(named.process, current_caller()) is not None
+    return named is None or not named.process or state.process(named.process, current_caller()) is not None
 
 
-def _own(serving: Serving, uri: str, named: ResourceUri) -> ReadResourceResult:
+def _own(state: ServerState, uri: str, named: ResourceUri) -> ReadResourceResult:
     if named.goals:
-        return _json(uri, goals_view(serving.publication, serving.platform))
+        return _json(uri, goals_view(state.publication, state.platform))
     if named.agent:
-        return _json(uri, agent_view(_named(serving, named.agent, uri)))
-    process = serving.process(named.process, current_caller())
+        return _json(uri, agent_view(_named(state, named.agent, uri)))
+    process = state.process(named.process, current_caller())
     if process is None:
         raise _not_found(uri)
-    return _result(serving, uri, named, process) if named.result else _process(uri, process)
+    return _result(state, uri, named, process) if named.result else _process(uri, process)
 
 
 def _json(uri: str, data: object) -> ReadResourceResult:
@@ -61,9 +64,9 @@ def _not_found(uri: str) -> MCPError:
     return MCPError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}, or not for you.", {"uri": uri})
 
 
-def _named(serving: Serving, name: str, uri: str) -> Agent:
+def _named(state: ServerState, name: str, uri: str) -> Agent:
     try:
-        return serving.platform.agents.named(name)
+        return state.platform.agents.named(name)
     except UnknownName:
         raise _not_found(uri) from None
 
@@ -75,8 +78,8 @@ def _process(uri: str, process: AgentProcess) -> ReadResourceResult:
     return ReadResourceResult(contents=[*_json(uri, view).contents, shown])
 
 
-def _result(serving: Serving, uri: str, named: ResourceUri, process: AgentProcess) -> ReadResourceResult:
-    result = Pages.of(process, serving.settings.max_result_bytes)
+def _result(state: ServerState, uri: str, named: ResourceUri, process: AgentProcess) -> ReadResourceResult:
+    result = Pages.of(process, state.settings.max_result_bytes)
     if result is None:
         raise _not_found(uri)
     if named.page is None:

@@ -1,6 +1,6 @@
-"""The processes that calls have started: who still watches one, and which call may join one that exists.
+"""Runs: the processes that calls have started, who still waits for each, and which call may join one that exists.
 
-A run is a process as the calls see it. It knows nothing of the wire; `calls` words its end.
+A run is a process as the calls see it. It knows nothing of the wire; `calls` answers with its end.
 """
 
 import json

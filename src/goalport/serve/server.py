@@ -1,7 +1,7 @@
 """The MCP server: the SDK's low-level `Server`, fed from a publication, for every revision of the protocol.
 
-It wires methods to handlers and says what the server can do. What a call means is in `calls`, what a list holds in
-`publication`, how bytes come and go in `http` and `stdio`.
+It wires methods to handlers and says what the server can do; lists, prompts and completion are answered here. What a
+call means is in `calls`, how bytes come and go in `transports`.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -16,6 +16,9 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
     EmptyResult,
     GetPromptRequestParams,
     ListPromptsResult,
@@ -24,6 +27,7 @@ from mcp_types import (
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
+    PromptReference,
     SetLevelRequestParams,
 )
 from opentelemetry import trace
@@ -33,12 +37,12 @@ from goalport import __version__
 from goalport.errors import BadInput, UnknownName
 from goalport.greeting import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
-from goalport.serve import calls, completion, news, resources
-from goalport.serve.connections import set_log_level, without_deprecations
-from goalport.serve.failures import answer_of
+from goalport.serve import calls, resources, subscriptions
+from goalport.serve.handlers import answer_of
 from goalport.serve.pagination import PROMPTS, RESOURCES, TEMPLATES, TOOLS
-from goalport.serve.sealing import sealing_keys
-from goalport.serve.serving import Context, Serving
+from goalport.serve.sessions import set_log_level, without_deprecations
+from goalport.serve.state import Context, ServerState
+from goalport.serve.state_keys import sealing_keys
 
 __all__ = ["GoalServer", "make_server"]
 
@@ -51,9 +55,10 @@ _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "resources/templates/list": _LISTS,
     "resources/read": _CONTENTS,
 }
+_MOST = 100
 
 
-class GoalServer(Server[Serving]):
+class GoalServer(Server[ServerState]):
     """The low-level server, which says in every era that its lists may change."""
 
     def create_initialization_options(
@@ -68,22 +73,22 @@ class GoalServer(Server[Serving]):
         return super().create_initialization_options(options, experimental_capabilities, extensions or {})
 
 
-def make_server(serving: Serving) -> tuple[GoalServer, news.Listening]:
+def make_server(state: ServerState) -> tuple[GoalServer, subscriptions.SubscriptionStreams]:
     """The server for this state, and its open streams, which a shutdown closes."""
 
     @asynccontextmanager
-    async def lifespan(_: Server[Serving]) -> AsyncGenerator[Serving]:
-        yield serving
+    async def lifespan(_: Server[ServerState]) -> AsyncGenerator[ServerState]:
+        yield state
 
-    listening = news.Listening(serving.changes)
+    streams = subscriptions.SubscriptionStreams(state.notifications)
     with without_deprecations():
         server = GoalServer(
-            serving.settings.name,
+            state.settings.name,
             version=__version__,
             instructions=INSTRUCTIONS,
             lifespan=lifespan,
             cache_hints=_HINTS,
-            get_tool_input_schema=lambda name: _mirrored_schema(serving, name),
+            get_tool_input_schema=lambda name: _mirrored_schema(state, name),
             on_list_tools=_list_tools,
             on_call_tool=calls.call_tool,  # pyright: ignore - it answers with dicts, which the SDK takes too
             on_list_prompts=_list_prompts,
@@ -91,51 +96,51 @@ def make_server(serving: Serving) -> tuple[GoalServer, news.Listening]:
             on_list_resources=_list_resources,
             on_list_resource_templates=_list_templates,
             on_read_resource=resources.read_resource,  # pyright: ignore - as above
-            on_subscribe_resource=news.subscribe,
-            on_unsubscribe_resource=news.unsubscribe,
-            on_subscriptions_listen=listening,
-            on_completion=completion.complete,  # pyright: ignore - as above
+            on_subscribe_resource=subscriptions.subscribe,
+            on_unsubscribe_resource=subscriptions.unsubscribe,
+            on_subscriptions_listen=streams,
+            on_completion=_complete,  # pyright: ignore - as above
             on_set_logging_level=_set_level,
         )
-    server.add_notification_handler("notifications/initialized", NotificationParams, news.joined)
+    server.add_notification_handler("notifications/initialized", NotificationParams, subscriptions.joined)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         server.middleware.clear()
-    security = RequestStateSecurity(keys=sealing_keys(serving.settings), ttl=serving.settings.state_ttl_seconds)
-    server.middleware.append(RequestStateBoundary(security, default_audience=serving.settings.name))
-    return server, listening
+    security = RequestStateSecurity(keys=sealing_keys(state.settings), ttl=state.settings.state_ttl_seconds)
+    server.middleware.append(RequestStateBoundary(security, default_audience=state.settings.name))
+    return server, streams
 
 
-def _mirrored_schema(serving: Serving, name: str) -> Mapping[str, Any] | None:
-    return serving.publication.mirrored.get(name)
+def _mirrored_schema(state: ServerState, name: str) -> Mapping[str, Any] | None:
+    return state.publication.mirrored.get(name)
 
 
 async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-    serving = context.lifespan_context
-    page, cursor = TOOLS.page(serving.publication.tool_list, params, serving.settings.page_size)
+    state = context.lifespan_context
+    page, cursor = TOOLS.page(state.publication.tool_list, params, state.settings.page_size)
     return ListToolsResult(tools=page, next_cursor=cursor)
 
 
 async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-    serving = context.lifespan_context
-    page, cursor = PROMPTS.page(serving.publication.prompt_list, params, serving.settings.page_size)
+    state = context.lifespan_context
+    page, cursor = PROMPTS.page(state.publication.prompt_list, params, state.settings.page_size)
     return ListPromptsResult(prompts=page, next_cursor=cursor)
 
 
 async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-    serving = context.lifespan_context
-    page, cursor = RESOURCES.page(serving.publication.resource_list, params, serving.settings.page_size)
+    state = context.lifespan_context
+    page, cursor = RESOURCES.page(state.publication.resource_list, params, state.settings.page_size)
     return ListResourcesResult(resources=page, next_cursor=cursor)
 
 
 async def _list_templates(context: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-    serving = context.lifespan_context
-    page, cursor = TEMPLATES.page(serving.publication.template_list, params, serving.settings.page_size)
+    state = context.lifespan_context
+    page, cursor = TEMPLATES.page(state.publication.template_list, params, state.settings.page_size)
     return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
 
 async def _get_prompt(context: Context, params: GetPromptRequestParams) -> HandlerResult:
-    serving = context.lifespan_context
-    prompts = serving.publication.prompts
+    state = context.lifespan_context
+    prompts = state.publication.prompts
     published = prompts.get(params.name)
     if published is None:
         raise MCPError(INVALID_PARAMS, str(UnknownName("prompt", params.name[:100], prompts)))
@@ -144,9 +149,37 @@ async def _get_prompt(context: Context, params: GetPromptRequestParams) -> Handl
             return published.message(params.arguments or {})
         except BadInput as refusal:
             raise MCPError(INVALID_PARAMS, str(refusal)) from None
-    return await answer_of(params.name, published.handler(context, params), tells_errors=serving.settings.show_errors)
+    return await answer_of(params.name, published.handler(context, params), tells_errors=state.settings.show_errors)
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
     set_log_level(context, params.level)
     return EmptyResult()
+
+
+async def _complete(context: Context, params: CompleteRequestParams) -> HandlerResult:
+    """The values that begin with what was typed. Raises -32602 for a prompt or template that there is not."""
+    state, reference = context.lifespan_context, params.ref
+    if isinstance(reference, PromptReference):
+        values = _of_prompt(state, reference.name, params.argument.name)
+    else:
+        values = _of_template(state, reference.uri, params.argument.name)
+    typed = params.argument.value.casefold()
+    fitting = [each for each in values if each.casefold().startswith(typed)]
+    completion = Completion(values=fitting[:_MOST], total=len(fitting), has_more=len(fitting) > _MOST)
+    return CompleteResult(completion=completion)
+
+
+def _of_prompt(state: ServerState, name: str, argument: str) -> list[str]:
+    published = state.publication.prompts.get(name)
+    if published is None:
+        raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:100]!r}.")
+    return published.options(argument) if isinstance(published, GoalPrompt) else []
+
+
+def _of_template(state: ServerState, uri: str, argument: str) -> list[str]:
+    if uri not in {each.uri_template for each in state.publication.template_list}:
+        raise MCPError(INVALID_PARAMS, f"There is no resource template {uri[:100]!r}.")
+    if uri == "goalport://agents/{name}" and argument == "name":
+        return [agent.name for agent in state.platform.agents]
+    return []

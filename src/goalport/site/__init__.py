@@ -4,7 +4,6 @@ A door (`serve`) gives routes; it knows neither the site nor other doors.
 """
 
 from goalport.site.app import create_app
-from goalport.site.running import serve_http, serve_stdio
-from goalport.site.startup import startup_report
+from goalport.site.startup import serve_http, serve_stdio, startup_report
 
 __all__ = ["create_app", "serve_http", "serve_stdio", "startup_report"]

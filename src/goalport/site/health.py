@@ -4,43 +4,43 @@ It tells names, states and counts: no reason of a failure, which may quote a sec
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from goalport import __version__
+from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
-from goalport.serve.serving import Serving
 
-__all__ = ["Health", "health_of"]
+__all__ = ["Health"]
 
 
 class Health:
     """The endpoint; an instance, so it is an ASGI app."""
 
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
+    def __init__(self, publisher: Publisher, open_calls: Callable[[], int]) -> None:
+        self._publisher = publisher
+        self._open_calls = open_calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await JSONResponse(health_of(self._serving))(scope, receive, send)
+        await JSONResponse(self._content())(scope, receive, send)
 
-
-def health_of(serving: Serving) -> dict[str, Any]:
-    """What the endpoint answers."""
-    publication, platform = serving.publication, serving.platform
-    return {
-        "status": "ok",
-        "name": serving.settings.name,
-        "version": __version__,
-        "agents": sum(1 for _ in platform.agents),
-        "goals": sum(len(agent.goals) for agent in platform.agents),
-        "tools": len(publication.tools),
-        "prompts": len(publication.prompts),
-        "resources": len(publication.resource_list),
-        "processes": Counter(str(process.status) for process in platform.processes),
-        "openCalls": serving.open_calls,
-        "toolGroups": groups_of(platform),
-        "upstreamServers": servers_of(platform),
-        "loadProblems": len(publication.problems),
-    }
+    def _content(self) -> dict[str, Any]:
+        publication, platform = self._publisher.publication, self._publisher.platform
+        return {
+            "status": "ok",
+            "name": self._publisher.settings.name,
+            "version": __version__,
+            "agents": sum(1 for _ in platform.agents),
+            "goals": sum(len(agent.goals) for agent in platform.agents),
+            "tools": len(publication.tools),
+            "prompts": len(publication.prompts),
+            "resources": len(publication.resource_list),
+            "processes": Counter(str(process.status) for process in platform.processes),
+            "openCalls": self._open_calls(),
+            "toolGroups": groups_of(platform),
+            "upstreamServers": servers_of(platform),
+            "loadProblems": len(publication.problems),
+        }

@@ -1,6 +1,6 @@
-"""How many connections there may be at once, of all clients and of each address, and what is told of them.
+"""Limits of connections: how many there may be at once, of all clients and of each address.
 
-`Connections` counts and decides; `protocol` is above it and asks for each connection that comes.
+`Connections` counts, decides and logs; `protocol` is above it and asks for each connection that comes.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """HTTP connections with limits: uvicorn's, which has none for headers, for time, or for one address.
 
-The parser below keeps a header until it has ended and copies it with each piece that comes, so one client could keep
-the server from all others. A connection is checked when something comes, and once in a second by `LimitedServer`.
-Nothing here knows of requests' contents; `limits` counts the connections, `listening` is above.
+The parser of uvicorn keeps a header until it has ended and copies it with each piece that comes, so one client could
+keep the server from all others. A connection is checked when something comes, and once in a second by `LimitedServer`.
+Nothing here knows what requests say; `limits` counts the connections, `listener` is above.
 """
 
 import logging

@@ -1,6 +1,7 @@
-"""Serving what the files say now: a watch on the workspace, and a swap when the new state can be served.
+"""Reload: the files of the workspace are watched, and what they say now is offered when it can be.
 
-Polled once a second, in a worker thread. What breaks a module changes nothing: the earlier state is served on.
+They are looked at once a second, in a worker thread. What breaks a module changes nothing: the earlier state is served
+on. `publish.publisher` adopts the new state; `startup` is above.
 """
 
 import logging
@@ -14,8 +15,8 @@ import anyio.to_thread
 
 from goalport.platform import CONFIG_FILE, AgentPlatform
 from goalport.publish.publication import publish
-from goalport.serve.failures import HandlerFailed, answer_of
-from goalport.serve.serving import Serving
+from goalport.publish.publisher import Publisher
+from goalport.serve.handlers import HandlerFailed, answer_of
 from goalport.settings import Settings
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 
@@ -28,9 +29,9 @@ _SILENT = frozenset({"__pycache__", ".git"})
 Stamps = dict[str, tuple[int, int]]
 
 
-async def watch(serving: Serving, interval: float = _SECONDS) -> None:
+async def watch(publisher: Publisher, interval: float = _SECONDS) -> None:
     """Serve the workspace anew whenever its files change, until cancelled."""
-    root = serving.workspace.root
+    root = publisher.workspace.root
     seen = await anyio.to_thread.run_sync(_stamps, root)
     while True:
         await anyio.sleep(interval)
@@ -39,22 +40,22 @@ async def watch(serving: Serving, interval: float = _SECONDS) -> None:
             seen = now
             with suppress(HandlerFailed):  # the edge has logged it
                 await answer_of(
-                    "Loading the workspace anew", _reload(serving), tells_errors=serving.settings.show_errors
+                    "Loading the workspace anew", _reload(publisher), tells_errors=publisher.settings.show_errors
                 )
 
 
-async def _reload(serving: Serving) -> None:
+async def _reload(publisher: Publisher) -> None:
     with ExitStack() as undone:
         undone.callback(Importable.now().put_back)
-        fresh, problems = await anyio.to_thread.run_sync(_load, serving.workspace.root, serving.settings)
-        worse = [each for each in problems if each not in serving.publication.problems]
+        fresh, problems = await anyio.to_thread.run_sync(_load, publisher.workspace.root, publisher.settings)
+        worse = [each for each in problems if each not in publisher.publication.problems]
         if worse:
             _log.error("The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse))
             return
         undone.pop_all()
-    before = set(serving.publication.tools)
-    await serving.adopt(fresh)
-    after = set(serving.publication.tools)
+    before = set(publisher.publication.tools)
+    await publisher.adopt(fresh)
+    after = set(publisher.publication.tools)
     _log.warning("Loaded the workspace anew. Tools: %s.", _difference(before, after))
 
 

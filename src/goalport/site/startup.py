@@ -1,25 +1,111 @@
-"""What a server says when it starts: where it listens, what it offers, who else may reach it, how clients connect.
+"""How a server starts, over HTTP or stdio: its log, its socket, its app, and the report of what it offers.
 
-Plain text; whoever prints it may paint it. `publish` says what is offered.
+The report says where the server listens, what is offered (`publish` words that), who else may reach it and how clients
+connect. It is plain text; `_tell` paints it on a terminal.
 """
 
+import logging
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.to_thread
+
 from goalport import __version__
+from goalport.greeting import Greeting
+from goalport.observe import LogListener
 from goalport.platform import AgentPlatform
 from goalport.publish.publication import Publication
+from goalport.publish.publisher import Publisher
 from goalport.publish.report import report_of
+from goalport.serve.server import make_server
+from goalport.serve.state import ServerState
+from goalport.serve.transports.stdio import serve_lines
 from goalport.settings import Settings
-from goalport.site.security import exposures
+from goalport.signs import signed
+from goalport.site.app import Site
+from goalport.site.guard import exposures
+from goalport.site.listener import address_of, bind, listen
+from goalport.site.reload import watch
+from goalport.site.shutdown import children_end_when_told, finish, stop_on_signal
 from goalport.words import counted
+from goalport.workspace import Workspace
 
-__all__ = ["startup_report"]
+__all__ = ["serve_http", "serve_stdio", "startup_report"]
+
+
+async def serve_http(
+    platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
+) -> None:
+    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` when the port or a required server cannot be had."""
+    _log_to_stderr(settings, platform)
+    with bind(settings) as listener, children_end_when_told():
+        address = address_of(listener)
+        async with platform:
+            publisher = Publisher(platform, workspace, settings)
+            site = Site(publisher)
+            _tell(startup_report(publisher.publication, platform, settings, address))
+            async with anyio.create_task_group() as tasks:
+                if reload:
+                    tasks.start_soon(watch, publisher)
+                await listen(site, listener, lambda: _tell([f"goalport ready on {address}/mcp"]))
+                tasks.cancel_scope.cancel()
+
+
+async def serve_stdio(
+    platform: AgentPlatform,
+    workspace: Workspace,
+    settings: Settings,
+    *,
+    reload: bool = False,
+    greeting: Greeting | None = None,
+) -> None:
+    """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr.
+
+    `greeting` has heard what the client said until now, and may have answered the first of it.
+    """
+    _log_to_stderr(settings, platform)
+    async with platform:
+        await _serve_lines(ServerState(Publisher(platform, workspace, settings)), greeting, reload=reload)
+
+
+async def _serve_lines(state: ServerState, greeting: Greeting | None, *, reload: bool) -> None:
+    server, _ = make_server(state)
+    with children_end_when_told():
+        async with state.publisher.connected(), anyio.create_task_group() as tasks:
+            if sys.platform != "win32":
+                await tasks.start(stop_on_signal, state)
+            if reload:
+                tasks.start_soon(watch, state.publisher)
+            _tell(startup_report(state.publication, state.platform, state.settings, None))
+            earlier = await anyio.to_thread.run_sync(greeting.wait, abandon_on_cancel=True) if greeting else b""
+            await serve_lines(server, state, earlier, greeting.answered if greeting else None)
+            await finish(state)
+            tasks.cancel_scope.cancel()
+
+
+def _tell(lines: Iterable[str]) -> None:
+    """Say something to whoever started the server."""
+    for line in lines:
+        sys.stderr.write(f"{signed(line, sys.stderr)}\n")
+    sys.stderr.flush()
+
+
+def _log_to_stderr(settings: Settings, platform: AgentPlatform) -> None:
+    """Our own log at the level of the settings, others' when they warn; not if the program has set up a log.
+
+    Each step of each process only for who debugs: it would cost every call more than the call itself.
+    """
+    if settings.log_level == "debug":
+        platform.subscribe(LogListener(settings.log_personality))
+    if not logging.getLogger().handlers:
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("goalport").setLevel(settings.log_level.upper())
 
 
 def startup_report(

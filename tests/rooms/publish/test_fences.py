@@ -125,17 +125,17 @@ def told() -> Generator[Told]:
 async def test_a_reload_that_breaks_is_logged_and_the_next_one_is_done(tmp_path: Path, told: Told) -> None:
     files = {"agents/empty.py": "", "server/settings.toml": ""}
     async with served(tmp_path, files=files) as server, anyio.create_task_group() as tasks:
-        whole = server.serving.workspace
-        tasks.start_soon(watch, server.serving, 0.02)
+        whole = server.state.publisher.workspace
+        tasks.start_soon(watch, server.state.publisher, 0.02)
         await anyio.wait_all_tasks_blocked()
-        server.serving.workspace = None  # pyright: ignore[reportAttributeAccessIssue] - as broken as can be
+        server.state.publisher.workspace = None  # pyright: ignore[reportAttributeAccessIssue] - as broken as can be
         (tmp_path / "agents/empty.py").write_text("x = 1")
         with anyio.fail_after(10):
             await told.told.wait()
         assert "Loading the workspace anew broke" in told.words
-        server.serving.workspace = whole
+        server.state.publisher.workspace = whole
         announced = anyio.Event()
-        server.serving.changes.bus.subscribe(lambda _: announced.set())
+        server.state.notifications.bus.subscribe(lambda _: announced.set())
         (tmp_path / "agents/empty.py").write_text("more = 22")
         with anyio.fail_after(10):
             await announced.wait()
@@ -147,8 +147,8 @@ async def test_a_name_that_leads_nowhere_does_not_end_the_watch(tmp_path: Path) 
     async with served(tmp_path, files=files) as server, anyio.create_task_group() as tasks:
         (tmp_path / "agents/gone.txt").symlink_to(tmp_path / "nowhere")
         announced = anyio.Event()
-        server.serving.changes.bus.subscribe(lambda _: announced.set())
-        tasks.start_soon(watch, server.serving, 0.02)
+        server.state.notifications.bus.subscribe(lambda _: announced.set())
+        tasks.start_soon(watch, server.state.publisher, 0.02)
         await anyio.wait_all_tasks_blocked()
         (tmp_path / "agents/empty.py").write_text("more = 22")
         with anyio.fail_after(10):

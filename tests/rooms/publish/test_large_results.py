@@ -27,7 +27,7 @@ LETTERS = pytest.mark.parametrize(
 def link_in(server: Served, result: CallToolResult) -> dict[str, Any]:
     """The link in a result, which has to be a success and what was published."""
     assert not result.is_error, result
-    schema = server.serving.publication.tools["answer"].tool.output_schema
+    schema = server.state.publication.tools["answer"].tool.output_schema
     if schema is not None:
         jsonschema.validate(result.structured_content, schema)
     assert result.structured_content is not None

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from goalport import Export, UserInput, achieves_goal, action, agent, component
 from goalport.tools import ToolGroupRequirement
-from tests.rooms.serve.served import published, served, serving_of, text_of, tool_of
+from tests.rooms.serve.served import published, served, state_of, text_of, tool_of
 
 
 class Person(BaseModel):
@@ -347,8 +347,8 @@ def test_exported_functions_and_tool_objects_are_published_under_their_naming(tm
 
 
 def test_the_banner_can_be_left_out(tmp_path: Path) -> None:
-    serving = serving_of(tmp_path, files={"tools/maths.py": EXPORTS}, hello_banner=False)
-    assert set(serving.publication.tools) == {"calc_add", "shout"}
+    state = state_of(tmp_path, files={"tools/maths.py": EXPORTS}, hello_banner=False)
+    assert set(state.publication.tools) == {"calc_add", "shout"}
 
 
 def test_lists_are_in_one_order_whatever_the_order_of_declaration(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ async def answer_in(root: Path, era: str, output: Any, value: object, **settings
 
 
 async def _is_valid(server: Served, result: CallToolResult) -> None:
-    schema = server.serving.publication.tools["answer"].tool.output_schema
+    schema = server.state.publication.tools["answer"].tool.output_schema
     if schema is not None and not result.is_error:
         jsonschema.validate(result.structured_content, schema)
 
@@ -212,7 +212,7 @@ def measure(width: float = float("inf")) -> Size:
 async def test_an_exported_tool_sends_no_such_number_either_nor_publishes_one_as_a_default(tmp_path: Path) -> None:
     async with served(tmp_path, files={"tools/sizes.py": MEASURE}) as server, server.client() as client:
         result = await client.call_tool("measure", {})
-        schema = server.serving.publication.tools["measure"].tool.input_schema
+        schema = server.state.publication.tools["measure"].tool.input_schema
     assert result.is_error
     assert "width is nan" in text_of(result)
     assert "default" not in schema["properties"]["width"]

@@ -100,7 +100,7 @@ def handle_of(server: Served, tool: str, result: CallToolResult) -> dict[str, An
     assert not result.is_error, result
     handle: Any = result.structured_content
     jsonschema.validate(handle, HANDLE)
-    schema = server.serving.publication.tools[tool].tool.output_schema
+    schema = server.state.publication.tools[tool].tool.output_schema
     if schema is not None:
         jsonschema.validate(handle, schema)
     return handle

@@ -10,9 +10,10 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent, Tool
 
 from goalport.platform import AgentPlatform
-from goalport.publish.publication import Publication, publish
+from goalport.publish.publication import Publication
+from goalport.publish.publisher import Publisher
 from goalport.serve.server import GoalServer, make_server
-from goalport.serve.serving import Serving
+from goalport.serve.state import ServerState
 from goalport.settings import load_settings
 from goalport.workspace import load_workspace
 
@@ -24,12 +25,12 @@ ERAS = ("auto", "legacy")
 class Served:
     """A server that runs in the test's own process."""
 
-    serving: Serving
+    state: ServerState
     server: GoalServer
 
     @property
     def platform(self) -> AgentPlatform:
-        return self.serving.platform
+        return self.state.platform
 
     @asynccontextmanager
     async def client(self, era: str = "auto", **options: Any) -> AsyncGenerator[Client]:
@@ -42,12 +43,12 @@ async def served(
     root: Path, *agents: object, files: Mapping[str, str] | None = None, **settings: Any
 ) -> AsyncGenerator[Served]:
     """Serve agents, and the modules whose text `files` gives by path, with settings other than the usual ones."""
-    serving = serving_of(root, *agents, files=files, **settings)
-    async with serving.platform:
-        yield Served(serving, make_server(serving)[0])
+    state = state_of(root, *agents, files=files, **settings)
+    async with state.platform:
+        yield Served(state, make_server(state)[0])
 
 
-def serving_of(root: Path, *agents: object, files: Mapping[str, str] | None = None, **settings: Any) -> Serving:
+def state_of(root: Path, *agents: object, files: Mapping[str, str] | None = None, **settings: Any) -> ServerState:
     for name, text in (files or {}).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,13 +58,13 @@ def serving_of(root: Path, *agents: object, files: Mapping[str, str] | None = No
     platform = AgentPlatform.from_workspace(workspace, given)
     for agent in agents:
         platform.deploy(agent)
-    return Serving(platform, workspace, given)
+    return ServerState(Publisher(platform, workspace, given))
 
 
 def published(root: Path, *agents: object, files: Mapping[str, str] | None = None) -> Publication:
-    """What would be served, without serving it."""
-    serving = serving_of(root, *agents, files=files)
-    return publish(serving.platform, serving.workspace, serving.settings)
+    """What would be served, without state it."""
+    state = state_of(root, *agents, files=files)
+    return state.publication
 
 
 def tool_of(publication: Publication, name: str) -> Tool:

@@ -13,7 +13,7 @@ from goalport.errors import SettingsError
 from goalport.site import startup_report
 from goalport.workspace import load_workspace
 from tests.rooms.llm.servers import chat, error, serving
-from tests.rooms.serve.served import ERAS, served, serving_of, text_of
+from tests.rooms.serve.served import ERAS, served, state_of, text_of
 
 MODELS = """
 from goalport.llm import TokenUsage
@@ -153,7 +153,7 @@ async def test_without_a_model_the_rest_is_served_and_a_call_says_what_to_set(tm
     async with served(tmp_path, Poet, Plain) as server, server.client() as client:
         assert text_of(await client.call_tool("echo", {"content": "hello"})) == "hello"
         refused = await client.call_tool("write", {"content": "bees"})
-        report = list(startup_report(server.serving.publication, server.platform, server.serving.settings, None))
+        report = list(startup_report(server.state.publication, server.platform, server.state.settings, None))
 
     assert refused.is_error
     assert text_of(refused).startswith("write failed. Poet.write failed: openai has no key. Set OPENAI_API_KEY in")
@@ -169,7 +169,7 @@ async def test_a_key_in_the_env_file_makes_the_model_ready_and_no_client_sees_it
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-hush\nOPENAI_BASE_URL=http://127.0.0.1:9\n")
     no_keys.setenv("GOALPORT_MODELS__PROVIDERS__OPENAI__MAX_ATTEMPTS", "1")
     async with served(tmp_path, Poet) as server, server.client() as client:
-        report = list(startup_report(server.serving.publication, server.platform, server.serving.settings, None))
+        report = list(startup_report(server.state.publication, server.platform, server.state.settings, None))
         refused = await client.call_tool("write", {"content": "bees"})
 
     assert "  model gpt-4.1-mini: ready, for 1 action" in report
@@ -181,7 +181,7 @@ async def test_a_key_in_the_env_file_makes_the_model_ready_and_no_client_sees_it
 def test_a_role_whose_model_is_not_ready_keeps_the_server_from_starting(tmp_path: Path) -> None:
     settings = {"server/settings.toml": "[models.llms]\nbest = 'anthropic:claude-sonnet-4-5'\nodd = 'nobody-knows'\n"}
     with pytest.raises(SettingsError) as caught:
-        serving_of(tmp_path, Plain, files=settings)
+        state_of(tmp_path, Plain, files=settings)
 
     first, second = str(caught.value).splitlines()
     assert first.startswith("[models] role 'best' (llms): anthropic has no key. Set ANTHROPIC_API_KEY")
@@ -193,7 +193,7 @@ async def test_a_model_of_the_workspace_is_read_anew_with_it(tmp_path: Path) -> 
     async with served(tmp_path, files=asked) as server, server.client() as client:
         assert text_of(await client.call_tool("poet_write", {"content": "x"})) == "Bees"
         (tmp_path / "tools/models.py").write_text(MODELS.format(replies=POEM.replace("Bees", "Wasps")))
-        await server.serving.adopt(load_workspace(tmp_path))
+        await server.state.publisher.adopt(load_workspace(tmp_path))
         assert text_of(await client.call_tool("poet_write", {"content": "x"})) == "Wasps"
 
 

@@ -126,7 +126,7 @@ async def reload_with_one_tool(root: Path, server: Served) -> None:
     (root / "tools/many.py").write_text(
         "from goalport import tool\n@tool(export=True)\ndef only(a: int) -> int:\n    '''One.'''\n    return a"
     )
-    await server.serving.adopt(load_workspace(root))
+    await server.state.publisher.adopt(load_workspace(root))
 
 
 class Meal(BaseModel):
@@ -175,10 +175,10 @@ async def test_it_hears_no_more_once_it_unsubscribed(tmp_path: Path) -> None:
         await client.unsubscribe_resource(uri)  # pyright: ignore[reportDeprecated]
         cook.go_on.set()
         await server.platform.processes[0].wait()
-        await server.serving.changes.updated(uri)
+        await server.state.notifications.updated(uri)
         await anyio.wait_all_tasks_blocked()
     assert not news.messages
-    assert server.serving.changes.watched[uri] == 0
+    assert server.state.notifications.watched[uri] == 0
 
 
 async def test_a_later_client_hears_of_it_on_its_stream(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ async def test_a_later_client_hears_of_it_on_its_stream(tmp_path: Path) -> None:
                     assert getattr(event, "uri", None) == uri
                     break
         await anyio.wait_all_tasks_blocked()
-        assert server.serving.changes.watched[uri] == 0
+        assert server.state.notifications.watched[uri] == 0
 
 
 async def test_nobody_subscribes_to_the_process_of_somebody_else(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_nobody_subscribes_to_the_process_of_somebody_else(tmp_path: Path)
                 await subscribed(client, uri)
         assert caught.value.code == INVALID_PARAMS
         async with server.client() as client, client.listen(resource_subscriptions=[uri], tools_list_changed=True):
-            assert server.serving.changes.watched[uri] == 0
+            assert server.state.notifications.watched[uri] == 0
 
 
 async def test_a_client_that_left_is_told_nothing(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ async def test_a_client_that_left_is_told_nothing(tmp_path: Path) -> None:
         uri = await a_process(server, cook)
         async with server.client("legacy") as client:
             await subscribed(client, uri)
-        assert server.serving.changes.watched[uri] == 0
+        assert server.state.notifications.watched[uri] == 0
         with anyio.fail_after(5):
-            await server.serving.changes.announce("tools")
+            await server.state.notifications.announce("tools")
         cook.go_on.set()
         await server.platform.processes[0].wait()

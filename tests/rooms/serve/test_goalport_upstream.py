@@ -11,8 +11,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from goalport.serve.server import make_server
-from goalport.serve.serving import connected
-from tests.rooms.serve.served import Served, serving_of, text_of
+from tests.rooms.serve.served import Served, state_of, text_of
 from tests.rooms.upstream.hubs import MARK, nothing_left_behind
 from tests.stories.servers import GOALPORT
 
@@ -124,12 +123,12 @@ async def two(root: Path, **env: str) -> AsyncGenerator[Served]:
         "mcp_config.json": json.dumps({"mcpServers": servers, "toolGroups": groups}),
     }
     with nothing_left_behind():
-        serving = serving_of(root, files=files, upstream_wait_seconds=60)
+        state = state_of(root, files=files, upstream_wait_seconds=60)
         try:
-            async with connected(serving):
-                yield Served(serving, make_server(serving)[0])
+            async with state.publisher.connected():
+                yield Served(state, make_server(state)[0])
         finally:
-            await serving.platform.aclose()
+            await state.platform.aclose()
 
 
 def next_of(result: CallToolResult) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from goalport import ActionContext, Export, UserInput, achieves_goal, action, ag
 from goalport.errors import Retryable
 from goalport.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
 from goalport.process import Killed
-from goalport.serve.connections import without_deprecations
 from goalport.serve.progress import Meter, Step
+from goalport.serve.sessions import without_deprecations
 from tests.rooms.serve.served import ERAS, Served, served
 
 Told = tuple[float, float | None, str | None]
@@ -160,8 +160,8 @@ async def test_a_call_that_breaks_while_it_is_watched_leaves_nothing_running(tmp
     async def note(progress: float, total: float | None, message: str | None) -> None: ...
 
     async with served(tmp_path, Breaker()) as server, server.client() as client:
-        serving = server.serving
-        serving.settings = serving.settings.model_copy(update={"heartbeat_seconds": "no number"})
+        state = server.state
+        state.settings = state.settings.model_copy(update={"heartbeat_seconds": "no number"})
         with anyio.fail_after(5):
             assert (await client.call_tool("hold", {"content": "x"}, progress_callback=note)).is_error
             outcome = await server.platform.processes[0].wait()

@@ -17,9 +17,8 @@ from goalport.publish.function_tool import FunctionTool
 from goalport.publish.output import Wire
 from goalport.publish.publication import Publication
 from goalport.serve.server import make_server
-from goalport.serve.serving import connected
 from goalport.site import create_app, startup_report
-from tests.rooms.serve.served import ERAS, Served, serving_of, text_of
+from tests.rooms.serve.served import ERAS, Served, state_of, text_of
 from tests.rooms.upstream.hubs import MARK, PLAIN, nothing_left_behind
 
 OWN = """
@@ -69,12 +68,12 @@ async def wired(
     config = {"mcpServers": servers or {"plain": server_entry()}, "toolGroups": groups}
     files = {"tools/own.py": own, "mcp_config.json": json.dumps(config), "agents/__init__.py": ""}
     with nothing_left_behind():
-        serving = serving_of(root, files=files, upstream_wait_seconds=20, **settings)
+        state = state_of(root, files=files, upstream_wait_seconds=20, **settings)
         try:
-            async with connected(serving):
-                yield Served(serving, make_server(serving)[0])
+            async with state.publisher.connected():
+                yield Served(state, make_server(state)[0])
         finally:
-            await serving.platform.aclose()
+            await state.platform.aclose()
 
 
 async def test_a_server_starts_in_the_folder_of_the_workspace(tmp_path: Path) -> None:
@@ -86,13 +85,13 @@ async def test_a_server_starts_in_the_folder_of_the_workspace(tmp_path: Path) ->
 
 async def test_groups_publish_nothing_by_themselves(tmp_path: Path) -> None:
     async with wired(tmp_path, {"theirs": {"naming": {"prefix": "their_"}}}) as server:
-        assert set(server.serving.publication.tools) == {"echo", "shout", "helloBanner"}
+        assert set(server.state.publication.tools) == {"echo", "shout", "helloBanner"}
 
 
 async def test_a_tool_of_others_never_displaces_one_of_ours(tmp_path: Path) -> None:
     groups = {"theirs": {"include": ["echo", "pid"], "exports": True}}
     async with wired(tmp_path, groups) as server, server.client() as client:
-        publication = server.serving.publication
+        publication = server.state.publication
         assert set(publication.tools) == {"echo", "pid", "shout", "helloBanner"}
         (problem,) = publication.problems
         assert problem == (
@@ -105,8 +104,8 @@ async def test_a_tool_of_others_never_displaces_one_of_ours(tmp_path: Path) -> N
 async def test_of_two_groups_with_a_name_the_first_publishes_its_tool(tmp_path: Path) -> None:
     groups = {"a": {"include": ["pid"], "exports": True}, "b": {"include": ["pid"], "exports": True}}
     async with wired(tmp_path, groups) as server:
-        assert "pid" in server.serving.publication.tools
-        (problem,) = server.serving.publication.problems
+        assert "pid" in server.state.publication.tools
+        (problem,) = server.state.publication.problems
         assert problem.startswith("The tool pid of the tool group b is not published: the tool pid of the tool group a")
 
 
@@ -121,19 +120,19 @@ async def test_a_name_stays_with_its_group_while_the_server_is_down(tmp_path: Pa
     servers = {name: mortal(tmp_path, name) for name in ("one", "two")}
     groups = {"a": {**WHO, "servers": ["one"]}, "b": {**WHO, "servers": ["two"]}}
     async with wired(tmp_path, groups, servers) as server, server.client() as client:
-        publication = server.serving.publication
+        publication = server.state.publication
         assert await who(client) == "one"
         (tmp_path / "one").touch()
         await client.call_tool("die", {})
-        await until(lambda: server.serving.publication is not publication)
+        await until(lambda: server.state.publication is not publication)
         assert "environment" not in [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
         refused = await client.call_tool("environment", {})
         assert refused.is_error
         assert text_of(refused).startswith("environment: the server 'one' is down; it is tried again ")
-        assert len(server.serving.publication.problems) == len(publication.problems)
+        assert len(server.state.publication.problems) == len(publication.problems)
 
         (tmp_path / "one").unlink()
-        await until(lambda: "environment" in server.serving.publication.tools)
+        await until(lambda: "environment" in server.state.publication.tools)
         assert await who(client) == "one"
 
 
@@ -145,10 +144,10 @@ async def test_a_name_stays_with_whoever_had_it_first(tmp_path: Path) -> None:
     async with wired(tmp_path, groups, servers) as server, server.client() as client:
         assert (await who(client), await who(client, "c_environment")) == ("two", "two")
         (tmp_path / "one").unlink()
-        await until(lambda: "The tool environment of the tool group a" in str(server.serving.publication.problems))
+        await until(lambda: "The tool environment of the tool group a" in str(server.state.publication.problems))
         assert (await who(client), await who(client, "c_environment")) == ("two", "two")
         clash = "'environment' of the server 'two' and 'environment' of 'one' are both called 'c_environment'"
-        assert any(clash in each for each in server.serving.publication.warnings)
+        assert any(clash in each for each in server.state.publication.warnings)
 
 
 ASKS_WHO = """
@@ -201,7 +200,7 @@ async def test_what_a_server_wrote_that_is_down_reaches_no_client(tmp_path: Path
         assert stuck.is_error
         assert "The server 'one' is down; it is tried again" in text_of(stuck)
         assert "swordfish" not in str(stuck)
-        told = "\n".join(startup_report(server.serving.publication, server.platform, server.serving.settings, None))
+        told = "\n".join(startup_report(server.state.publication, server.platform, server.state.settings, None))
         assert "upstream server one: down: " in told
         assert "swordfish" in told
 
@@ -220,10 +219,10 @@ async def test_errors_speak_of_a_tool_by_the_name_that_it_is_published_under(tmp
 
 async def test_only_what_changed_is_published_anew(tmp_path: Path) -> None:
     async with wired(tmp_path, {"theirs": {"exclude": ["echo"], "exports": True}}) as server, server.client() as client:
-        before = server.serving.publication
+        before = server.state.publication
         await client.call_tool("change", {"text": "brand_new"})
-        await until(lambda: "brand_new" in server.serving.publication.tools)
-        after = server.serving.publication
+        await until(lambda: "brand_new" in server.state.publication.tools)
+        after = server.state.publication
         assert len(before.of_groups.present) > 10
         assert all(after.tools[name] is tool for name, tool in before.of_groups.present.items())
 
@@ -232,13 +231,13 @@ async def test_a_pinned_tool_that_is_another_now_is_not_called_though_it_is_publ
     groups = {"theirs": {"include": ["echo", "change"], "naming": {"prefix": "their_"}, "exports": True}}
     servers = {"plain": {**server_entry(), "pin": True}}
     async with wired(tmp_path, groups, servers) as server, server.client() as client:
-        before = server.serving.publication
+        before = server.state.publication
         assert text_of(await client.call_tool("their_echo", {"text": "hi"})) == "hi"
         await client.call_tool("their_change", {"text": "echo"})
-        await until(lambda: server.serving.publication is not before)
+        await until(lambda: server.state.publication is not before)
         assert "their_echo is withheld until somebody trusts it" in str(await called(before, "their_echo"))
         assert text_of(await client.call_tool("their_echo", {})).startswith("their_echo is withheld")
-        assert "their_echo" not in server.serving.publication.tools
+        assert "their_echo" not in server.state.publication.tools
 
 
 async def called(publication: Publication, name: str) -> Wire:
@@ -251,7 +250,7 @@ async def test_a_tool_of_a_group_whose_name_does_not_fit_is_told_and_the_others_
     odd = "Tool.of(shout, name='so odd'), Tool.of(shout, name='x' * 65)"
     own = f"{OWN}\nfrom goalport import Tool\nodd = ToolGroup.of('odd', {odd}, exports=True)\n"
     async with wired(tmp_path, {}, own=own) as server:
-        publication = server.serving.publication
+        publication = server.state.publication
         assert set(publication.tools) == {"echo", "shout", "helloBanner"}
         assert [each.partition(" is not published: ")[0] for each in publication.problems] == [
             "The tool so odd of the tool group odd",
@@ -262,8 +261,8 @@ async def test_a_tool_of_a_group_whose_name_does_not_fit_is_told_and_the_others_
 async def test_a_tool_whose_calls_a_person_has_to_agree_to_is_not_published(tmp_path: Path) -> None:
     groups = {"theirs": {"include": ["pid", "fail"], "exports": True, "approve": {"pid": "always"}}}
     async with wired(tmp_path, groups) as server:
-        assert {"fail"} == set(server.serving.publication.tools) - {"echo", "shout", "helloBanner"}
-        assert "a person may have to be asked for its calls" in server.serving.publication.problems[0]
+        assert {"fail"} == set(server.state.publication.tools) - {"echo", "shout", "helloBanner"}
+        assert "a person may have to be asked for its calls" in server.state.publication.problems[0]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -296,8 +295,8 @@ async def test_an_error_of_the_tool_is_an_error_for_the_caller(tmp_path: Path) -
 async def test_the_report_tells_of_groups_servers_and_what_is_probably_not_meant(tmp_path: Path) -> None:
     groups = {"theirs": {"include": ["pid", "ecko"], "exports": True}, "lost": {"servers": ["plane"]}}
     async with wired(tmp_path, groups) as server:
-        serving = server.serving
-        told = "\n".join(startup_report(serving.publication, serving.platform, serving.settings, None))
+        state = server.state
+        told = "\n".join(startup_report(state.publication, state.platform, state.settings, None))
     assert "  tool group theirs: up, 1 tool, published\n" in told
     assert "  tool group lost: down, 0 tools. There is no server 'plane' in mcp_config.json.\n" in told
     assert "  tool group loud: up, 1 tool, published\n" in told
@@ -310,12 +309,12 @@ async def test_the_report_tells_of_groups_servers_and_what_is_probably_not_meant
 async def test_an_app_for_any_server_connects_them_with_its_lifespan(tmp_path: Path) -> None:
     config = {"mcpServers": {"plain": server_entry()}, "toolGroups": {"theirs": {"include": ["pid"], "exports": True}}}
     (tmp_path / "mcp_config.json").write_text(json.dumps(config))
-    serving = serving_of(tmp_path, upstream_wait_seconds=20)
-    app = create_app(serving.platform, serving.workspace, serving.settings)
+    state = state_of(tmp_path, upstream_wait_seconds=20)
+    app = create_app(state.platform, state.publisher.workspace, state.settings)
     with nothing_left_behind():
         client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
         async with app.router.lifespan_context(app), client:
             told = (await client.get("/health")).json()
     assert told["toolGroups"]["theirs"] == {"status": "up", "tools": 1}
     assert told["tools"] == 2
-    assert not serving.platform.upstream.connected
+    assert not state.platform.upstream.connected

@@ -41,7 +41,7 @@ def greeter(name: str, words: str) -> str:
 @asynccontextmanager
 async def watched(root: Path, text: str) -> AsyncGenerator[Served]:
     async with served(root, files={"agents/greeter.py": text}) as server, anyio.create_task_group() as tasks:
-        tasks.start_soon(watch, server.serving, 0.02)
+        tasks.start_soon(watch, server.state.publisher, 0.02)
         await anyio.wait_all_tasks_blocked()
         yield server
         tasks.cancel_scope.cancel()
@@ -55,7 +55,7 @@ async def reloaded(server: Served) -> AsyncGenerator[None]:
     def note(_: object) -> None:
         announced.set()
 
-    unsubscribe = server.serving.changes.bus.subscribe(note)
+    unsubscribe = server.state.notifications.bus.subscribe(note)
     yield
     with anyio.fail_after(10):
         await announced.wait()
@@ -99,7 +99,7 @@ async def test_a_module_that_does_not_load_changes_nothing_and_is_told(tmp_path:
         with anyio.fail_after(10):
             await refused.told.wait()
         assert "greeter.py:1: ValueError: half saved" in refused.words
-        (loaded,) = server.serving.workspace.modules
+        (loaded,) = server.state.publisher.workspace.modules
         assert sys.modules["goalport_workspace.agents.greeter"] is loaded.module
         async with server.client() as client:
             assert text_of(await client.call_tool("greet", {"content": "Ada"})) == "Hello Ada"
@@ -113,7 +113,7 @@ async def test_a_module_that_was_broken_before_keeps_nobody_else_from_changing(t
     async with watched(tmp_path, greeter("greet", "Hello") + OPEN) as server:
         async with reloaded(server):
             (tmp_path / "agents/greeter.py").write_text(greeter("welcome", "Welcome") + OPEN)
-        assert "welcome" in server.serving.publication.tools
+        assert "welcome" in server.state.publication.tools
 
 
 async def test_a_call_that_is_open_ends_with_what_it_began_with(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_a_call_that_is_open_ends_with_what_it_began_with(tmp_path: Path) 
         async with anyio.create_task_group() as calls:
             calls.start_soon(call)
             await anyio.wait_all_tasks_blocked()
-            (old,) = server.serving.workspace.modules
+            (old,) = server.state.publisher.workspace.modules
             async with reloaded(server):
                 (tmp_path / "agents/greeter.py").write_text(greeter("greet", "Welcome") + OPEN)
             old.namespace["gate"].set()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
@@ -149,5 +149,5 @@ class Latecomer:
 async def test_a_program_that_deploys_an_agent_publishes_it_by_saying_so(tmp_path: Path) -> None:
     async with served(tmp_path) as server, server.client() as client:
         server.platform.deploy(Latecomer())
-        await server.serving.republish("tools")
+        await server.state.publisher.republish("tools")
         assert "greet_late" in [tool.name for tool in (await client.list_tools()).tools]

@@ -10,7 +10,7 @@ import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from goalport.site import create_app
-from tests.rooms.serve.served import serving_of
+from tests.rooms.serve.served import state_of
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -40,8 +40,8 @@ maths = ToolGroup.of("maths", add)
 @asynccontextmanager
 async def http(root: Path, reached: str = "127.0.0.1", **settings: Any) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client of a server in memory, whose connections come to the address `reached`."""
-    serving = serving_of(root, **settings)
-    app = create_app(serving.platform, serving.workspace, serving.settings)
+    state = state_of(root, **settings)
+    app = create_app(state.platform, state.publisher.workspace, state.settings)
 
     async def at_the_address(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "server": (reached, 8080)}, receive, send)

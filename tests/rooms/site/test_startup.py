@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
 from goalport.site import startup_report
-from tests.rooms.serve.served import serving_of
+from tests.rooms.serve.served import state_of
 
 
 class Person(BaseModel):
@@ -72,8 +72,8 @@ other = raw_resource(Resource(uri="note://1", name="other"), handle)
 
 
 def lines(root: Path, address: str | None = None) -> list[str]:
-    serving = serving_of(root, Writer(), Dreamer(), files=FILES)
-    return list(startup_report(serving.publication, serving.platform, serving.settings, address))
+    state = state_of(root, Writer(), Dreamer(), files=FILES)
+    return list(startup_report(state.publication, state.platform, state.settings, address))
 
 
 def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_path: Path) -> None:
@@ -135,18 +135,18 @@ WORDS = {"host": "no authentication", "allowed_hosts": "DNS rebinding", "allowed
 def test_the_report_warns_of_settings_that_let_others_in(
     tmp_path: Path, settings: dict[str, Any], names: set[str]
 ) -> None:
-    serving = serving_of(tmp_path, **settings)
-    told = list(startup_report(serving.publication, serving.platform, serving.settings, "http://127.0.0.1:8080"))
+    state = state_of(tmp_path, **settings)
+    told = list(startup_report(state.publication, state.platform, state.settings, "http://127.0.0.1:8080"))
     warnings = "".join(line for line in told if line.startswith("  warning: "))
     assert {name for name, words in WORDS.items() if words in warnings} == names
-    over_stdio = "".join(startup_report(serving.publication, serving.platform, serving.settings, None))
+    over_stdio = "".join(startup_report(state.publication, state.platform, state.settings, None))
     assert not any(words in over_stdio for words in WORDS.values())
 
 
 def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
     files = {"agents/loud.py": "raise ValueError('first\\nproblem: second')"}
-    serving = serving_of(tmp_path, files=files)
-    told = "\n".join(startup_report(serving.publication, serving.platform, serving.settings, None)).splitlines()
+    state = state_of(tmp_path, files=files)
+    told = "\n".join(startup_report(state.publication, state.platform, state.settings, None)).splitlines()
     assert told[0].endswith("1 tool, 0 prompts")
     assert "first" in told[2]
     assert all(line.startswith("  ") for line in told[1:])

@@ -1,7 +1,7 @@
 """The transports over HTTP, one file each. Another one is a file of its own and a line of `TRANSPORTS`.
 
-A transport is made of the server and its state, and carries messages; what they mean is decided above, in `server`.
-`stdio` is no part of the table: it has no routes, and one client is all that it serves.
+A transport is made of the server and its state, and carries messages; what they mean is decided in `server`. `stdio` is
+no part of the table: it has no routes, and one client is all that it serves.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from starlette.routing import Route
 
 from goalport.serve.server import GoalServer
-from goalport.serve.serving import Serving
+from goalport.serve.state import ServerState
 from goalport.serve.transports.sse import Sse
 from goalport.serve.transports.streamable_http import StreamableHttp
 
@@ -31,5 +31,5 @@ class Transport(Protocol):
         ...
 
 
-TRANSPORTS: Final[Sequence[Callable[[GoalServer, Serving], Transport]]] = (StreamableHttp, Sse)
+TRANSPORTS: Final[Sequence[Callable[[GoalServer, ServerState], Transport]]] = (StreamableHttp, Sse)
 """Every transport of the MCP server over HTTP."""

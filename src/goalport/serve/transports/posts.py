@@ -1,7 +1,8 @@
 """Messages that come by HTTP POST: each is read once, whole, and refused when nobody could answer it.
 
-What is no message, and a request whose id is in use, would leave its sender without an answer. This ASGI layer is
-before `replies`, which finds the message in the request's scope; what a message may look like is in `envelope`.
+What is no message, and a request whose id is in use, would leave its sender without an answer. This ASGI middleware
+stands before the transports that take POSTs; they find the message in the scope of the request. What a message may look
+like is in `jsonrpc`.
 """
 
 from typing import Final
@@ -11,8 +12,8 @@ from mcp_types import JSONRPCError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalport.serve.departures import is_modern
-from goalport.serve.envelope import id_of, is_request, read_message, refusal
+from goalport.serve.disconnects import is_modern_request
+from goalport.serve.jsonrpc import id_of, is_request, read_message, refusal
 
 __all__ = ["Posts", "message_of"]
 
@@ -59,7 +60,7 @@ class Posts:
             return
         scope[_KEY] = message
         session = next((value for name, value in scope["headers"] if name == _SESSION), b"")
-        if session and is_request(message) and not is_modern(scope):
+        if session and is_request(message) and not is_modern_request(scope):
             await self._once(session, id_of(message), scope, receive, send)
         else:
             await self._app(scope, receive, send)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from goalport.serve.server import GoalServer
-from goalport.serve.serving import Serving
+from goalport.serve.state import ServerState
 from goalport.serve.transports.posts import Posts
 
 __all__ = ["Sse"]
@@ -22,11 +22,11 @@ __all__ = ["Sse"]
 class Sse:
     """The two endpoints of the transport."""
 
-    def __init__(self, server: GoalServer, serving: Serving) -> None:
-        most = serving.settings.max_body_bytes
+    def __init__(self, server: GoalServer, state: ServerState) -> None:
+        most = state.settings.max_body_bytes
         sse = SseServerTransport("/messages/", max_request_body_size=most)
         self.routes: Sequence[Route] = [
-            Route("/sse", _EventStream(sse, server, serving), methods=["GET"]),
+            Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
             Route("/messages", Posts(_Messages(sse), most)),
         ]
 
@@ -38,14 +38,14 @@ class Sse:
 class _EventStream:
     """The stream of an SSE session; an instance, so that Starlette takes it for an ASGI app."""
 
-    def __init__(self, sse: SseServerTransport, server: GoalServer, serving: Serving) -> None:
+    def __init__(self, sse: SseServerTransport, server: GoalServer, state: ServerState) -> None:
         self._sse = sse
         self._server = server
-        self._serving = serving
+        self._state = state
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._open >= self._serving.settings.max_sessions:
+        if self._open >= self._state.settings.max_sessions:
             await PlainTextResponse("Too many open sessions.", 503)(scope, receive, send)
             return
         self._open += 1
@@ -60,7 +60,7 @@ class _EventStream:
                 self._server,
                 incoming,
                 outgoing,
-                lifespan_state=self._serving,
+                lifespan_state=self._state,
                 init_options=self._server.create_initialization_options(),
             )
 

@@ -1,12 +1,14 @@
 """One client over stdin and stdout: a message in each line, none longer than the settings allow.
 
-A client that waits for an answer must get one, whatever it wrote; the SDK would pass over in silence a line that is no
-message, and keep a line that never ends. So lines are read here, and written by the SDK. Empty lines are passed over.
-What a message may look like is in `envelope`; `site` starts it and ends it.
+A client that waits for an answer must get one, whatever it wrote. The SDK would ignore a line that is no message, and
+keep a line that never ends; so lines are read here, and written by the SDK. Empty lines are ignored. What a message may
+look like is in `jsonrpc`; `site` starts the transport and ends it.
 """
 
 import re
-from contextlib import AbstractAsyncContextManager
+import sys
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from io import BufferedReader, RawIOBase, StringIO
 from types import TracebackType
 from typing import Any, BinaryIO, Final, cast
@@ -14,15 +16,18 @@ from typing import Any, BinaryIO, Final, cast
 import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectSendStream
-from mcp.server.stdio import stdio_server
+from mcp.server.stdio import (
+    _claim_fd,  # pyright: ignore[reportPrivateUsage] - see `_standard_input`
+    _open_stdin_diversion,  # pyright: ignore[reportPrivateUsage]
+    stdio_server,
+)
 from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
-from goalport.serve.connections import standard_input
-from goalport.serve.envelope import read_message, refusal
+from goalport.serve.jsonrpc import read_message, refusal
 from goalport.serve.server import GoalServer
-from goalport.serve.serving import Serving
+from goalport.serve.state import ServerState
 
 __all__ = ["serve_lines"]
 
@@ -30,18 +35,32 @@ _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
 _PIECE: Final = 65_536
 
 
-async def serve_lines(server: GoalServer, serving: Serving, earlier: bytes, answered: int | str | None) -> None:
+async def serve_lines(server: GoalServer, state: ServerState, earlier: bytes, answered: int | str | None) -> None:
     """Answer what comes in lines until there are no more.
 
     `earlier` was read from stdin before; `answered` is the id of the request in it that has its answer already.
     """
-    with standard_input() as source:
+    with _standard_input() as source:
         whole = BufferedReader(_Continued(earlier, source))
         async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
             messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
-            tasks.start_soon(_read_lines, whole, messages, outgoing, serving.settings.max_body_bytes)
+            tasks.start_soon(_read_lines, whole, messages, outgoing, state.settings.max_body_bytes)
             writing = _Unrepeated(outgoing, answered)
             await server.run(reading, writing, server.create_initialization_options())
+
+
+@contextmanager
+def _standard_input() -> Generator[BinaryIO]:
+    """The bytes of stdin, for us alone: while they are read, whatever else runs in this process finds it empty.
+
+    The SDK does so only when it reads the lines itself, and it keeps a line that never ends.
+    """
+    source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
+    try:
+        yield source
+    finally:
+        if release is not None:
+            release()
 
 
 class _Continued(RawIOBase):

@@ -1,39 +1,31 @@
-"""Listening: a socket, uvicorn on it, and an end that comes when it is asked for.
+"""The listener: a socket, uvicorn on it, and a graceful end when a signal asks for one.
 
-The end is graceful and bounded: calls that are open get `shutdown_seconds` to finish, then their processes are killed
-and they are answered, then streams are closed. `http` is the app that is served here.
+Calls that are open get `shutdown_seconds` to finish, then their processes are killed and they are answered, then
+streams are closed. `app` is what is served here; `startup` is above.
 """
 
 import asyncio
 import gc
 import math
-import os
 import socket
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from signal import SIGINT, SIGTERM, Signals, signal
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import anyio
 import uvicorn
 from sse_starlette.sse import AppStatus
 
 from goalport.errors import SettingsError
-from goalport.serve.serving import Serving
 from goalport.settings import Settings
 from goalport.site.app import Site
 from goalport.site.limits import Connections, Limits
 from goalport.site.protocol import LimitedProtocol, LimitedServer
-from goalport.words import counted
+from goalport.site.shutdown import LAST_WORDS, leave_at_once, say_who_is_waited_for
 
-__all__ = ["LAST_WORDS", "address_of", "bind", "leave_at_once", "listen", "say_who_is_waited_for"]
-
-LAST_WORDS = 2.0
-"""Seconds in which killed calls are answered and streams take their leave."""
-_HURRIED = 130
-"""The exit code of a program that was interrupted."""
+__all__ = ["address_of", "bind", "listen"]
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -49,23 +41,6 @@ def bind(settings: Settings) -> socket.socket:
         ) from None
 
 
-def say_who_is_waited_for(serving: Serving) -> None:
-    """Tell whoever ended the server why it is not gone yet."""
-    if serving.open_calls:
-        seconds = serving.settings.shutdown_seconds
-        sys.stderr.write(
-            f"{counted(serving.open_calls, 'call')} may take {seconds:g} s; a second signal ends them now.\n"
-        )
-        sys.stderr.flush()
-
-
-def leave_at_once() -> NoReturn:
-    """What a second signal means: whoever sends it does not want to wait for anything."""
-    sys.stderr.write("Ended at once by a second signal.\n")
-    sys.stderr.flush()
-    os._exit(_HURRIED)
-
-
 def address_of(listener: socket.socket) -> str:
     """The URL of a server on this socket, as a client on this machine writes it."""
     bound: tuple[str, int] = listener.getsockname()[:2]
@@ -76,8 +51,8 @@ def address_of(listener: socket.socket) -> str:
 
 async def listen(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then end as the module says. `ready` is called when the first request may come."""
-    seconds = site.serving.settings.shutdown_seconds
-    connections = Connections(Limits.of(site.serving.settings))
+    seconds = site.publisher.settings.shutdown_seconds
+    connections = Connections(Limits.of(site.publisher.settings))
     config = uvicorn.Config(
         site.app,
         loop="none",
@@ -112,12 +87,12 @@ class _Listener(LimitedServer):
             await super().shutdown(sockets)
 
     async def _take_leave(self) -> None:
-        say_who_is_waited_for(self._site.serving)
+        say_who_is_waited_for(self._site.open_calls, self._patience)
         with anyio.move_on_after(self._patience):
-            await self._site.serving.idle()
+            await self._site.idle()
         await self._site.close()
         with anyio.move_on_after(LAST_WORDS):
-            await self._site.serving.idle()
+            await self._site.idle()
         AppStatus.should_exit = True
 
     @contextmanager

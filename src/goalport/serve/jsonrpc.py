@@ -1,7 +1,7 @@
-"""The envelope of a message: what JSON-RPC and MCP want of it before anybody looks at what it says.
+"""JSON-RPC messages: what the protocol wants of one before anybody looks at what it says.
 
-The SDK takes a request whose id it cannot read for a notification, which is never answered. Pure functions; `posts` and
-`lines` are above.
+The SDK takes a request whose id it cannot read for a notification, which is never answered. Pure functions; the
+transports are above.
 """
 
 import json

@@ -1,30 +1,32 @@
-"""The places where the SDK must be asked for what it does not offer: all of its private attributes, in one module.
+"""What is known of the session that a request belongs to: its connection, era, log level and caller.
 
-Everything else in this room uses the SDK's public names only.
+Here the SDK is asked for what it does not offer: its private attributes are used in this module, and for stdin in
+`transports.stdio`, and nowhere else.
 """
 
-import sys
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
+from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.stdio import _claim_fd, _open_stdin_diversion  # pyright: ignore[reportPrivateUsage] - see below
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from goalport.caller import ANONYMOUS, Caller
+
 __all__ = [
     "connection_of",
+    "current_caller",
     "is_modern",
     "log_level_of",
     "progress_wanted",
     "send_log",
     "set_log_level",
-    "standard_input",
     "without_deprecations",
 ]
 
@@ -70,22 +72,17 @@ async def send_log(session: ServerSession, level: LoggingLevel, text: str, reque
 
 
 @contextmanager
-def standard_input() -> Generator[BinaryIO]:
-    """The bytes of stdin, for us alone: while they are read, whatever else runs in this process finds it empty.
-
-    The SDK does so only when it reads the lines itself, and it keeps a line that never ends.
-    """
-    source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
-    try:
-        yield source
-    finally:
-        if release is not None:
-            release()
-
-
-@contextmanager
 def without_deprecations() -> Generator[None]:
     """Silence about features that the newest revision drops and the earlier ones still have."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         yield
+
+
+def current_caller() -> Caller:
+    """The caller of the request that is being answered; anonymous where nobody authenticates."""
+    token = get_access_token()
+    if token is None:
+        return ANONYMOUS
+    issuer = (token.claims or {}).get("iss", "")
+    return Caller(token.subject or token.client_id, str(issuer), frozenset(token.scopes))

@@ -1,12 +1,12 @@
-"""News for clients about lists and resources, told in both eras.
+"""Notifications about lists and resources, for clients of both eras.
 
 Handshake-era clients are told over their live connections, later ones over the streams they opened with
-`subscriptions/listen`. Who caused the news is not known here; `serving` owns the one `Changes` of a server.
+`subscriptions/listen`. What caused them is not known here; `state` owns the one `Notifications` of a server.
 """
 
 import asyncio
 from collections import Counter
-from typing import Any, Final, Literal
+from typing import Any, Final
 from weakref import WeakSet
 
 import anyio
@@ -21,24 +21,23 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from goalport.serve.connections import connection_of
+from goalport.publish.publisher import ListKind
+from goalport.serve.sessions import connection_of
 
-__all__ = ["Changes", "Kind"]
-
-Kind = Literal["tools", "prompts", "resources"]
+__all__ = ["Notifications"]
 
 _PATIENCE: Final = 5.0
 """Seconds after which a client that does not read is left behind."""
 _SUBSCRIPTIONS: Final = "goalport.subscriptions"
-_EVENTS: Final[dict[Kind, ServerEvent]] = {
+_EVENTS: Final[dict[ListKind, ServerEvent]] = {
     "tools": ToolsListChanged(),
     "prompts": PromptsListChanged(),
     "resources": ResourcesListChanged(),
 }
 
 
-class Changes:
-    """Who wants to hear of changes, and the means to tell them."""
+class Notifications:
+    """Who wants to be notified of changes, and the means to do it."""
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
@@ -71,7 +70,7 @@ class Changes:
             uris.discard(uri)
             self.watched[uri] -= 1
 
-    async def announce(self, *kinds: Kind) -> None:
+    async def announce(self, *kinds: ListKind) -> None:
         """Say that lists changed."""
         for kind in kinds:
             await self.bus.publish(_EVENTS[kind])
@@ -94,13 +93,13 @@ class Changes:
         while self._pending:
             await self.updated(self._pending.pop())
 
-    async def _tell(self, letters: list[tuple[Connection, Kind | str]]) -> None:
+    async def _tell(self, letters: list[tuple[Connection, ListKind | str]]) -> None:
         async with anyio.create_task_group() as tasks:
             for connection, what in letters:
                 tasks.start_soon(_tell_one, connection, what)
 
 
-async def _tell_one(connection: Connection, what: Kind | str) -> None:
+async def _tell_one(connection: Connection, what: ListKind | str) -> None:
     with anyio.move_on_after(_PATIENCE):
         match what:
             case "tools":

@@ -1,4 +1,7 @@
-"""Subscriptions to resources, in both eras, and the news of processes that they are for."""
+"""Subscriptions to resources, in both eras, and the events of processes that they are for.
+
+`notifications` tells the subscribers; `server` is above.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,85 +21,85 @@ from mcp_types import (
 
 from goalport.events import Event
 from goalport.publish.resource_uris import process_uri, read_uri
-from goalport.serve.callers import current_caller
-from goalport.serve.changes import Changes
+from goalport.serve.notifications import Notifications
 from goalport.serve.resources import may_watch
-from goalport.serve.serving import Context, Serving
+from goalport.serve.sessions import current_caller
+from goalport.serve.state import Context, ServerState
 
-__all__ = ["Listening", "joined", "subscribe", "unsubscribe"]
+__all__ = ["SubscriptionStreams", "joined", "subscribe", "unsubscribe"]
 
 
 async def joined(context: Context, _: NotificationParams) -> None:
     """A handshake-era client is there and can be told of changes."""
-    context.lifespan_context.changes.join(context)
+    context.lifespan_context.notifications.join(context)
 
 
 async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyResult:
     """Tell this client when the resource changes. Raises -32602 for what it may not read."""
-    serving, uri = context.lifespan_context, str(params.uri)
-    if not may_watch(serving, uri):
+    state, uri = context.lifespan_context, str(params.uri)
+    if not may_watch(state, uri):
         raise MCPError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}, or not for you.", {"uri": uri})
-    serving.changes.subscribe(context, uri)
-    _watch(serving, uri)
+    state.notifications.subscribe(context, uri)
+    _watch(state, uri)
     return EmptyResult()
 
 
 async def unsubscribe(context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
     """Tell it no more."""
-    context.lifespan_context.changes.unsubscribe(context, str(params.uri))
+    context.lifespan_context.notifications.unsubscribe(context, str(params.uri))
     return EmptyResult()
 
 
-class Listening:
+class SubscriptionStreams:
     """`subscriptions/listen`: the SDK's streams, for what the caller may watch."""
 
-    def __init__(self, changes: Changes) -> None:
-        self._changes = changes
-        self._handler = ListenHandler(changes.bus)
+    def __init__(self, notifications: Notifications) -> None:
+        self._notifications = notifications
+        self._handler = ListenHandler(notifications.bus)
 
     async def __call__(
         self, context: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        serving: Serving = context.lifespan_context
+        state: ServerState = context.lifespan_context
         wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        uris = [uri for uri in wanted if may_watch(serving, uri)]
+        uris = [uri for uri in wanted if may_watch(state, uri)]
         allowed = params.notifications.model_copy(update={"resource_subscriptions": uris})
-        self._changes.watched.update(uris)
+        self._notifications.watched.update(uris)
         for uri in uris:
-            _watch(serving, uri)
+            _watch(state, uri)
         try:
             return await self._handler(context, params.model_copy(update={"notifications": allowed}))
         finally:
-            self._changes.watched.subtract(uris)
+            self._notifications.watched.subtract(uris)
 
     def close(self) -> None:
         """End all streams as the protocol wants it."""
         self._handler.close()
 
 
-def _watch(serving: Serving, uri: str) -> None:
+def _watch(state: ServerState, uri: str) -> None:
     """See that the events of a process become news of its resource."""
     found = read_uri(uri)
-    process = serving.process(found.process, current_caller()) if found is not None and found.process else None
+    process = state.process(found.process, current_caller()) if found is not None and found.process else None
     if process is not None and process.outcome is None:
-        _ProcessNews(serving.changes, uri, process_uri(process.id)).begin(process.subscribe)
+        _ProcessListener(state.notifications, uri, process_uri(process.id)).begin(process.subscribe)
 
 
-class _ProcessNews:
+class _ProcessListener:
     """One listener on one process; it leaves when nobody is subscribed any more."""
 
-    def __init__(self, changes: Changes, uri: str, state: str) -> None:
-        self._changes = changes
+    def __init__(self, notifications: Notifications, uri: str, state: str) -> None:
+        self._notifications = notifications
         self._uri = uri
         self._state = state
         self._leave: Callable[[], None] = lambda: None
 
-    def begin(self, subscribe_to: Callable[["_ProcessNews"], Callable[[], None]]) -> None:
+    def begin(self, subscribe_to: Callable[["_ProcessListener"], Callable[[], None]]) -> None:
         self._leave = subscribe_to(self)
 
     def on_event(self, event: Event, /) -> None:
         """Something happened, so the resource is another."""
-        if self._changes.watched[self._uri] <= 0:
+        if self._notifications.watched[self._uri] <= 0:
             self._leave()
         else:
-            self._changes.mark(self._uri)
+            self._notifications.mark(self._uri)

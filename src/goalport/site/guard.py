@@ -1,4 +1,4 @@
-"""Who may talk to the HTTP server at all: Host and Origin checks, before anything is read.
+"""The guard: Host and Origin checks before anything of a request is read.
 
 They keep web pages from reaching a server on somebody's own machine (DNS rebinding). A refusal says little to the
 caller, and everything to whoever reads the log: which setting would allow it.
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.settings import Settings
 from goalport.site.limits import RETRY_SECONDS
 
-__all__ = ["Gate", "exposures"]
+__all__ = ["Guard", "exposures"]
 
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -52,14 +52,14 @@ def exposures(settings: Settings) -> Iterator[str]:
         yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
 
 
-class Gate:
+class Guard:
     """Refuses requests for hosts and from web pages that the settings do not name."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._for_pages = CORSMiddleware(
             app,
-            allow_origin_regex=".*",  # only origins that have passed the gate come here
+            allow_origin_regex=".*",  # only origins that have passed the guard come here
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],

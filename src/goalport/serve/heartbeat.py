@@ -1,6 +1,6 @@
-"""The progress of an exported tool: what it tells of itself, and a sign of life when it is silent.
+"""The heartbeat of an exported tool: progress that it reports itself, and a sign of life when it is silent.
 
-There is no process whose news could be told. Above: `calls`.
+Such a tool has no process whose events could be told; `progress` does that for goals. `calls` is above.
 """
 
 from collections.abc import AsyncGenerator
@@ -10,11 +10,11 @@ from typing import Any, Final
 import anyio
 from mcp.server.context import ServerRequestContext
 
-from goalport.serve.connections import progress_wanted
+from goalport.serve.sessions import progress_wanted
 from goalport.upstream.calls import call_hooks
 from goalport.words import first_line
 
-__all__ = ["heard"]
+__all__ = ["heartbeat"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -25,20 +25,20 @@ _LITTLE: Final = 0.001
 
 
 @asynccontextmanager
-async def heard(context: Context, what: str, interval: float) -> AsyncGenerator[None]:
+async def heartbeat(context: Context, what: str, interval: float) -> AsyncGenerator[None]:
     """The time of a call; a caller that asked for progress hears of it at least each `interval` seconds."""
     if not progress_wanted(context):
         yield
         return
-    pulse = _Pulse(context, what, _EARLY * interval)
+    beat = _Heartbeat(context, what, _EARLY * interval)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pulse.beat)
-        with call_hooks(progress=pulse.tell):
+        tasks.start_soon(beat.beat)
+        with call_hooks(progress=beat.tell):
             yield
         tasks.cancel_scope.cancel()
 
 
-class _Pulse:
+class _Heartbeat:
     """What one caller hears, which only grows."""
 
     def __init__(self, context: Context, what: str, silence: float) -> None:

@@ -1,4 +1,4 @@
-"""The keys that seal what clients keep for us between two requests.
+"""The keys that seal the state which clients keep for us between two requests.
 
 Fleets share keys by the setting `state_keys`; a single server makes one once and keeps it where only its user can read.
 """

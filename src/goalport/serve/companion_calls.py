@@ -1,7 +1,7 @@
-"""What the companion tools do: look at a process, answer it, end it; each only for the caller who started it.
+"""Calls of the companion tools: a client looks at a process that it started, answers it or ends it.
 
-After an answer they wait as the goal's own tool does, and answer in the same form. `companions` declares them, `calls`
-is above.
+After an answer the call waits as a call of the goal does, and is answered in the same form. `publish.companions`
+declares the tools; `calls` is above.
 """
 
 from typing import NoReturn, assert_never
@@ -23,10 +23,9 @@ from goalport.publish.forms import Answer, form_answered_by, form_of
 from goalport.publish.goal_tool import Terms
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
-from goalport.serve.callers import current_caller
-from goalport.serve.connections import progress_wanted
-from goalport.serve.serving import Context
-from goalport.serve.watching import outcome_of, seen
+from goalport.serve.progress import observed_outcome, outcome_of
+from goalport.serve.sessions import current_caller, progress_wanted
+from goalport.serve.state import Context
 
 __all__ = ["accompany"]
 
@@ -38,8 +37,8 @@ async def accompany(context: Context, companion: Companion, arguments: dict[str,
     """Answer a call of a companion tool. Raises `BadInput`."""
     (asked,) = companion.arguments.read(arguments)
     assert isinstance(asked, Look | Answer | Cancel | Read)
-    serving = context.lifespan_context
-    process = serving.process(asked.process_id, current_caller())
+    state = context.lifespan_context
+    process = state.process(asked.process_id, current_caller())
     if process is None:
         raise BadInput(
             f"There is no process {asked.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
@@ -69,21 +68,21 @@ async def _carried_out(context: Context, process: AgentProcess, asked: Look | An
 
 
 async def _look(context: Context, process: AgentProcess, seconds: float) -> Wire:
-    serving = context.lifespan_context
-    outcome = await seen(context, process, serving.settings.heartbeat_seconds, seconds)
-    return serving.answers.of(Terms.of_process(process), process, outcome)
+    state = context.lifespan_context
+    outcome = await observed_outcome(context, process, state.settings.heartbeat_seconds, seconds)
+    return state.answers.of(Terms.of_process(process), process, outcome)
 
 
 async def _answer(context: Context, process: AgentProcess, question: Question, response: object) -> Wire:
-    serving, terms = context.lifespan_context, Terms.of_process(process)
+    state, terms = context.lifespan_context, Terms.of_process(process)
     try:
-        serving.platform.answer(process.id, question.id, response)
+        state.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
-    run = serving.runs.of(process, detached=terms.detached)
+    run = state.runs.of(process, detached=terms.detached)
     patience = terms.seconds(watched=progress_wanted(context))
-    outcome = await outcome_of(context, run, serving.settings.heartbeat_seconds, patience)
-    return serving.answers.of(terms, process, outcome)
+    outcome = await outcome_of(context, run, state.settings.heartbeat_seconds, patience)
+    return state.answers.of(terms, process, outcome)
 
 
 async def _cancel(process: AgentProcess) -> Wire:

@@ -1,7 +1,8 @@
-"""Noticing that a client has gone: the one way of leaving that the SDK does not turn into a cancellation.
+"""Disconnects: what is done when a client drops the HTTP connection of its call.
 
-A handshake-era client may simply drop the HTTP connection of its call; the SDK then lets the handler run on for nobody.
-This ASGI layer tells the handler, which finds its `Departure` in the request's scope. `watching` is above it.
+The SDK turns every other end of a request into a cancellation. A client of the handshake era that drops its connection
+would leave the handler running for nobody. This ASGI middleware tells the handler, which finds its `Disconnect` in the
+scope of the request. `runs`, `progress` and the transports are above it.
 """
 
 from collections.abc import Callable
@@ -12,13 +13,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Departure", "NoticeDepartures", "departing", "departure_of", "is_modern"]
+__all__ = ["Disconnect", "DisconnectMiddleware", "disconnect_of", "is_modern_request", "new_disconnect"]
 
-_KEY: Final = "goalport.departure"
+_KEY: Final = "goalport.disconnect"
 _VERSION: Final = b"mcp-protocol-version"
 
 
-class Departure:
+class Disconnect:
     """Whether the client of one HTTP request has gone, and what to do about it."""
 
     def __init__(self) -> None:
@@ -40,29 +41,29 @@ class Departure:
                 do()
 
 
-def departure_of(context: ServerRequestContext[Any, Any]) -> Departure | None:
-    """The departure of the request that is being answered; None where transports cancel by themselves."""
+def disconnect_of(context: ServerRequestContext[Any, Any]) -> Disconnect | None:
+    """The disconnect of the request that is being answered; None where transports cancel by themselves."""
     request = context.request
     return request.scope.get(_KEY) if isinstance(request, Request) else None
 
 
-def departing(scope: Scope) -> Departure:
-    """The departure of a request, which its handler finds from now on. Whoever makes it watches the connection."""
-    departure = scope[_KEY] = Departure()
-    return departure
+def new_disconnect(scope: Scope) -> Disconnect:
+    """The disconnect of a request, which its handler finds from now on. Whoever makes it watches the connection."""
+    disconnect = scope[_KEY] = Disconnect()
+    return disconnect
 
 
-class NoticeDepartures:
+class DisconnectMiddleware:
     """Watches the connection of each handshake-era POST, unless somebody else does."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or _KEY in scope or is_modern(scope):
+        if scope["type"] != "http" or scope["method"] != "POST" or _KEY in scope or is_modern_request(scope):
             await self._app(scope, receive, send)
             return
-        departure = departing(scope)
+        disconnect = new_disconnect(scope)
         answered = False
 
         async def watched_send(message: Message) -> None:
@@ -73,13 +74,13 @@ class NoticeDepartures:
         async def watched_receive() -> Message:
             message = await receive()
             if message["type"] == "http.disconnect" and not answered:
-                departure.note()
+                disconnect.note()
             return message
 
         await self._app(scope, watched_receive, watched_send)
 
 
-def is_modern(scope: Scope) -> bool:
+def is_modern_request(scope: Scope) -> bool:
     """Whether the SDK itself watches the connection: in the era without sessions, closing it is how one cancels."""
     version = next((value for name, value in scope["headers"] if name == _VERSION), b"")
     return version.decode("latin-1") in MODERN_PROTOCOL_VERSIONS
