@@ -18,8 +18,7 @@ from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import DeclarationError
 from goalport.llm import OutputSpec
 from goalport.prompts import made_up
-from goalport.tools.schema_errors import UNREADABLE, why_not_json
-from goalport.tools.schemas import PlainSchema, rooted, without_fields
+from goalport.tools.schemas import UNREADABLE, PlainSchema, rooted, why_not_json, without_fields
 from goalport.words import type_label, type_name, validation_problems
 
 __all__ = [

@@ -18,7 +18,7 @@ from goalport.publish.handle import Handle, LargeResult
 from goalport.publish.output import Output, Pages, Wire, beginning_of, done, failed, text_block
 from goalport.publish.resource_uris import process_uri
 from goalport.secrecy import hide_known
-from goalport.tools.schema_errors import UNREADABLE
+from goalport.tools.schemas import UNREADABLE
 from goalport.words import cleaned, counted, first_line
 
 __all__ = [

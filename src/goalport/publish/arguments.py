@@ -19,8 +19,7 @@ from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
 from goalport.publish.names import snake
 from goalport.publish.schemas import DEFINITIONS, Schema, is_object, portable
-from goalport.tools.schema_errors import UNREADABLE, why_not_json
-from goalport.tools.schemas import PlainSchema, without_fields
+from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json, without_fields
 from goalport.words import corrections, offer, type_label, type_name, validation_problems
 
 __all__ = ["Arguments", "unknown_arguments"]

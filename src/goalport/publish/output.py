@@ -18,9 +18,7 @@ from goalport.errors import DeclarationError, ToolError
 from goalport.process import AgentProcess, Completed
 from goalport.publish.schemas import Schema, is_object, nodes, portable
 from goalport.secrecy import hide_known
-from goalport.tools.finite import may_hold_odd_numbers, odd_numbers_in_words
-from goalport.tools.schema_errors import UNREADABLE, why_not_json
-from goalport.tools.schemas import PlainSchema
+from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 from goalport.words import type_name
 
 __all__ = [
@@ -93,7 +91,7 @@ class Output:
             content = blocks_of(value)
             return done(content), _ESCAPED * len(to_json(content))
         written = hide_known(self._adapter.dump_json(value, by_alias=True, warnings="error").decode())
-        if may_hold_odd_numbers(written):
+        if may_hold_non_finite(written):
             self._refuse_odd_numbers(value)
         structured: Any = from_json(written)
         told = _told(value)
@@ -103,7 +101,7 @@ class Output:
 
     def _refuse_odd_numbers(self, value: object) -> None:
         plain = self._adapter.dump_python(value, mode="json", by_alias=True) if self._adapter else value
-        if words := odd_numbers_in_words(plain):
+        if words := non_finite_in_words(plain):
             raise ToolError(f"its result cannot be sent: {words}")
 
     @property

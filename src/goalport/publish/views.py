@@ -13,7 +13,7 @@ from goalport.publish.answers import cost_of
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.handle import OpenQuestion
 from goalport.publish.publication import Publication
-from goalport.tools.schema_errors import UNREADABLE
+from goalport.tools.schemas import UNREADABLE
 from goalport.words import type_name
 
 __all__ = ["agent_view", "goals_view", "picture_of", "process_view"]

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 from goalport.tools.arguments import Parameter
 from goalport.tools.arithmetic import math_group
-from goalport.tools.confirmation import with_confirmation
-from goalport.tools.definition import Approval, CallSite, Layer, Tool, calling_from, current_call_site
-from goalport.tools.escapes import Contained, Interruption
+from goalport.tools.decorator import ToolMark, mark_of, tool
+from goalport.tools.definition import (
+    Approval,
+    CallSite,
+    Layer,
+    Tool,
+    calling_from,
+    current_call_site,
+    with_confirmation,
+)
 from goalport.tools.exports import McpToolExport
+from goalport.tools.functions import Contained, Interruption
 from goalport.tools.groups import (
     CoreToolGroups,
     Permission,
@@ -20,7 +28,6 @@ from goalport.tools.groups import (
     ToolGroupResolver,
     ToolGroupSource,
 )
-from goalport.tools.marks import ToolMark, mark_of, tool
 from goalport.tools.naming import (
     NAMING_STYLES,
     Naming,
@@ -35,12 +42,12 @@ from goalport.tools.naming import (
     upper,
 )
 from goalport.tools.objects import ToolObject, tools_of
-from goalport.tools.problems import schema_fault, schema_problems
 from goalport.tools.results import ToolResult
+from goalport.tools.validation import schema_fault, schema_problems
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock
-from goalport.tools.threads import in_thread
+from goalport.tools.functions import in_thread
 
 __all__ = [
     "NAMING_STYLES",

@@ -1,25 +1,61 @@
-"""A function's parameters as a schema, and JSON arguments turned into what the function is called with.
+"""The arguments of a tool that is made of a function: their JSON Schema, and binding what a caller sends to parameters.
 
 Reads the signature once; pydantic does the validating. It does not call the function. Parameters may also be listed,
-where there is no signature to read.
+where there is no signature to read. Some parameters no model fills: a process, a context, whatever is current where the
+tool is called. A type says that it is one of those by its classmethod `__goalport_current__`, which gives what is
+current or raises a `GoalportError`; so the rooms above bring their types, and this one knows none of them.
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from goalport.errors import BadInput, DeclarationError
-from goalport.tools.injection import Injection, injection_of
-from goalport.tools.places import place_of, type_hints
-from goalport.tools.schema_errors import UNREADABLE, why_not_json
-from goalport.tools.schemas import PlainSchema
-from goalport.words import corrections, validation_problems
+from goalport.errors import BadInput, DeclarationError, GoalportError, ToolError
+from goalport.tools.introspection import source_location, type_hints
+from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
+from goalport.words import corrections, validation_problems, with_article
 
-__all__ = ["Arguments", "Parameter", "listed_arguments", "read_arguments"]
+__all__ = ["Arguments", "Injection", "Parameter", "injection_of", "listed_arguments", "read_arguments"]
+
+_CURRENT = "__goalport_current__"
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """How one parameter is filled at each call."""
+
+    kind: type
+    is_optional: bool
+    """Whether None is right where nothing is current."""
+
+    def value(self) -> object:
+        """What is current. Raises `ToolError` when nothing is and the tool cannot do without."""
+        current = cast("Callable[[], object]", getattr(self.kind, _CURRENT))
+        try:
+            found = current()
+        except GoalportError as error:
+            if self.is_optional:
+                return None
+            raise ToolError(f"The tool needs {with_article(self.kind)}: {error}") from error
+        if found is None and not self.is_optional:
+            raise ToolError(f"The tool needs {with_article(self.kind)}, and it was called where there is none.")
+        return found
+
+
+def injection_of(hint: Any) -> Injection | None:
+    """How a parameter with this annotation is filled; None: by whoever calls."""
+    if get_origin(hint) is Annotated:
+        return injection_of(get_args(hint)[0])
+    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    kinds = [each for each in members if each is not type(None)]
+    if len(kinds) == 1 and isinstance(kinds[0], type) and hasattr(kinds[0], _CURRENT):
+        return Injection(kinds[0], is_optional=len(kinds) < len(members))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +147,7 @@ def read_arguments(function: Callable[..., object]) -> Arguments:
         _check(function, parameter, hints)
         positional = parameter.kind is parameter.POSITIONAL_ONLY
         slots.append(_Slot(parameter.name, parameter.default, positional, injection_of(hints[parameter.name])))
-    return _arguments(place_of(function), slots, hints)
+    return _arguments(source_location(function), slots, hints)
 
 
 def listed_arguments(where: str, parameters: Iterable[Parameter]) -> Arguments:
@@ -159,14 +195,14 @@ def _wire_name(field: FieldInfo) -> str:
 def _check(function: Callable[..., object], parameter: inspect.Parameter, hints: Mapping[str, object]) -> None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise DeclarationError(
-            place_of(function),
+            source_location(function),
             expected="parameters that are named one by one, so that a model can be told what to send",
             came=f"there is {parameter}",
             fix="Name each argument, or take one parameter that is a list or a dict.",
         )
     if parameter.name not in hints:
         raise DeclarationError(
-            place_of(function),
+            source_location(function),
             expected=f"a type for the parameter {parameter.name!r}",
             came="there is none",
             fix=_missing_type_fix(parameter),

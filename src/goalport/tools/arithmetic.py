@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from goalport.tools.decorator import tool
 from goalport.tools.groups import CoreToolGroups, ToolGroup
-from goalport.tools.marks import tool
 from goalport.tools.objects import tools_of
 
 __all__ = ["math_group"]

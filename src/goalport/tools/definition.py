@@ -14,17 +14,14 @@ from typing import Any, Literal, Protocol, Self, cast, get_args
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
 from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
-from goalport.tools.coercion import numbers_of_texts
-from goalport.tools.docstrings import read_docstring
+from goalport.tools.decorator import ToolMark, mark_of
 from goalport.tools.functions import FunctionHandler, MappingHandler
-from goalport.tools.marks import ToolMark, mark_of
-from goalport.tools.outputs import Output, read_output
-from goalport.tools.places import docstring_of, place_of
-from goalport.tools.problems import schema_problems
-from goalport.tools.results import ToolResult
+from goalport.tools.introspection import docstring_of, read_docstring, source_location
+from goalport.tools.results import Output, ToolResult, read_output
+from goalport.tools.validation import coerce_numbers, schema_problems
 from goalport.words import corrections
 
-__all__ = ["Approval", "CallSite", "Layer", "Tool", "calling_from", "current_call_site"]
+__all__ = ["Approval", "CallSite", "Layer", "Tool", "calling_from", "current_call_site", "with_confirmation"]
 
 _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000
@@ -230,7 +227,7 @@ class Tool:
         """The arguments as the schema wants them, numbers that came as text among them. Raises `BadInput`."""
         problems = schema_problems(self.input_schema, arguments)
         if problems:
-            coerced = numbers_of_texts(self.input_schema, arguments)
+            coerced = coerce_numbers(self.input_schema, arguments)
             if schema_problems(self.input_schema, coerced):
                 raise BadInput(corrections(problems))
             return coerced
@@ -288,10 +285,12 @@ def _arguments_of(
 ) -> Arguments | None:
     """How arguments are read; None: a schema says what they are."""
     if schema is None:
-        return read_arguments(function) if parameters is None else listed_arguments(place_of(function), parameters)
+        return (
+            read_arguments(function) if parameters is None else listed_arguments(source_location(function), parameters)
+        )
     if parameters is not None or schema.get("type") != "object":
         raise DeclarationError(
-            place_of(function),
+            source_location(function),
             expected="parameters, or a JSON Schema of an object",
             came="there are both" if parameters is not None else f"the schema is of type {schema.get('type')!r}",
             fix="Leave one out." if parameters is not None else 'Write {"type": "object", "properties": {…}}.',
@@ -329,7 +328,7 @@ def _own_name(function: Callable[..., Any]) -> str:
     if name and name != "<lambda>":
         return name
     raise DeclarationError(
-        place_of(function),
+        source_location(function),
         expected="a name for the tool",
         came="the function has none",
         fix="Write `Tool.of(function, name=…)`.",
@@ -339,3 +338,16 @@ def _own_name(function: Callable[..., Any]) -> str:
 def _summary(error: BaseException) -> str:
     told = ((type(each).__name__, str(each)) for each in leaves(error))
     return hide("; ".join(f"{name}: {text}" if text else name for name, text in told))[:_MESSAGE_LIMIT]
+
+
+def with_confirmation(tool: Tool, message: str | Callable[[Mapping[str, object]], str]) -> Tool:
+    """A copy of a tool to each of whose calls a person has to say yes; then it runs, and after a no it does not.
+
+    `message` is the question, or makes it of the arguments: `with_confirmation(pay, lambda given: f"Pay {given}?")`.
+    The process that calls the tool waits for the answer; what is asked in it is a yes or no. A model is told of a no.
+    """
+
+    def words(arguments: Mapping[str, object]) -> str:
+        return message(arguments) if callable(message) else message
+
+    return replace(tool, approval="always", confirmation=words)

@@ -1,24 +1,151 @@
-"""Calling a function as a tool: arguments in, result out.
+"""Calling the functions of users as tools: in a task or a thread, and so that nothing ends more than the call.
 
-Sync functions run in a worker thread so that they cannot hold the server; a cancelled call abandons its thread.
-Failures are not handled here: the tool turns them into results.
+An event loop takes what is no `Exception` for its own end, or that of a task: a function that raises such a thing would
+take the server with it. A thread cannot be stopped, so one that nobody waits for any more counts against the limit of
+threads until it has really ended. Above: `definition`, and the contexts that call actions; below: arguments, results.
 """
 
+import asyncio
 import inspect
+import math
+from asyncio import CancelledError, Task, current_task
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from threading import Lock
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, WouldBlock, to_thread
 
+from goalport.errors import NonRetryable
 from goalport.tools.arguments import Arguments
-from goalport.tools.escapes import Contained
-from goalport.tools.outputs import Output
-from goalport.tools.results import ToolResult
-from goalport.tools.threads import in_thread
+from goalport.tools.results import Output, ToolResult
 
-__all__ = ["FunctionHandler", "MappingHandler"]
+__all__ = ["Contained", "FunctionHandler", "Interruption", "MappingHandler", "in_thread"]
+
+
+class Interruption(BaseException):
+    """What a tool is called for cannot go on until something has happened outside of it: a person has answered.
+
+    No failure, and no `Exception`: no user's code may swallow it. Tools that run at the same time come to their end
+    before it goes on to whoever knows when to try again.
+    """
+
+
+class Contained:
+    """A block around a call, out of which come exceptions, interruptions and the cancellation of its task only."""
+
+    __slots__ = ("_task",)
+
+    def __enter__(self) -> None:
+        self._task = current_task()
+
+    def __exit__(self, _kind: object, escape: BaseException | None, _traceback: TracebackType | None) -> None:
+        if escape is None or isinstance(escape, (Exception, Interruption)):
+            return
+        task = self._task
+        if isinstance(escape, CancelledError):
+            if task is None or not task.cancelling():
+                words = "Something that it waited for was cancelled. Catch that where it is awaited."
+                raise NonRetryable(words) from None
+        elif not _belongs_to_the_loop(escape) and _runs_in(task):
+            raise NonRetryable(_in_words(escape)) from escape
+
+
+def _belongs_to_the_loop(escape: BaseException) -> bool:
+    """Whether this is how waiting for a person or a cancellation comes out of a task group."""
+    kinds = (Interruption, CancelledError)
+    return isinstance(escape, BaseExceptionGroup) and bool(cast("BaseExceptionGroup[Any]", escape).subgroup(kinds))
+
+
+def _runs_in(task: Task[Any] | None) -> bool:
+    """Whether the calling code still runs in a task; not when its coroutine is closed, which nothing may stop."""
+    try:
+        return current_task() is task
+    except RuntimeError:
+        return False
+
+
+def _in_words(escape: BaseException) -> str:
+    if isinstance(escape, SystemExit):
+        return "It tried to exit the program (SystemExit). Raise an error instead."
+    return (
+        f"It raised {type(escape).__name__}, which is no Exception and is for ending programs. Raise an error instead."
+    )
+
+
+T = TypeVar("T")
+
+
+async def in_thread(
+    function: Callable[[], T], limiter: CapacityLimiter, when_full: Callable[[], None] | None = None
+) -> T:
+    """Call a function in a worker thread; when the wait is cancelled, it is abandoned and keeps its place to its end.
+
+    `when_full` is called where all places are taken, before one is waited for.
+    """
+    place = _Place(function, limiter)
+    try:
+        limiter.acquire_on_behalf_of_nowait(place)
+    except WouldBlock:
+        if when_full is not None:
+            when_full()
+        await limiter.acquire_on_behalf_of(place)
+    try:
+        result = await to_thread.run_sync(place.call, abandon_on_cancel=True, limiter=CapacityLimiter(math.inf))
+    finally:
+        place.leave()
+    if isinstance(result, _Escape):
+        raise result.error
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Escape:
+    """What a function raised that is no `Exception`: an event loop would take it for its own end, or its task's."""
+
+    error: BaseException
+
+
+class _Place(Generic[T]):
+    """A place of a limiter: given back by whoever comes last, the function or the one who waits for it."""
+
+    def __init__(self, function: Callable[[], T], limiter: CapacityLimiter) -> None:
+        self._function = function
+        self._limiter = limiter
+        self._loop = asyncio.get_running_loop()
+        self._lock = Lock()
+        self._runs = self._left = False
+
+    def call(self) -> T | _Escape:
+        """Call the function, in its thread, unless nobody waits for it any more."""
+        with self._lock:
+            if self._left:
+                raise RuntimeError("Nobody waits for this any more.")
+            self._runs = True
+        try:
+            return self._function()
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            return _Escape(error)
+        finally:
+            with self._lock:
+                self._runs = False
+                abandoned = self._left
+            if abandoned:
+                with suppress(RuntimeError):  # the loop is over, and its limiter with it
+                    self._loop.call_soon_threadsafe(self._limiter.release_on_behalf_of, self)
+
+    def leave(self) -> None:
+        """Nobody waits any more, on the event loop."""
+        with self._lock:
+            self._left = True
+            running = self._runs
+        if not running:
+            self._limiter.release_on_behalf_of(self)
 
 
 @dataclass(frozen=True, slots=True)

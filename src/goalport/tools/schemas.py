@@ -1,17 +1,65 @@
-"""How JSON Schemas are made of types here: without the titles that repeat the names of fields.
+"""How JSON Schemas are made of types here, and why a type has none.
 
-A model pays for every word of a schema; a title that says `A` for the field `a` tells it nothing.
+Schemas come without the titles that repeat the names of fields: a model pays for every word. The reason names the field
+of the class that is to blame, in words for its author; it is looked for once it is known that there is no schema.
 """
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from itertools import islice
+from math import isfinite
+from typing import Annotated, Any, Final, cast, get_args
 
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import PydanticSerializationError
+from typing_extensions import is_typeddict
 
-from goalport.tools.finite import odd_numbers_in_words
+from goalport.blackboard import field_kinds
+from goalport.words import type_name
 
-__all__ = ["PlainSchema", "rooted", "with_items", "without_fields"]
+__all__ = [
+    "UNREADABLE",
+    "PlainSchema",
+    "may_hold_non_finite",
+    "non_finite_in_words",
+    "non_finite_numbers",
+    "rooted",
+    "why_not_json",
+    "with_items",
+    "without_fields",
+]
+
+_MOST: Final = 5
+_SIGNS: Final = ("null", "NaN", "Infinity")
+
+
+def may_hold_non_finite(written: str) -> bool:
+    """Whether a value that was written as this JSON is worth a look: pydantic writes NaN as null or by its name."""
+    return any(sign in written for sign in _SIGNS)
+
+
+def non_finite_in_words(value: object) -> str:
+    """What to say of the first few of them, and what to do instead; empty when there are none."""
+    found = list(islice(non_finite_numbers(value), _MOST))
+    if not found:
+        return ""
+    return f"{' and '.join(found)}, and JSON has no such number. Return None or a text where there is no number."
+
+
+def non_finite_numbers(value: object, path: str = "") -> Iterator[str]:
+    """A phrase for each NaN or infinity in JSON-like data, with its place: `sizes[0] is inf`."""
+    if isinstance(value, float):
+        if not isfinite(value):
+            yield f"{path or 'it'} is {value}"
+    elif isinstance(value, Mapping):
+        for key, each in cast("Mapping[object, object]", value).items():
+            yield from non_finite_numbers(each, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(cast("list[object]", value)):
+            yield from non_finite_numbers(each, f"{path}[{index}]")
 
 
 def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,6 +113,47 @@ class PlainSchema(GenerateJsonSchema):
     def encode_default(self, dft: Any) -> Any:
         """A default as JSON. Raises `PydanticSerializationError` for what JSON does not have, which is left out."""
         encoded = super().encode_default(dft)
-        if words := odd_numbers_in_words(encoded):
+        if words := non_finite_in_words(encoded):
             raise PydanticSerializationError(words)
         return encoded
+
+
+UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
+"""What pydantic raises for a type that it cannot describe."""
+
+
+def why_not_json(kind: object, error: Exception, mode: JsonSchemaMode = "validation") -> str:
+    """The field that keeps a type from JSON and the class that has it; the error, where it is the type itself."""
+    return next(_culprits(kind, mode, []), str(error).partition("\n")[0].rstrip("."))
+
+
+def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[str]:
+    """The innermost fields of a type, and of what it is made of, that JSON cannot express."""
+    if any(kind is each for each in seen):
+        return
+    seen.append(kind)
+    for part in get_args(kind):
+        yield from _culprits(part, mode, seen)
+    for name, field in _fields(kind).items():
+        if not _is_expressible(field, mode):
+            inner = next(_culprits(field, mode, seen), "")
+            yield (
+                inner or f"the field {name!r} of {type_name(kind)} is of the type {type_name(field)}, which has no JSON"
+            )
+
+
+def _fields(kind: Any) -> Mapping[str, object]:
+    cls: Any = getattr(kind, "__origin__", kind)
+    fields: Mapping[str, FieldInfo] | None = getattr(kind, "model_fields", None)
+    if fields is not None:
+        # Metadata may say how a value is written that has no JSON by itself.
+        return {name: Annotated[each.annotation, *each.metadata, None] for name, each in fields.items()}
+    return field_kinds(kind) if is_dataclass(cls) or is_typeddict(cls) else {}
+
+
+def _is_expressible(kind: Any, mode: JsonSchemaMode) -> bool:
+    try:
+        TypeAdapter(kind).json_schema(mode=mode, schema_generator=PlainSchema)
+    except UNREADABLE:
+        return False
+    return True

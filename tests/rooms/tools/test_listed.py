@@ -25,7 +25,7 @@ from goalport.tools import (
     tool,
 )
 from goalport.tools.arithmetic import math_group
-from goalport.tools.coercion import numbers_of_texts
+from goalport.tools.validation import coerce_numbers
 
 
 class Unit(StrEnum):
@@ -128,12 +128,12 @@ SCHEMA: dict[str, Any] = {
     ],
 )
 def test_texts_are_numbers_only_where_a_number_is_asked_for(sent: dict[str, object], meant: dict[str, object]) -> None:
-    assert numbers_of_texts(SCHEMA, sent) == meant
+    assert coerce_numbers(SCHEMA, sent) == meant
 
 
 @given(st.dictionaries(st.sampled_from([*SCHEMA["properties"], "x"]), st.text() | st.integers() | st.lists(st.text())))
 def test_nothing_but_numbers_is_ever_changed(sent: dict[str, object]) -> None:
-    found = numbers_of_texts(SCHEMA, sent)
+    found = coerce_numbers(SCHEMA, sent)
 
     assert list(found) == list(sent)
     for name, value in found.items():

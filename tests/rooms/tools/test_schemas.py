@@ -155,12 +155,25 @@ def sphinx(a: int) -> int:
     return 2 * a
 
 
+def epydoc(a: int) -> int:
+    """Double a number.
+
+    Exact for any size.
+
+    @param a: The number.
+    @type a: int
+    @return: Twice the number.
+    """
+    return 2 * a
+
+
 @pytest.mark.parametrize(
     ("function", "rest"),
     [
         (google, "Returns:\n    Twice the number.\n\nExample:\n    google(2)"),
         (numpy, "Returns\n-------\nint\n    Twice the number."),
         (sphinx, ":returns: Twice the number."),
+        (epydoc, "@return: Twice the number."),
     ],
 )
 def test_every_style_of_docstring_describes_parameters_and_all_else_is_the_description(
