@@ -23,8 +23,6 @@ class Export:
     """The tool's name; by default `<agent>_<method>` in snake case."""
     remote: bool = False
     """Offer the goal over MCP."""
-    local: bool = True
-    """Offer the goal to other agents of the same platform."""
     starting_input_types: Sequence[type] = ()
     """The types from which the goal can be started, a tool each; by default what its plan needs and no action makes."""
     title: str = ""
@@ -51,7 +49,7 @@ class Export:
     def __post_init__(self) -> None:
         for what in ("name", "title", "description"):
             require_text(what, getattr(self, what))
-        for what in ("remote", "local", "read_only", "destructive", "idempotent", "open_world", "long"):
+        for what in ("remote", "read_only", "destructive", "idempotent", "open_world", "long"):
             require_boolean(what, getattr(self, what))
         require_types("starting_input_types", self.starting_input_types)
         if self.on_disconnect not in get_args(OnDisconnect):
