@@ -77,7 +77,7 @@ def read_action(
     mark: ActionMark | None = None,
     resolvers: Sequence[Resolver] = (),
 ) -> Action:
-    """The action that a plain function is, for agents built by hand."""
+    """The action that a plain function is, for agents built by hand. Raises `DeclarationError`."""
     origin = Origin(function)
     settings = mark or mark_of(function, ActionMark) or ActionMark()
     action_name = name or getattr(function, "__name__", "action")
@@ -86,7 +86,7 @@ def read_action(
 
 
 def read_goal(action: Action, mark: GoalMark) -> Goal:
-    """The goal that the completion of an action reaches."""
+    """The goal that the completion of an action reaches. Raises `DeclarationError` for one that cannot be told."""
     if action.settings.clear_blackboard:
         raise action.origin.error(
             expected="a goal whose action leaves a trace",

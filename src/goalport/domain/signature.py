@@ -135,7 +135,7 @@ def _claimed(
 
 
 def read_outputs(origin: Origin) -> Outputs:
-    """What the return annotation promises."""
+    """What the return annotation promises. Raises `DeclarationError` where there is none that the planner can use."""
     hints = hints_of(origin)
     if "return" not in hints:
         raise origin.error(

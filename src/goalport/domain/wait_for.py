@@ -40,18 +40,24 @@ class WaitFor(Generic[T]):
 
     @property
     def response_type(self) -> object:
-        """The type of what the person sends."""
+        """The type of what the person sends. Raises `TypeError` where a subclass does not say it."""
         raise TypeError(f"{type(self).__name__} does not say what it waits for. Override response_type and accept.")
 
     def accept(self, response: Any) -> T | None:
-        """What an answer comes to; None: the person said no. Raises `ValueError` for one that needs correcting."""
+        """What an answer comes to; None: the person said no.
+
+        Raises `ValueError` for an answer that the person has to correct, and `TypeError` where a subclass does not say
+        what answers come to.
+        """
         raise TypeError(f"{type(self).__name__} does not say what an answer comes to. Override accept.")
 
     @staticmethod
     def form_submission(message: str, kind: type[P], *, expires_in: float | None = None) -> "WaitFor[P]":
         """Ask for an object of a type, as a form of its fields.
 
-        Raises `TypeError` for a message that is none, and for a type of which no form can be made.
+        `message`: the question, in words for a person. `kind`: a dataclass or pydantic model. `expires_in`: seconds
+        after which the question counts as declined; None: never. Raises `TypeError` for a message that is empty, and
+        for a type of which no form can be made.
         """
         return FormSubmission(message, kind, expires_in)
 
@@ -59,7 +65,8 @@ class WaitFor(Generic[T]):
     def confirmation(payload: P, message: str, *, expires_in: float | None = None) -> "WaitFor[P]":
         """Ask for a yes to an object that is there already; with a yes it goes on the blackboard.
 
-        Raises `TypeError` for a message that is none, and without an object.
+        `payload`: the object. `message`: the question, in words for a person. `expires_in`: seconds after which the
+        question counts as declined; None: never. Raises `TypeError` for a message that is empty, and without an object.
         """
         return Confirmation(message, payload, expires_in)
 

@@ -29,12 +29,14 @@ class BadAmount(ValueError):
 
 
 def checked_cost(whose: str, cost: float) -> float:
+    """The cost of an action. Raises `BadAmount` for one below 0, and for what is no finite number."""
     if not (0 <= cost < math.inf):
         raise BadAmount(whose, "cost", "a finite number that is not negative", cost)
     return cost
 
 
 def checked_value(whose: str, value: float) -> float:
+    """The value of an action or goal. Raises `BadAmount` for what is no finite number."""
     if not math.isfinite(value):
         raise BadAmount(whose, "value", "a finite number", value)
     return value
@@ -49,6 +51,7 @@ class Scale:
 
     @classmethod
     def fitting(cls, costs: Iterable[float]) -> "Scale":
+        """The coarsest scale in which all these costs are whole numbers."""
         return cls(math.lcm(*{_ratio(cost)[1] for cost in costs}))
 
     def widened(self, costs: Iterable[float]) -> "Scale":

@@ -1,26 +1,72 @@
-"""Choices: which steps cheapest plans are made of, found by deciding which step of a cut to take.
+"""Choices: what a search begins with, once the steps are left out that no cheapest plan takes.
 
-The order of the steps is left aside, so that what a search over states would look at once for every order of the same
-steps is looked at once. Where the least that this comes to is what a ready plan weighs, that plan is a cheapest one,
-and only steps that fit into it without a loss can be in another. Below: landmarks and ready plans. Above: narrowing.
+Cheapest plans are found by deciding which step of a cut to take. The order of the steps is left aside, so that what a
+search over states would look at once for every order of the same steps is looked at once. Where the least that this
+comes to is what a ready plan weighs, that plan is a cheapest one, and only steps that fit into it without a loss can be
+in another: the task is made anew of those.
+
+It is there for agents of a hundred actions and more that can do things in several ways. Their hardest problems take
+up to ten times as long without it, or are not proven within the second that a process plans (docs/performance.md); to
+small problems it costs nothing. Below: landmarks, ready plans and the task. Above: the search.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 from time import monotonic
 from typing import NamedTuple
 
 from goalport.plan.landmarks import Bound, Landmarks
-from goalport.plan.ready import Ready, guided_plan
+from goalport.plan.operators import Operator
+from goalport.plan.ready import Ready, guided_plan, ready_plan
 from goalport.plan.task import Task
 
-__all__ = ["Choices"]
+__all__ = ["SearchStart", "search_start"]
+
+LARGE = 16
+"""How many steps make it worth while to look for something to leave out."""
 
 ENOUGH = 3000
 """How many branches are looked into before the choices are left to the search."""
 
 
-class Branch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SearchStart:
+    """A task, what is known of its start, and the weight that its cheapest plan does not exceed."""
+
+    task: Task
+    landmarks: Landmarks
+    bound: Bound
+    limit: float = inf
+    at_hand: tuple[Operator, ...] | None = None
+    """The steps of a plan of that weight, of a large task; it may take steps that were left out since."""
+
+
+def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: float | None) -> SearchStart:
+    """What a search begins with; in a large task, without the steps that no cheapest plan takes where that is sure.
+
+    `without` makes the task anew without some moves. Choices are looked into not longer than until a time.
+    """
+    landmarks = Landmarks(task)
+    known = landmarks.unavoidable(task.start)
+    bound = landmarks.completed(task.start, known) if len(task.steps) >= LARGE else None
+    if bound is None:
+        return SearchStart(task, landmarks, known)
+    ready, fitting = ready_plan(task, landmarks.graph, task.start, bound), None
+    if ready is None:
+        return SearchStart(task, landmarks, bound)
+    if ready.weight > bound.total:
+        ready, fitting = _Choices(task, landmarks, bound).decided(ready, until)
+    at_hand = tuple(task.steps[index].operator for index in ready.path)
+    if fitting is not None:
+        task = without(frozenset(step.move for index, step in enumerate(task.steps) if index not in fitting))
+        landmarks = Landmarks(task)
+        bound = landmarks.unavoidable(task.start)
+    return SearchStart(task, landmarks, bound, ready.weight, at_hand)
+
+
+class _Branch(NamedTuple):
     """Some choices made; branches compare by what a plan that agrees with them weighs at least, then the latest."""
 
     total: int
@@ -30,7 +76,7 @@ class Branch(NamedTuple):
     """What such a plan has to bring about: the goal, and what the chosen steps need."""
 
 
-class Choices:
+class _Choices:
     """The branches of one task, from its start."""
 
     def __init__(self, task: Task, landmarks: Landmarks, bound: Bound) -> None:
@@ -38,7 +84,7 @@ class Choices:
         self._landmarks = landmarks
         self._most = sum(task.weights)
         """What no plan without a step too many weighs more than."""
-        self._open = [Branch(bound.total, 0, bound, landmarks.graph.goals)]
+        self._open = [_Branch(bound.total, 0, bound, landmarks.graph.goals)]
         self._looked = 0
 
     def decided(self, ready: Ready, until: float | None) -> tuple[Ready, frozenset[int] | None]:
@@ -55,7 +101,7 @@ class Choices:
             for made in self._branches(branch, cut, ready.weight):
                 if made.total < ready.weight:
                     found = guided_plan(self._task, self._landmarks.graph, self._task.start, made.bound)
-                    ready = min(ready, found or ready)
+                    ready = found if found is not None and found.weight < ready.weight else ready
                 if made.total <= ready.weight:
                     heappush(self._open, made)
         fitting = [branch.bound.left for branch in self._open if branch.total == ready.weight]
@@ -67,7 +113,7 @@ class Choices:
         promises = [(weight / (len(steps) - 1), steps) for weight, steps in cuts if len(steps) > 1]
         return max(promises, default=(0.0, list[int]()))[1]
 
-    def _branches(self, branch: Branch, cut: list[int], most: int) -> Iterator[Branch]:
+    def _branches(self, branch: _Branch, cut: list[int], most: int) -> Iterator[_Branch]:
         """For each step of a cut what is known where it is taken, and none of those before it."""
         for number, index in enumerate(cut):
             self._looked += 1
@@ -75,7 +121,7 @@ class Choices:
             known = self._with(branch.bound, index, cut[:number])
             bound = self._landmarks.completed(self._task.start, known, goals, most)
             if bound is not None:
-                yield Branch(bound.total, -self._looked, bound, goals)
+                yield _Branch(bound.total, -self._looked, bound, goals)
 
     def _with(self, bound: Bound, taken: int, barred: Iterable[int]) -> Bound:
         known = bound.after((taken,))

@@ -54,6 +54,7 @@ class KnownPlans:
         return next((rest for rest in rests if rest is not None), None)
 
     def remember(self, question: Hashable, known: KnownPlan) -> None:
+        """Keep a plan as the newest answer to a question; the oldest answers and questions are forgotten."""
         # A tuple is replaced, never changed, so that other threads may read meanwhile.
         with self._adding:
             others = self._plans.pop(question, ())

@@ -58,6 +58,7 @@ class Walk:
         self._circular: set[int] = set()
 
     def missing(self, wanted: Sequence[int]) -> Iterator[Missing]:
+        """What is missing for literals that cannot be had, each thing once."""
         blocked = self._blocked(wanted)
         self._count(blocked)
         while endless := [literal for literal in wanted if literal not in self._lacks]:
@@ -148,4 +149,5 @@ class Walk:
 
 
 def unproduced(problem: Problem, fact: Fact) -> Why:
+    """Why a fact is missing that no action brings about."""
     return Unanswered() if fact in problem.start.undecidable else Unproduced()

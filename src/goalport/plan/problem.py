@@ -15,7 +15,10 @@ __all__ = ["ContradictoryState", "Goal", "Operator", "PlanningSystem", "Problem"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What to plan for: from this state, over these operators, to the best of these goals."""
+    """What to plan for: from this state, over these operators, to the best of these goals.
+
+    Raises `BadAmount` for a cost below 0, and for costs and values that are no finite numbers.
+    """
 
     system: PlanningSystem
     start: WorldState
@@ -36,7 +39,9 @@ class Problem:
             checked_value(action, value)
 
     def cost(self, operator: Operator) -> float:
+        """What an operator's action costs this time."""
         return self.costs.get(operator.action, operator.cost)
 
     def value(self, operator: Operator) -> float:
+        """What an operator's action is worth this time."""
         return self.values.get(operator.action, operator.value)

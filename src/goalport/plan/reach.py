@@ -25,6 +25,7 @@ class Reach:
         self._spread()
 
     def excluded(self, index: int) -> bool:
+        """Whether no plan may use a move."""
         return self.system.moves[index].operator.action in self.problem.excluded
 
     def lacking(self, index: int) -> list[int]:

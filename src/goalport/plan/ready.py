@@ -2,7 +2,7 @@
 
 The cheapest way to each thing by itself, taken together, is often a plan and seldom a bad one. Where it costs no more
 than any plan must, it is a cheapest one, and it tells which first steps are right. Below: landmarks, the relaxation and
-the task. Above: narrowing and the search.
+the task. Above: choices and the search.
 """
 
 from collections.abc import Sequence

@@ -167,6 +167,7 @@ class Missing:
 
     @property
     def because(self) -> str:
+        """Why it is missing, as a clause without a full stop."""
         match self.why:
             case Unproduced(""):
                 return self._unproduced()

@@ -55,6 +55,7 @@ class Relaxation:
 
     @property
     def reaches_goal(self) -> bool:
+        """Whether everything that the goal needs can be had if nothing is ever taken away."""
         return all(self._values[literal] < inf for literal in self._goals)
 
     def hardest_goal(self) -> int | None:
@@ -209,4 +210,5 @@ def unavoidable(graph: Graph, state: int) -> int:
 
 
 def numbers(state: int) -> list[int]:
+    """The numbers of the bits that are set."""
     return [number for number, bit in enumerate(bin(state)[:1:-1]) if bit == "1"]

@@ -3,7 +3,7 @@
 A* over states that are integers, forward from the start. Of plans of equal cost the shortest wins, and of those the one
 whose steps come first in the order of the system, step by step: the same problem has the same answer every time, and
 what is left of a plan after its first step is the answer to what is left of the problem. Where a ready plan is proven
-to be a cheapest one, the search follows it as far as that settles the answer. Below: narrowing, ready plans, landmarks.
+to be a cheapest one, the search follows it as far as that settles the answer. Below: choices, ready plans, landmarks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +13,10 @@ from time import monotonic
 from typing import NamedTuple
 
 from goalport.plan.amounts import total
+from goalport.plan.choices import SearchStart, search_start
 from goalport.plan.facts import Fact
 from goalport.plan.known_plans import KnownPlan
 from goalport.plan.landmarks import Bound
-from goalport.plan.narrowing import Narrow, narrowed
 from goalport.plan.operators import Goal, Operator
 from goalport.plan.problem import Problem
 from goalport.plan.ready import ready_plan, settled_steps
@@ -42,6 +42,7 @@ class Plan:
 
     @property
     def net_value(self) -> float:
+        """What the plan is worth less what it costs."""
         return total((self.value, -self.cost))
 
 
@@ -150,13 +151,12 @@ def _searched(problem: Problem, goal: Goal, until: float | None) -> Found:
     if rest is not None:
         return Found(rest)
     task = task_for(problem, wanted, holding)
-    narrow = narrowed(task, lambda without: task_for(problem, wanted, holding, without), until)
-    search = Search(narrow, until)
+    start = search_start(task, lambda without: task_for(problem, wanted, holding, without), until)
+    search = Search(start, until)
     path = search.run()
     if path is None:
-        ready = narrow.ready.steps if narrow.ready else None
-        return Found(ready, search.expansions, search.timed_out)
-    known = _known(task, [narrow.task.steps[index].move for index in path])
+        return Found(start.at_hand, search.expansions, search.timed_out)
+    known = _known(task, [start.task.steps[index].move for index in path])
     problem.system.known_plans.remember(question, known)
     return Found(known.steps, search.expansions)
 
@@ -194,14 +194,14 @@ class Node(NamedTuple):
 class Search:
     """One run of A* over a task."""
 
-    def __init__(self, narrow: Narrow, until: float | None) -> None:
+    def __init__(self, start: SearchStart, until: float | None) -> None:
         self.expansions = 0
         self.timed_out = False
-        self._task = task = narrow.task
-        self._limit = narrow.limit
+        self._task = start.task
+        self._limit = start.limit
         self._until = until
-        self._landmarks = narrow.landmarks
-        self._begin(Node(0, (), 0, task.start, narrow.bound, 0))
+        self._landmarks = start.landmarks
+        self._begin(Node(0, (), 0, start.task.start, start.bound, 0))
 
     def run(self) -> tuple[int, ...] | None:
         """The steps of the answer, by index; None where there is none, or no more time."""

@@ -30,9 +30,11 @@ class Step:
     """What of a state survives, as a mask."""
 
     def applicable(self, state: int) -> bool:
+        """Whether the step can be taken in a state."""
         return state & self.required == self.required
 
     def after(self, state: int) -> int:
+        """The state that the step leads to from another."""
         return state & self.kept | self.given
 
 
@@ -98,6 +100,7 @@ class Relevance:
         """What is needed, in the order in which it was found."""
 
     def trace(self, wanted: Sequence[int]) -> None:
+        """Find all moves that can help towards some literals, directly or by what other moves need."""
         self._need(wanted)
         for literal in self._produced:  # grows while we walk
             for index in self._system.achievers[literal]:
@@ -128,6 +131,7 @@ class Relevance:
                     self._produced.append(literal)
 
     def task(self, wanted: Sequence[int]) -> Task:
+        """The task of bringing some literals about by the moves that were found."""
         numbers = {literal: number for number, literal in enumerate(self._produced)}
         indexes = sorted(self._moves)
         moves = [self._system.moves[index] for index in indexes]

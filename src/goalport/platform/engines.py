@@ -30,7 +30,10 @@ _EMBEDDINGS = ("name", "dimensions", "embed")
 
 
 def models_of(given: Models | LanguageModel | Iterable[LanguageModel] | None) -> Models:
-    """The catalogue: as given, made of the models given, or of what the environment offers."""
+    """The catalogue: as given, made of the models given, or of what the environment offers.
+
+    Raises `TypeError` for what is no model.
+    """
     if given is None or isinstance(given, Models):
         return given or Models()
     # A class has all that the protocol asks for, and is no model yet.

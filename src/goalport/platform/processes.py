@@ -153,7 +153,11 @@ class Processes:
         return process
 
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
-        """Settle a question of a process, or of one that it started, and let what waited for it go on."""
+        """Settle a question of a process, or of one that it started, and let what waited for it go on.
+
+        `declined` is the reason why a person says no; empty: `response` is the answer. Raises `UnknownName`, `BadInput`
+        and `AlreadyAnswered`, as `AgentPlatform.answer` says.
+        """
         asker, question = asking(process, question_id)
         if asker.status.ended and question.status == "open":
             raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
