@@ -69,22 +69,21 @@ class AgentInvocation(Generic[T]):
     async def invoke(self, *inputs: object, **named: object) -> T:
         """Run to the end and return the result; `named` inputs are bound under their names.
 
-        Raises `ProcessStuck`, `ProcessFailed`, `ProcessTerminated` or `ProcessKilled` when there is none, and
+        The first agent, by name, that has goals with such a result is run, and of its goals those count. Raises
+        `ProcessStuck`, `ProcessFailed`, `ProcessTerminated` or `ProcessKilled` when there is no result, and
         `GoalportError` when no agent has a goal of the type.
         """
-        agent, goals = self._chosen()
-        names = [goal.name for goal in goals]
+        agent, goals = self._agent_and_goals()
         process = await self.platform.run(
-            agent, *inputs, bindings=named, goals=names, options=self.options, caller=self.caller
+            agent, *inputs, bindings=named, goals=goals, options=self.options, caller=self.caller
         )
         return process.result_of_type(self.kind)
 
     def invoke_async(self, *inputs: object, **named: object) -> Invoked[T]:
         """Start and return at once; await the handle, or look at its process. Needs a running event loop."""
-        agent, goals = self._chosen()
-        names = [goal.name for goal in goals]
+        agent, goals = self._agent_and_goals()
         process = self.platform.start(
-            agent, *inputs, bindings=named, goals=names, options=self.options, caller=self.caller
+            agent, *inputs, bindings=named, goals=goals, options=self.options, caller=self.caller
         )
         return Invoked(process, self.kind)
 
@@ -98,9 +97,9 @@ class AgentInvocation(Generic[T]):
             "invoke_sync was called while an event loop is running here. Write `await invocation.invoke(…)`."
         )
 
-    def _chosen(self) -> tuple[Agent, list[Goal]]:
+    def _agent_and_goals(self) -> tuple[Agent, list[str]]:
         for agent in sorted(self.platform.agents, key=lambda each: each.name):
-            goals = [goal for goal in agent.goals if _gives(goal, self.kind)]
+            goals = [goal.name for goal in agent.goals if _gives(goal, self.kind)]
             if goals:
                 return agent, goals
         offered = ", ".join(dict.fromkeys(type_name(goal.output) for _, goal in self.platform.agents.goals))
@@ -110,5 +109,6 @@ class AgentInvocation(Generic[T]):
 
 
 def _gives(goal: Goal, kind: object) -> bool:
+    """Whether an object of a type may come of a goal, whose output may be a union."""
     pairs = product(alternatives(goal.output), alternatives(kind))
     return goal.output is not None and any(fits(*pair) for pair in pairs)

@@ -64,7 +64,7 @@ class Inputs:
                 raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
 
 
-class Limiters:
+class _ThreadLimits:
     """How many worker threads may be busy at once, for each event loop.
 
     A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
@@ -98,7 +98,7 @@ class Processes:
     ) -> None:
         self._repository = repository
         self._contexts = contexts
-        self._limiters = Limiters(max_threads)
+        self._thread_limits = _ThreadLimits(max_threads)
         self._service = service
         self._scope_of = scope_of
         self._engine = engine
@@ -118,7 +118,7 @@ class Processes:
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
         services = PlatformServices(
-            self._limiters.here(),
+            self._thread_limits.here(),
             groups,
             self._service,
             self._start_child,
@@ -131,12 +131,12 @@ class Processes:
             self._told_of_blocking,
         )
         process = AgentProcess(
-            new_id(*_labels(scope, options)),
+            new_id(*_id_prefixes(scope, options)),
             scope,
             options,
             inputs.caller,
             services,
-            goals=_chosen(scope, inputs.goals),
+            goals=_goal_names(scope, inputs.goals),
             parent=inputs.parent,
             started_by=inputs.started_by,
         )
@@ -146,8 +146,8 @@ class Processes:
         if inputs.parent is None:
             for listener in options.verbosity.listeners:
                 process.subscribe(listener)
-        _remember(process, self._contexts)
-        _put(process, inputs)
+        _take_context(process, self._contexts)
+        _put_inputs(process, inputs)
         if options.prune:
             process.narrow(pruned(process))
         return process
@@ -241,10 +241,14 @@ class Processes:
     ) -> asyncio.Task[None]:
         task = process.launch(how, self._rested, stepped=stepped)
         self._running[task] = process
-        for each in (process, *_heeding(process)):
+        self._save(process)
+        return task
+
+    def _save(self, process: AgentProcess) -> None:
+        """Keep a process, and those that stand otherwise because of it."""
+        for each in (process, *_waiting_ancestors(process)):
             if not each.options.ephemeral:
                 self._repository.save(each)
-        return task
 
     def _rested(self, task: "asyncio.Task[None]") -> None:
         process = self._running.pop(task)
@@ -253,9 +257,7 @@ class Processes:
 
     def _at_rest(self, process: AgentProcess) -> None:
         """A process has ended, or waits."""
-        for each in (process, *_heeding(process)):
-            if not each.options.ephemeral:
-                self._repository.save(each)
+        self._save(process)
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
         elif process.parent is not None and process.parent.progress.unpark(process):
@@ -275,7 +277,7 @@ class Processes:
         self._go_on(process)
 
 
-def _remember(process: AgentProcess, contexts: ContextRepository) -> None:
+def _take_context(process: AgentProcess, contexts: ContextRepository) -> None:
     wanted = process.options.context_id
     context = contexts.find(wanted) if wanted else None
     if context is not None:
@@ -284,14 +286,14 @@ def _remember(process: AgentProcess, contexts: ContextRepository) -> None:
         _log.warning("There is no context %r: process %s begins without it.", wanted, process.id)
 
 
-def _labels(scope: Scope, options: ProcessOptions) -> Iterator[str]:
+def _id_prefixes(scope: Scope, options: ProcessOptions) -> Iterator[str]:
     if options.agent_name_in_id:
         yield scope.agent.name
     if options.version_in_id:
         yield scope.agent.version
 
 
-def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
+def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
     if goals is None:
         return tuple(scope.goals)
     for name in goals:
@@ -300,7 +302,7 @@ def _chosen(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(goals)
 
 
-def _put(process: AgentProcess, inputs: Inputs) -> None:
+def _put_inputs(process: AgentProcess, inputs: Inputs) -> None:
     blackboard = process.blackboard
     for value in inputs.objects:
         blackboard.add(value)
@@ -310,8 +312,8 @@ def _put(process: AgentProcess, inputs: Inputs) -> None:
         blackboard.bind(name, value)
 
 
-def _heeding(process: AgentProcess) -> Iterator[AgentProcess]:
-    """Those that wait for a process, one within the other, as far as they stand otherwise now that it does."""
+def _waiting_ancestors(process: AgentProcess) -> Iterator[AgentProcess]:
+    """The processes above that wait for this one, the nearest first, as far as their status changes with its status."""
     above = process.parent
     while above is not None and above.heed():
         yield above
