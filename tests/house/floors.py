@@ -28,7 +28,7 @@ FLOORS = {
         3: "upstream references store",
         2: "domain tools llm",
         1: "plan blackboard prompts observe",
-        0: "errors events caller greeting secrecy signs",
+        0: "errors events caller colours handshake secrecy",
         -1: "words",
     }.items()
     for room in rooms.split()

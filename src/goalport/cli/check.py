@@ -14,12 +14,12 @@ from cyclopts import Parameter
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format
 from goalport.cli.workspace import LoadedWorkspace, open_workspace
+from goalport.colours import coloured
 from goalport.platform import mistakes_in, unmarked_methods_in
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.lint import without_hints
 from goalport.publish.publication import publish
 from goalport.publish.report import models_in_words, switched_off
-from goalport.signs import signed
 
 FINE, WRONG = 0, 1
 
@@ -94,7 +94,7 @@ def _print_lines(found: Findings) -> None:
         *(f"note: {each}" for each in found.hints),
     ]
     for line in lines:
-        print(signed(line, sys.stdout))
+        print(coloured(line, sys.stdout))
     wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"
     there = [_counted(found.agents, "agent"), _counted(found.goals, "goal"), _counted(len(found.tools), "tool")]
     print(f"{', '.join(there)}: {wrong if found.problems or found.warnings else 'nothing is wrong'}.")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Group, UnknownCommandError
 
 from goalport import __version__
+from goalport.colours import coloured
 from goalport.errors import BadInput, GoalportError, UnknownName
 from goalport.secrecy import traceback_of
-from goalport.signs import signed
 from goalport.words import offer
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -195,7 +195,7 @@ def _failure(error: Exception) -> str:
 
 
 def _say(message: str, code: int) -> int:
-    print(signed(f"error: {message.strip()}", sys.stderr), file=sys.stderr)
+    print(coloured(f"error: {message.strip()}", sys.stderr), file=sys.stderr)
     return code
 
 

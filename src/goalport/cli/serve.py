@@ -17,7 +17,7 @@ from cyclopts import Parameter
 
 from goalport.cli.options import WorkspaceFolder, served_root
 from goalport.cli.terminal import say
-from goalport.greeting import Greeting
+from goalport.handshake import EarlyHandshake
 
 
 @Parameter(name="*")
@@ -61,8 +61,8 @@ def serve(
 ) -> None:
     """Serve the workspace to MCP clients."""
     root = served_root(workspace)
-    greeting = Greeting(root) if transport == "stdio" else None
-    with nullcontext() if greeting is None else _clean_stdout():
+    handshake = EarlyHandshake(root) if transport == "stdio" else None
+    with nullcontext() if handshake is None else _clean_stdout():
         # These load all libraries, for which a client over stdio does not have to wait.
         from goalport.cli.workspace import open_workspace
         from goalport.site import serve_http, serve_stdio
@@ -78,10 +78,10 @@ def serve(
     if not len(loaded.platform.agents):
         say(f"warning: {loaded.no_agents}")
     parts = (loaded.platform, loaded.workspace, loaded.settings)
-    if greeting is None:
+    if handshake is None:
         server = partial(serve_http, *parts, reload=reload)
     else:
-        server = partial(serve_stdio, *parts, reload=reload, greeting=greeting)
+        server = partial(serve_stdio, *parts, reload=reload, handshake=handshake)
     anyio.run(server, backend_options={"use_uvloop": sys.platform != "win32"})
 
 

@@ -16,7 +16,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from goalport.signs import signed, takes_colours
+from goalport.colours import coloured, takes_colours
 from goalport.words import cleaned
 
 _WIDEST = 10_000
@@ -55,7 +55,7 @@ def show_difference(lines: Iterable[str]) -> None:
 
 def say(text: str) -> None:
     """A remark for the person at the terminal: on standard error, out of the way of what is piped."""
-    print(signed(text, sys.stderr), file=sys.stderr, flush=True)
+    print(coloured(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def _draw(records: Sequence[Record]) -> None:

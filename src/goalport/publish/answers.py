@@ -16,7 +16,7 @@ from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, S
 from goalport.publish.goal_tool import Terms
 from goalport.publish.handle import Handle, LargeResult
 from goalport.publish.output import Output, Pages, Wire, beginning_of, done, failed, text_block
-from goalport.publish.resource_uris import process_uri
+from goalport.publish.resource_uris import result_uri
 from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import cleaned, counted, first_line
@@ -54,7 +54,7 @@ def large_result_of(process: AgentProcess, limit: int) -> LargeResult:
     """Where the result of a process that has one is read."""
     pages = Pages.of(process, limit)
     assert pages is not None
-    return LargeResult(process.id, f"{process_uri(process.id)}/result", len(pages.pages))
+    return LargeResult(process.id, result_uri(process.id), len(pages.pages))
 
 
 def _handle(terms: Terms, process: AgentProcess) -> Wire:

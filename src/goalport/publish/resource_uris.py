@@ -13,7 +13,7 @@ from mcp_types import Resource, ResourceTemplate
 
 from goalport.platform import AgentPlatform
 
-__all__ = ["GOALS", "ResourceUri", "own_resources", "own_templates", "process_uri", "read_uri"]
+__all__ = ["GOALS", "ResourceUri", "own_resources", "own_templates", "process_uri", "read_uri", "result_uri"]
 
 GOALS: Final = "goalport://goals"
 _AGENT: Final = "goalport://agents/"
@@ -49,6 +49,11 @@ def read_uri(uri: str) -> ResourceUri | None:
 def process_uri(process_id: str) -> str:
     """Where the state of a process is read."""
     return f"{_PROCESS}{quote(process_id, safe='')}"
+
+
+def result_uri(process_id: str) -> str:
+    """Where the whole output of a process is read."""
+    return f"{process_uri(process_id)}/result"
 
 
 def own_resources(platform: AgentPlatform) -> Iterator[Resource]:

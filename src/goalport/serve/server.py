@@ -35,7 +35,7 @@ from opentelemetry.trace import ProxyTracerProvider
 
 from goalport import __version__
 from goalport.errors import BadInput, UnknownName
-from goalport.greeting import INSTRUCTIONS
+from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, resources, subscriptions
 from goalport.serve.handlers import answer_of

@@ -17,7 +17,8 @@ import anyio
 import anyio.to_thread
 
 from goalport import __version__
-from goalport.greeting import Greeting
+from goalport.colours import coloured
+from goalport.handshake import EarlyHandshake
 from goalport.observe import LogListener
 from goalport.platform import AgentPlatform
 from goalport.publish.publication import Publication
@@ -27,7 +28,6 @@ from goalport.serve.server import make_server
 from goalport.serve.state import ServerState
 from goalport.serve.transports.stdio import serve_lines
 from goalport.settings import Settings
-from goalport.signs import signed
 from goalport.site.app import Site
 from goalport.site.guard import exposures
 from goalport.site.listener import address_of, bind, listen
@@ -63,18 +63,18 @@ async def serve_stdio(
     settings: Settings,
     *,
     reload: bool = False,
-    greeting: Greeting | None = None,
+    handshake: EarlyHandshake | None = None,
 ) -> None:
     """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr.
 
-    `greeting` has heard what the client said until now, and may have answered the first of it.
+    `handshake` has heard what the client said until now, and may have answered the first of it.
     """
     _log_to_stderr(settings, platform)
     async with platform:
-        await _serve_lines(ServerState(Publisher(platform, workspace, settings)), greeting, reload=reload)
+        await _serve_lines(ServerState(Publisher(platform, workspace, settings)), handshake, reload=reload)
 
 
-async def _serve_lines(state: ServerState, greeting: Greeting | None, *, reload: bool) -> None:
+async def _serve_lines(state: ServerState, handshake: EarlyHandshake | None, *, reload: bool) -> None:
     server, _ = make_server(state)
     with children_end_when_told():
         async with state.publisher.connected(), anyio.create_task_group() as tasks:
@@ -83,8 +83,8 @@ async def _serve_lines(state: ServerState, greeting: Greeting | None, *, reload:
             if reload:
                 tasks.start_soon(watch, state.publisher)
             _tell(startup_report(state.publication, state.platform, state.settings, None))
-            earlier = await anyio.to_thread.run_sync(greeting.wait, abandon_on_cancel=True) if greeting else b""
-            await serve_lines(server, state, earlier, greeting.answered if greeting else None)
+            earlier = await anyio.to_thread.run_sync(handshake.wait, abandon_on_cancel=True) if handshake else b""
+            await serve_lines(server, state, earlier, handshake.answered if handshake else None)
             await finish(state)
             tasks.cancel_scope.cancel()
 
@@ -92,7 +92,7 @@ async def _serve_lines(state: ServerState, greeting: Greeting | None, *, reload:
 def _tell(lines: Iterable[str]) -> None:
     """Say something to whoever started the server."""
     for line in lines:
-        sys.stderr.write(f"{signed(line, sys.stderr)}\n")
+        sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
     sys.stderr.flush()
 
 

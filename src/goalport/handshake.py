@@ -19,7 +19,7 @@ from dotenv import dotenv_values
 
 from goalport import __version__
 
-__all__ = ["INSTRUCTIONS", "Greeting"]
+__all__ = ["INSTRUCTIONS", "EarlyHandshake"]
 
 INSTRUCTIONS: Final = (
     "Each tool named after a goal plans and runs an agent until the goal is reached and answers with its output."
@@ -42,8 +42,8 @@ _LONGEST: Final = 4 * 1024 * 1024
 _CHUNK: Final = 65_536
 
 
-class Greeting:
-    """What a client says while the server is loaded, and the answer to the first of it."""
+class EarlyHandshake:
+    """What a client sends over stdio while the server is loaded, and the answer to its first request."""
 
     def __init__(self, workspace: Path) -> None:
         self.answered: int | str | None = None
@@ -62,10 +62,10 @@ class Greeting:
     def _listen(self) -> None:
         while b"\n" not in self._said and len(self._said) < _LONGEST and (chunk := os.read(0, _CHUNK)):
             self._said += chunk
-        self._greet(self._said.partition(b"\n")[0])
+        self._handle(self._said.partition(b"\n")[0])
         os.close(self._output)
 
-    def _greet(self, line: bytes) -> None:
+    def _handle(self, line: bytes) -> None:
         with suppress(ValueError, RecursionError):
             message: object = json.loads(line)
             if isinstance(message, dict):

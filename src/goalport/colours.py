@@ -9,7 +9,7 @@ import os
 import re
 from typing import Final, TextIO
 
-__all__ = ["signed", "takes_colours"]
+__all__ = ["coloured", "takes_colours"]
 
 _GREEN, _YELLOW, _RED, _BLUE = "32", "33", "31", "34"
 _SIGNS: Final = {_GREEN: "✓", _YELLOW: "▲", _RED: "✗", _BLUE: "•"}
@@ -28,8 +28,8 @@ def takes_colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def signed(line: str, stream: TextIO) -> str:
-    """The line as it is printed there."""
+def coloured(line: str, stream: TextIO) -> str:
+    """The line with the sign and the colour of its first word, where the stream is a terminal that shows them."""
     return _BEGINNING.sub(_painted, line) if takes_colours(stream) and _takes_signs(stream) else line
 
 
