@@ -143,17 +143,15 @@ class LlmEngine:
         """What the system prompt says about the form of the answer, besides the schema."""
         if output is None:
             return []
+        form: list[str] = []
+        if output.may_decline:
+            template = self.settings.maybe_prompt_template
+            form.append(self.render(template, {"type": output.name}) if template else MAYBE)
         wanted = request.interaction.generate_examples
         shown = self.settings.generate_examples_by_default if wanted is None else wanted
-        example = output.example if shown else ""
-        return [
-            *([self._maybe(output)] if output.may_decline else []),
-            *([f"The form of the answer, with made-up values:\n{example}"] if example else []),
-        ]
-
-    def _maybe(self, output: OutputType) -> str:
-        template = self.settings.maybe_prompt_template
-        return self.render(template, {"type": output.name}) if template else MAYBE
+        if shown and output.example:
+            form.append(f"The form of the answer, with made-up values:\n{output.example}")
+        return form
 
     def _name(self, request: Request) -> str:
         _, action = self.operation.place

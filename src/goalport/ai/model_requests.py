@@ -186,7 +186,7 @@ class ModelRequests:
                 process_id=process_id,
                 interaction=self.interaction,
                 model=state.model,
-                prompt=_prompt(call.messages),
+                prompt=next((each.content for each in reversed(call.messages) if isinstance(each, UserMessage)), ""),
                 turn=self.turn,
                 action=action,
             )
@@ -264,10 +264,6 @@ def reply_text(reply: ModelReply) -> str:
 def _why(error: BaseException | None) -> str:
     """Why a request ended without a reply; anything but an `Exception` means that its caller cancelled it."""
     return hide(str(error)) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
-
-
-def _prompt(messages: Sequence[Message]) -> str:
-    return next((each.content for each in reversed(messages) if isinstance(each, UserMessage)), "")
 
 
 def _said(message: Message) -> tuple[str, str]:

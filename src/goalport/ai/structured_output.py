@@ -65,7 +65,7 @@ async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperatio
             if repaired:
                 break
             repaired = True
-            loop.messages += _violations_described(answer.text, outcome.violations)
+            loop.messages += _correction(_REPAIR, answer.text, outcome.violations)
         elif answer.reply.finish == "length":
             outcome = UnreadableOutput(CUT_OFF)
             break
@@ -89,10 +89,10 @@ def _read_result(result: ToolResult, output: OutputType) -> Output:
     return made if isinstance(made, ValidOutput) else output.read(result.text)
 
 
-def _violations_described(text: str, violations: Iterable[str]) -> list[AssistantMessage | UserMessage]:
-    """The reply and what is wrong with it, in messages that every provider accepts."""
+def _correction(wanted: str, text: str, violations: Iterable[str]) -> list[AssistantMessage | UserMessage]:
+    """The reply, and the request to correct it, in messages that every provider accepts."""
     lines = "\n".join(f"- {violation}" for violation in violations)
-    return [AssistantMessage(text), UserMessage(_REPAIR.format(lines))]
+    return [AssistantMessage(text), UserMessage(wanted.format(lines))]
 
 
 def _unreadable_described(text: str, reason: str) -> list[AssistantMessage | UserMessage]:
@@ -208,8 +208,7 @@ class _ObjectReader:
     async def _corrected(self, text: str, violations: Sequence[str]) -> ReadObject:
         requests = self.loop.requests
         tools, requests.tools, requests.output = requests.tools, (), self.output.spec
-        lines = "\n".join(f"- {each}" for each in violations)
-        messages = [*self.loop.messages, AssistantMessage(text), UserMessage(_REPAIR_ONE.format(lines))]
+        messages = [*self.loop.messages, *_correction(_REPAIR_ONE, text, violations)]
         try:
             answer = await ToolLoop(requests, self.loop.calls, messages).run()
         finally:

@@ -4,7 +4,7 @@ It knows no provider: the conversation is a list of messages. Above: `structured
 `model_requests` asks the model, `tool_calls` calls the tools.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -122,7 +122,7 @@ class ToolLoop:
         for each in called:
             if on_artifact is not None and each.result.artifact is not None and not each.result.is_error:
                 on_artifact(each.result.artifact)
-        results, tools = _unfold(called, self.calls.tools)
+        results, tools = _offered_after(called, self.calls.tools)
         self.calls = replace(self.calls, tools=tools)
         self.requests.tools = tools.specs
         return results
@@ -139,7 +139,7 @@ class ToolLoop:
         return True
 
 
-def _unfold(called: Sequence[CompletedCall], box: Toolbox) -> tuple[list[CompletedCall], Toolbox]:
+def _offered_after(called: Sequence[CompletedCall], box: Toolbox) -> tuple[list[CompletedCall], Toolbox]:
     """The completed calls, and the tools that are offered from now on, those behind unfolding tools among them.
 
     Where a tool gets another name because its own is taken, the result says so. When one of the unfolding tools is
@@ -152,8 +152,11 @@ def _unfold(called: Sequence[CompletedCall], box: Toolbox) -> tuple[list[Complet
     for each in called:
         tool = each.tool
         if isinstance(tool, UnfoldingTool) and _unfolds(each):
-            box, renamed = box.plus(each.call.name, tool.fold.chosen(_arguments(each)))
-            results.append(replace(each, result=_with_names(each.result, renamed)))
+            arguments = arguments_of(each.call)
+            chosen = tool.fold.chosen({} if isinstance(arguments, str) else arguments)
+            box, renamed = box.plus(each.call.name, chosen)
+            notes = "".join(f"\nHere {own!r} is called {name!r}." for own, name in renamed)
+            results.append(replace(each, result=replace(each.result, text=each.result.text + notes)))
         else:
             results.append(each)
     return results, box
@@ -161,13 +164,3 @@ def _unfold(called: Sequence[CompletedCall], box: Toolbox) -> tuple[list[Complet
 
 def _unfolds(called: CompletedCall) -> bool:
     return isinstance(called.tool, UnfoldingTool) and not called.result.is_error
-
-
-def _arguments(called: CompletedCall) -> Mapping[str, object]:
-    arguments = arguments_of(called.call)
-    return {} if isinstance(arguments, str) else arguments
-
-
-def _with_names(result: ToolResult, renamed: Iterable[tuple[str, str]]) -> ToolResult:
-    notes = "".join(f"\nHere {own!r} is called {name!r}." for own, name in renamed)
-    return replace(result, text=result.text + notes) if notes else result

@@ -183,10 +183,11 @@ class _Fold:
         if not tools:
             wanted = "such tools" if self.selector else "tools"
             return ToolResult.of_error(f"There are no {wanted} behind this one. Do without them.")
-        listed = "\n".join(f"- {each.name}: {_first_line(each.description)}" for each in tools)
+        first_lines = ((each.name, each.description.strip().partition("\n")[0]) for each in tools)
+        lines = "\n".join(f"- {name}: {line}" for name, line in first_lines)
         notes = f"\n\n{self.notes}" if self.notes else ""
         only = ", and no others but this one" if self.exclusive else ""
-        return ToolResult.of_text(f"From now on you can call these tools{only}:\n{listed}{notes}")
+        return ToolResult.of_text(f"From now on you can call these tools{only}:\n{lines}{notes}")
 
     @property
     def schema(self) -> Mapping[str, object]:
@@ -249,7 +250,3 @@ class UnfoldingTool(Tool):
 
     def _but(self, fold: _Fold) -> Self:
         return replace(self, fold=fold, handler=fold, input_schema=fold.schema)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]

@@ -44,7 +44,7 @@ from goalport.llm.messages import (
     ToolReply,
     UserMessage,
 )
-from goalport.llm.model import LlmOptions, ModelCall, OutputSpec, TextDelta, ThinkingDelta, ToolSpec
+from goalport.llm.model import LlmOptions, ModelCall, OutputSpec, TextDelta, ThinkingDelta
 
 __all__ = [
     "OutputMode",
@@ -225,7 +225,15 @@ def output_text(message: AssistantMessage, response: ModelResponse, output_tool:
 
 def to_request_parameters(call: ModelCall, mode: OutputMode) -> ModelRequestParameters:
     """The tools and the output of a call, where an object is asked for in this mode."""
-    tools = [_tool(each) for each in call.tools]
+    tools = [
+        ToolDefinition(
+            name=each.name,
+            description=each.description,
+            parameters_json_schema=dict(each.input_schema),
+            strict=False,
+        )
+        for each in call.tools
+    ]
     if call.output is None or mode == "text":
         return ModelRequestParameters(function_tools=tools)
     if mode == "tool":
@@ -239,12 +247,6 @@ def to_request_parameters(call: ModelCall, mode: OutputMode) -> ModelRequestPara
         json_schema=dict(call.output.schema), name=call.output.name, description=call.output.description or None
     )
     return ModelRequestParameters(function_tools=tools, output_mode=mode, output_object=wanted)
-
-
-def _tool(spec: ToolSpec) -> ToolDefinition:
-    return ToolDefinition(
-        name=spec.name, description=spec.description, parameters_json_schema=dict(spec.input_schema), strict=False
-    )
 
 
 def output_tool_name(call: ModelCall) -> str:

@@ -4,10 +4,9 @@ Those data are asked once for each model and day, because asking them takes long
 with a reply. Above: `adapter`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from pydantic_ai.embeddings.result import EmbeddingResult
 from pydantic_ai.messages import ModelResponse
@@ -71,17 +70,14 @@ class Pricing:
 
     def _rates(self, response: ModelResponse) -> _Rates | None:
         """The rates for replies like this one; None when the price depends on more than the number of tokens."""
-        tier = frozenset((key, each) for key, each in _details(response).items() if isinstance(each, str))
+        details = response.provider_details or {}
+        tier = frozenset((key, each) for key, each in details.items() if isinstance(each, str))
         like = (response.model_name, response.provider_url, response.timestamp.date(), tier)
         if like not in self._cached:
             if len(self._cached) >= _MOST_CACHED:
                 self._cached.clear()
             self._cached[like] = _looked_up(response)
         return self._cached[like]
-
-
-def _details(response: ModelResponse) -> Mapping[str, Any]:
-    return response.provider_details or {}
 
 
 def _is_plain(usage: RequestUsage) -> bool:
