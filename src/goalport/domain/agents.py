@@ -1,6 +1,7 @@
 """What an agent is once it has been read: actions, goals, conditions and costs, as data.
 
-Nothing here runs or plans; `operators` translates it for the planner and the process calls the functions.
+Nothing here runs or plans. Above: `encoding`, which describes an agent to the planner, and the process, which calls the
+functions.
 """
 
 import inspect
@@ -84,13 +85,13 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Something worth reaching: the completion of one action."""
+    """A result that a process can be asked for: the completion of one action."""
 
     name: str
     """The name of the action that reaches it."""
     description: str
     output: object = None
-    """The type of what comes out; None when only the deed counts."""
+    """The type of the result; None where it counts only that the action has run."""
     output_binding: str = DEFAULT_BINDING
     value: float = 0.0
     tags: tuple[str, ...] = ()
@@ -117,9 +118,9 @@ class Condition:
     parameters: tuple[Parameter, ...]
     owner: object = None
     when_failing: bool | None = False
-    """What it counts as when the function raises; None: as neither true nor false."""
+    """The answer where the function raises an exception; None: neither true nor false."""
     cost: float = 0.0
-    """What it takes to ask: of several the cheapest is asked first."""
+    """The cost of asking, by convention from 0 to 1: of several conditions the cheapest is asked first."""
 
     @property
     def origin(self) -> Origin:
@@ -129,7 +130,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A figure computed while planning, and the function that computes it."""
+    """The cost or the value of an action, computed by a function on each planning."""
 
     name: str
     function: Callable[..., object]
@@ -143,7 +144,7 @@ class Cost:
 
 
 def _origin(declared: Action | Condition | Cost) -> Origin:
-    """Where it stands: a state's method, which is bound to nothing, in the class of its first input."""
+    """Where it is declared. A state's method is bound to no object: it is declared in the class of its first input."""
     name = getattr(declared.function, "__name__", "")
     first = [each.type for each in declared.parameters[:1] if isinstance(each, Input)]
     if first and isinstance(first[0], type) and getattr(first[0], name, None) is declared.function:
@@ -152,7 +153,10 @@ def _origin(declared: Action | Condition | Cost) -> Origin:
 
 
 def _once(declared: Iterable[D]) -> tuple[D, ...]:
-    """Each but those that were read before, of the same function, and do the same whoever they were read for."""
+    """The declarations without duplicates: the same function of a state, read for several agents, counts once.
+
+    One with a provided parameter belongs to the agent that it was read for, and is no duplicate.
+    """
     found: dict[tuple[object, ...], D] = {}
     for each in declared:
         personal = any(isinstance(parameter, ProvidedInput) for parameter in each.parameters)
@@ -213,7 +217,7 @@ class Agent:
         return next(each for each in self.actions if each.name == name)
 
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
-        """This agent and what the components lend it; a state that several lead to counts once."""
+        """This agent with the actions and conditions of components; a state that several lead to counts once."""
         lent = [each for each in components if each.name != self.name]
         answers = [each for agent in lent for each in agent.conditions if not self._answers(each.name)]
         return replace(

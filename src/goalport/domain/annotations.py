@@ -1,6 +1,6 @@
-"""Reading annotations: where a declaration stands, the types that its annotations name, and those types in words.
+"""Annotations: where a declaration is written, and which types its annotations name.
 
-Below `signature`, which says what they mean for parameters and results.
+Above: `signature`, which says what those types mean for parameters and results.
 """
 
 import inspect
@@ -21,7 +21,7 @@ __all__ = ["Origin", "class_place", "hints_of", "joined", "members_of", "unwrapp
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a declaration stands, for messages."""
+    """The function or method that a declaration is, for messages that say where it is written."""
 
     function: Callable[..., object]
     owner: type | None = None
@@ -46,7 +46,7 @@ class Origin:
         )
 
     def error(self, *, expected: str, came: str, fix: str) -> DeclarationError:
-        """A mistake at this place."""
+        """An error that names this place. It is returned and not raised."""
         return DeclarationError(str(self), expected=expected, came=came, fix=fix)
 
 
@@ -67,7 +67,7 @@ def class_place(cls: type) -> str:
 
 
 def hints_of(origin: Origin, kind: type | None = None) -> dict[str, object]:
-    """The annotations of a function, or of a class that it names, looked up. Raises `DeclarationError`."""
+    """The types that the annotations of a function name, or those of a class. Raises `DeclarationError`."""
     try:
         return get_type_hints(kind or origin.written, localns=_names_around(origin), include_extras=True)
     except NameError as error:
@@ -101,9 +101,9 @@ def _names_around(origin: Origin) -> dict[str, object]:
 
 
 def unwrapped(hint: object) -> tuple[object, tuple[object, ...]]:
-    """An annotation without `Annotated` and aliases, and the markers that stood in it, also inside `… | None`.
+    """An annotation without `Annotated` and aliases, and the markers that it had, also inside `… | None`.
 
-    A NewType counts as what it is made of: when an agent runs, nothing tells its values apart from others.
+    A NewType counts as the type that it is made of, since at run time its values look like any others.
     """
     if isinstance(hint, NewType) or is_alias(hint):
         return unwrapped(cast("Any", hint).__supertype__ if isinstance(hint, NewType) else hint.__value__)

@@ -1,6 +1,7 @@
-"""The decorators. They only mark, and return what they mark unchanged; the reader does the reading, once, later.
+"""The decorators: `@agent`, `@action`, `@condition`, `@cost`, `@achieves_goal`, `@component`.
 
-(User guide, section 3.6.)
+They attach a record of their settings, a mark, and return the class or function unchanged. The marks are read later,
+in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,7 @@ _ATTRIBUTE = "__goalport_marks__"
 
 
 class GroupRequirement(Protocol):
-    """A tool group that an action cannot do without, and tools that must be in it."""
+    """A tool group that an action needs, and the tools that it must contain."""
 
     @property
     def role(self) -> str:
@@ -63,7 +64,7 @@ class GroupRequirement(Protocol):
 class PlannerType(StrEnum):
     """How the next action is chosen (user guide, section 3.18). How each kind behaves is in `goalport.process`.
 
-    Beside its name stands whether an agent that is planned so must have a goal.
+    Each member is written with its name and with whether such an agent must have a goal.
     """
 
     GOAP = "goap", True
@@ -121,7 +122,7 @@ class ActionMark:
     trigger: type | None = None
     read_only: bool = False
     retry: RetryPolicy | None = None
-    """None: as the platform says."""
+    """How often a failure is tried again; None: the policy of the platform."""
 
     def __post_init__(self) -> None:
         for what in ("description", "cost_method", "value_method", "output_binding"):
@@ -270,7 +271,7 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     the same process. `clear_blackboard`: leave nothing but the output. `cost`, `value`: by convention from 0 to 1, or
     computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles whose
     tools the action uses if they are there; `tool_group_requirements`: groups without which it cannot run.
-    `output_binding`: the name of the output. `trigger`: run only when an object of this type came last. `read_only`:
+    `output_binding`: the name of the output. `trigger`: run only when the newest object is of this type. `read_only`:
     changes nothing. `retry`: how often a failure is tried again; None: as the platform says. (User guide, 3.6.2.)
     """
     mark = ActionMark(**settings)
@@ -284,9 +285,9 @@ def condition(*, name: str = "", cost: float = 0.0) -> Callable[[F], F]: ...
 def condition(function: Callable[..., Any] | None = None, /, *, name: str = "", cost: float = 0.0) -> Any:
     """Mark a method that answers whether a condition holds; `name` defaults to the method's name.
 
-    It is asked only when the answer can change the plan, perhaps often, so it must have no side effects; of several
-    that a plan stands on the one of least `cost` first. While an object that it needs is missing, the condition is
-    false. (User guide, section 3.6.3.)
+    It is called only when its answer can change the plan, but perhaps often, so it must have no side effects. Of
+    several conditions that a plan depends on, the one of least `cost` is called first. While an object that it needs is
+    missing, the condition is false. (User guide, section 3.6.3.)
     """
     mark = ConditionMark(name, cost)
     return partial(_put, mark) if function is None else _put(mark, function)
@@ -323,14 +324,14 @@ def achieves_goal(
 
 
 def marks_of(marked: object) -> Mapping[type, object]:
-    """The marks that stand on one object itself, by their kind."""
+    """The marks of an object itself, not of its bases, by their class."""
     # Some objects raise anything when they are asked for an attribute that they lack.
     own = vars(marked) if type(marked).__dictoffset__ else {}
     return own.get(_ATTRIBUTE, {})
 
 
 def mark_of(marked: object, kind: type[M]) -> M | None:
-    """The mark of one kind that stands on an object, or None."""
+    """The mark of one class that an object has, or None."""
     mark = marks_of(marked).get(kind)
     return mark if isinstance(mark, kind) else None
 
@@ -341,7 +342,7 @@ def is_marked(cls: type) -> bool:
 
 
 def lacks_mark(cls: type) -> bool:
-    """Whether a class has actions, but neither it nor a class above or below is an agent or a component."""
+    """Whether a class has actions, but is no agent or component, and neither is a base or a subclass of it."""
     # Only what can be called: other members, such as pydantic's, may refuse to be looked into.
     members = [each for base in cls.__mro__ for each in vars(base).values() if callable(each)]
     acts = any({ActionMark, GoalMark} & marks_of(each).keys() for each in members)

@@ -27,7 +27,10 @@ def plan_goal(goal: Goal) -> PlanGoal:
 
 
 def operators_of(agent: Agent) -> tuple[Operator, ...]:
-    """The planner's operators for all actions of an agent: one for each exit, and each way to meet its conditions."""
+    """The planner's operators for all actions of an agent.
+
+    An action has an operator for each type that it may return, and for each way in which its conditions can be met.
+    """
     known, costs = names_known(agent), {each.name: each.cost for each in agent.conditions}
     terms = {action.name: needs_of(action, known) for action in agent.actions}
     facts = tuple(_mentioned(agent, terms))
@@ -40,7 +43,7 @@ def operators_of(agent: Agent) -> tuple[Operator, ...]:
 
 
 def _taken_over(action: Action, agent: Agent) -> Iterator[Available]:
-    """The states below the one whose action this is, where they have it themselves: there it is theirs to do."""
+    """The substates of an action's state that override the action: in those states their own action runs."""
     base, method = action.origin.owner, action.name.rpartition(".")[2]
     namesakes = [each for each in agent.actions if each.name.rpartition(".")[2] == method] if is_state(base) else []
     for kind in (each.origin.owner for each in namesakes):
@@ -88,7 +91,7 @@ def _operators(action: Action, term: Term, facts: Sequence[Fact], *, alone: bool
 
 
 def _suffixes(exits: Sequence[Sequence[object]]) -> list[str]:
-    """What tells the exits of an action apart: their types, and where they are called the same a number as well."""
+    """A suffix for the name of each exit of an action: its type, with a number where two types have the same name."""
     if len(exits) == 1:
         return [""]
     labels = [" & ".join(map(type_name, exit_)) for exit_ in exits]
@@ -100,7 +103,7 @@ def _suffixes(exits: Sequence[Sequence[object]]) -> list[str]:
 
 
 def _guards(action: Action, exit_: Iterable[object]) -> dict[Fact, bool]:
-    """What keeps an action from running in vain: it has not run, and what it makes is not there."""
+    """The facts that keep an action from running twice: it has not run yet, and its output is not there."""
     if action.settings.can_rerun:
         return {}
     guards: dict[Fact, bool] = {HasRun(action.name): False}
@@ -110,7 +113,7 @@ def _guards(action: Action, exit_: Iterable[object]) -> dict[Fact, bool]:
 
 
 def _transforms(action: Action, output: object) -> bool:
-    """Whether an action makes a new version of something it takes, so that the old one is no reason not to run."""
+    """Whether an action makes a new version of an object that it takes: the old one does not keep it from running."""
     return any(fits(each.type, output) for each in action.inputs if each.required)
 
 
@@ -126,7 +129,7 @@ def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -
 
 
 def _left(exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:
-    """The states that entering another one hides."""
+    """The states that are hidden when another one is entered."""
     entered = [kind for kind in exit_ if is_state(kind)]
     for fact in facts:
         if entered and isinstance(fact, Available) and is_state(fact.type):

@@ -1,6 +1,6 @@
-"""How a goal is offered outside: under which name, to whom, from which inputs, with which hints.
+"""How a goal is published: under which name, from which inputs, with which hints for hosts.
 
-A record only; `serve` reads it.
+A record only. Above: `publish`, which makes a tool of it.
 """
 
 import math
@@ -24,7 +24,8 @@ class Export:
     remote: bool = False
     """Offer the goal over MCP."""
     starting_input_types: Sequence[type] = ()
-    """The types from which the goal can be started, a tool each; by default what its plan needs and no action makes."""
+    """The types from which the goal can be started: each becomes a tool. By default those that its plan needs and no
+    action makes."""
     title: str = ""
     """A title for people, shown by hosts instead of the name."""
     description: str = ""
@@ -38,7 +39,7 @@ class Export:
     open_world: bool | None = None
     """A hint for hosts: reaching the goal touches the world outside."""
     on_disconnect: OnDisconnect = "kill"
-    """Whether the process dies with the request that started it, or goes on without it."""
+    """What becomes of the process when its client disconnects: it ends ("kill") or goes on without it ("detach")."""
     long: bool | None = None
     """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
     `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent

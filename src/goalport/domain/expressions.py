@@ -34,11 +34,11 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class UnsetName(UndefinedError):
-    """An expression looked at a name that nothing bears."""
+    """An expression uses a name for which there is no object."""
 
 
 class _Unset(StrictUndefined):
-    """What is not there. A missing attribute of an object that is there is a mistake; a missing object is not."""
+    """The value of an undefined name. A missing object is no mistake; a missing attribute of an object is one."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Expression:
 
     @staticmethod
     def of(text: str) -> "Expression":
-        """The expression that a text with its prefix holds. Raises jinja2's `TemplateSyntaxError`."""
+        """The expression in a text such as `expr: order.total > 100`. Raises jinja2's `TemplateSyntaxError`."""
         return _compiled(text.removeprefix(_PREFIX).strip())
 
     @property
     def condition(self) -> Condition:
-        """The question that this is to the planner; without an answer it is neither true nor false."""
+        """The condition that the planner sees; where the expression fails, it is neither true nor false."""
         return Condition(
             f"{_PREFIX} {self.source}", self.answer, (Injected("blackboard", Blackboard),), when_failing=None
         )
@@ -85,7 +85,7 @@ class Expression:
 
 
 def canonical(origin: Origin, names: Iterable[str]) -> tuple[str, ...]:
-    """The names of conditions as the planner knows them. Raises `DeclarationError` for an expression that is none."""
+    """The names of conditions as the planner knows them. Raises `DeclarationError` for an invalid expression."""
     return tuple(_canonical(origin, each) for each in names)
 
 
@@ -95,7 +95,7 @@ def is_expression(name: str) -> bool:
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
-    """What an expression consists of, spaces too. Raises jinja2's `TemplateSyntaxError`."""
+    """The tokens of an expression, spaces among them. Raises jinja2's `TemplateSyntaxError`."""
     _, *inner, _ = _sandbox.lex(f"{{{{{text.removeprefix(_PREFIX)}\n}}}}")
     return tuple(value for _, _, value in inner)
 
@@ -128,7 +128,7 @@ def _named(name: str, blackboard: Blackboard) -> object | None:
 
 @lru_cache(maxsize=4096)
 def spellings(cls: type) -> frozenset[str]:
-    """The names by which an expression may call an object of a class: the class's and its bases', in each spelling."""
+    """The names that an expression may use for an object of a class: its class's and its bases', in each spelling."""
     names = [each.__name__ for each in cls.__mro__ if each.__module__ != "builtins"]
     return frozenset(
         spelt for name in names for spelt in (name, name[0].lower() + name[1:], _HUMP.sub("_", name).lower())

@@ -1,4 +1,4 @@
-"""Conditions that are put together of others: `!busy`, `paid or (regular and known)`, also within `expr:`.
+"""Formulas: conditions combined by `and`, `or` and `not`: `!busy`, `paid or (regular and known)`, also in `expr:`.
 
 To the planner there are only single conditions: a formula is turned into alternatives, each a set of conditions that
 must hold and of some that must not. So each of them is asked by itself, only when it matters, and one that has no
@@ -20,9 +20,9 @@ from goalport.domain.expressions import Expression, canonical, is_expression, to
 __all__ = ["Term", "checked", "conditions_of", "names_known", "needs_of", "promises_of"]
 
 Term = Mapping[str, bool]
-"""Conditions, each with what it must be; all of them at once."""
+"""Names of conditions, each with the value that it must have; all of them must have it."""
 _MOST = 64
-"""How many alternatives a formula may come to."""
+"""The largest number of alternatives that a formula may have."""
 _NONE: frozenset[str] = frozenset()
 _PARTS = re.compile(r"(\(|\)|!|\b(?:and|or|not)\b)", re.IGNORECASE)
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -52,7 +52,7 @@ _Formula = _Leaf | _Not | _All | _Any
 
 
 def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What an action needs and promises, as formulas that can be read. Raises `DeclarationError`."""
+    """The formulas of `pre` and `post`, checked and spelt as the planner knows them. Raises `DeclarationError`."""
     pre, post = canonical(origin, settings.pre), canonical(origin, settings.post)
     for what, read in (("pre", lambda: _possible(pre)), ("post", lambda: promises_of(post))):
         try:
@@ -63,16 +63,16 @@ def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tupl
 
 
 def names_known(agent: Agent) -> frozenset[str]:
-    """The conditions that an agent knows: those that it can ask for, and those that its actions promise."""
+    """The names of an agent's conditions: those of its methods, and those that its actions set with `post`."""
     promised = (name for action in agent.actions for name in promises_of(action.settings.post))
     return frozenset((*(each.name for each in agent.conditions), *promised))
 
 
 def needs_of(action: Action, known: frozenset[str]) -> tuple[Term, ...]:
-    """The ways in which the conditions of an action hold, of which one is enough.
+    """The alternatives of an action's `pre`: one of them has to hold.
 
-    A formula that is the name of a known condition as it stands is that condition, and a name in an expression that is
-    one is no object. Raises `DeclarationError`.
+    `known` are the names of conditions. A formula that is such a name as a whole stands for that condition, and a name
+    in an expression that is one stands for the condition and not for an object. Raises `DeclarationError`.
     """
     try:
         return _alternatives(action.settings.pre, known)
@@ -81,7 +81,7 @@ def needs_of(action: Action, known: frozenset[str]) -> tuple[Term, ...]:
 
 
 def promises_of(texts: Iterable[str]) -> Term:
-    """What an action that promises these brings about. Raises `ValueError` for what is no promise."""
+    """The values of conditions that `post` sets. Raises `ValueError` for a formula that leaves a value open."""
     found: dict[str, bool] = {}
     for text in texts:
         terms = _terms(_formula(text, _NONE), value=True)
@@ -92,7 +92,7 @@ def promises_of(texts: Iterable[str]) -> Term:
 
 
 def conditions_of(agent: Agent) -> tuple[Condition, ...]:
-    """Everything that an agent may have to ask for: its conditions, and the expressions in its actions' formulas."""
+    """The conditions that may have to be asked for an agent: its methods, and the expressions in its formulas."""
     known = names_known(agent)
     named = (name for action in agent.actions for term in needs_of(action, known) for name in term)
     promised = (name for action in agent.actions for name in promises_of(action.settings.post))
@@ -155,7 +155,7 @@ def _leaves(formula: _Formula) -> Iterator[str]:
 
 
 def _terms(formula: _Formula, *, value: bool) -> tuple[Term, ...]:
-    """The ways in which a formula is true, or false; one that contradicts itself is left out."""
+    """The alternatives in which a formula has the value; those that contradict themselves are left out."""
     match formula:
         case _Leaf(text):
             return ({text: value},)
@@ -218,7 +218,7 @@ class _Reader:
         return self._group() or self._leaf()
 
     def _group(self) -> _Formula | None:
-        """What stands in parentheses, where they hold all of this part."""
+        """A part in parentheses; None where the parentheses end before the part does."""
         began = self._at
         if self._take("("):
             try:

@@ -27,12 +27,12 @@ _WITHIN: tuple[tuple[type, str], ...] = (
     (property, "fget"),
     (cached_property, "func"),
 )
-"""Where what stands in a class in place of a function keeps the function."""
+"""For each kind of descriptor, the attribute that holds the function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What one class brings to an agent."""
+    """What one class adds to an agent."""
 
     actions: tuple[Action, ...] = ()
     goals: tuple[Goal, ...] = ()
@@ -55,9 +55,9 @@ def read_members(
     costs: Mapping[str, Cost] | None = None,
     resolvers: Sequence[Resolver] = (),
 ) -> Members:
-    """The members of a class that `owner` is an instance of, or of a state of the agent `owner`.
+    """The members of the class of `owner`, or of a state of the agent `owner`.
 
-    `costs` are those of the agent, which its states may name too. Raises `DeclarationError`.
+    `costs` are the agent's, which its states may name too. Raises `DeclarationError`.
     """
     methods = list(_marked_methods(cls))
     reading = _Reading(cls, owner, services, resolvers)

@@ -19,18 +19,18 @@ _TRANSPORTS = (("httpx2", "TransportError"), ("httpx", "TransportError"))
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Attempts and the waits between them; the default is for failures that pass by themselves."""
+    """How often an action is tried, and the waits in between. By default only transient failures are retried."""
 
     attempts: int = 3
-    """How often a transient failure is tried in all; 1 means never again."""
+    """The number of attempts in all; 1: no retry."""
     first_delay: float = 0.2
     """Seconds before the second attempt."""
     factor: float = 5.0
-    """By what each further wait is longer than the one before."""
+    """How many times as long each further wait is as the one before."""
     max_delay: float = 60.0
     """The longest wait, in seconds."""
     every_error: bool = False
-    """Try again after any failure, not only after a transient one."""
+    """Retry after any failure, not only after a transient one."""
 
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:
@@ -47,7 +47,7 @@ class RetryPolicy:
             delay *= self.factor
 
     def retries(self, error: Exception) -> bool:
-        """Whether this failure may be tried again. The nearest marker among its causes decides, where there is one."""
+        """Whether to try again after this failure; a `Retryable` or `NonRetryable` among its causes decides."""
         marked = _marked(error)
         return (self.every_error or transient(error)) if marked is None else marked
 

@@ -1,4 +1,4 @@
-"""Waiting for a person as a return value: what is asked, of which type the answer is, and what it comes to.
+"""`WaitFor`, which an action returns to wait for a person: what is asked, and of which type the answer is.
 
 Data: nothing here waits. The process asks, keeps the question and binds the answer. (User guide, "Human in the loop".)
 """
@@ -121,7 +121,7 @@ def promised(kind: object) -> object | None:
 
 
 def awaited(wait: WaitFor[Any]) -> object | None:
-    """The type of what a yes to a question comes to; None where that shows only in the answer."""
+    """The type of the object that an answer gives; None where only the answer itself tells."""
     match wait:
         case FormSubmission() if type(cast("object", wait)) is FormSubmission:
             return wait.kind

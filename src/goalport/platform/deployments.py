@@ -1,7 +1,7 @@
-"""Which agents are deployed: their names, their compiled scopes, and finding agents and goals by name.
+"""The deployed agents: their names, their compiled scopes, and finding agents and goals by name.
 
-Deploying is the only time at which a class is read, and where need be an instance is made of it, with the platform's
-services for what its constructor asks for. Nothing runs here. Below: the reader of classes. Above: the platform.
+A class is read when it is deployed, and never again. Where it has no instance, one is made, and the platform's services
+are passed to its constructor. Nothing runs here. Below: the reader of classes. Above: the platform.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 __all__ = ["Deployments"]
 
 _UNDEPLOYED = 64
-"""How many agents are remembered that are run without being deployed."""
+"""How many agents that run without being deployed are remembered."""
 _EMPTY = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -44,11 +44,11 @@ class Deployments:
 
     @property
     def components(self) -> tuple[Agent, ...]:
-        """What every agent may borrow actions from."""
+        """The components, whose actions and conditions every agent may use."""
         return tuple(each for each in self._agents.values() if each.component)
 
     def add(self, declared: object) -> Agent:
-        """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then keeps nothing."""
+        """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then nothing is changed."""
         agent = self._read(declared)
         twin = self._agents.get(agent.name)
         if twin is not None:
@@ -63,7 +63,7 @@ class Deployments:
         return agent
 
     def remove(self, name: str) -> Agent:
-        """Forget an agent; its running processes go on."""
+        """Remove an agent; its running processes go on. Raises `UnknownName`."""
         agent = self.named(name)
         del self._agents[agent.name]
         self._scopes.clear()
@@ -101,7 +101,9 @@ class Deployments:
         raise UnknownName("goal", name, [goal.export.name or goal.name for _, goal in self.goals])
 
     def scope(self, declared: object) -> Scope:
-        """What is planned for an agent, by name or as declared: its own actions and the components'. Built once.
+        """The actions that plans for an agent, given by name or as declared, are made of: its own and the components'.
+
+        It is compiled once.
 
         Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
         """
@@ -120,7 +122,7 @@ class Deployments:
         return read_agent(_constructed(declared, self._service), self._injected, self._resolvers)
 
     def _refuse_clashes(self, agent: Agent) -> None:
-        """Raise `DeclarationError` where what is lent cannot be told apart from what is there."""
+        """Raise `DeclarationError` where an agent and a component use one name for different things."""
         components = (*self.components, agent) if agent.component else self.components
         anybody = Agent("", "", source=agent.source)
         for each in (*self, anybody) if agent.component else (agent,):
@@ -154,7 +156,7 @@ def _provided(agent: Agent) -> Iterator[tuple[str, type]]:
 
 
 def _constructed(declared: object, service: Callable[[type], object | None]) -> object:
-    """An instance of a class whose constructor asks for services; anything else as it is, for its reader to judge.
+    """An instance of a class whose constructor takes services; anything else is returned as it is.
 
     A class gets an `Ai`, for example, by asking for one in its constructor (user guide, section 2.4). Raises
     `DeclarationError` for a constructor that asks for what only a run has.
@@ -166,7 +168,7 @@ def _constructed(declared: object, service: Callable[[type], object | None]) -> 
 
 
 def _arguments(cls: type, service: Callable[[type], object | None]) -> dict[str, object]:
-    """A service for each parameter that one fits; nothing when a parameter without a default is left."""
+    """A service for each parameter that one fits; empty where a parameter without a default has none."""
     hints = _hints(cls)
     found: dict[str, object] = {}
     for name, parameter in inspect.signature(cls).parameters.items():
@@ -180,7 +182,7 @@ def _arguments(cls: type, service: Callable[[type], object | None]) -> dict[str,
 
 
 def _refuse_of_a_run(cls: type, name: str, kind: object) -> None:
-    """Raise `DeclarationError` for a parameter of a type that each run has an object of its own of."""
+    """Raise `DeclarationError` for a parameter whose object is another in each run, such as the process."""
     if isinstance(kind, type) and kind in SERVICE_TYPES:
         raise DeclarationError(
             class_place(cls),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Engines", "Sampling", "asks_a_model", "models_of", "workspace_models"]
 
 _MOST_TOKENS = 4_096
-"""What a server may have written for one request, however much it asks for."""
+"""The most tokens of one answer for a server, however many it asks for."""
 _MODEL = ("card", "reply", "stream")
 _EMBEDDINGS = ("name", "dimensions", "embed")
 
@@ -48,7 +48,7 @@ def models_of(given: Models | LanguageModel | Iterable[LanguageModel] | None) ->
 
 
 def workspace_models(workspace: Workspace, settings: Settings) -> Models:
-    """The catalogue of a workspace: what its settings say, and the models that stand in its modules."""
+    """The catalogue of a workspace: the models of its settings, and those that its modules define."""
     # A protocol with properties cannot be asked about a class, and values are not asked what they are.
     values = workspace.values(object)
     models = [each for each in values if all(hasattr(type(each), name) for name in _MODEL)]
@@ -69,7 +69,7 @@ def asks_a_model(action: Action) -> bool:
 
 
 class Engines:
-    """Makes what carries out the requests of an `Ai`, of the models and of what holds for all requests."""
+    """Makes the engines that carry out the requests of an `Ai`, of the platform's models, limits and guards."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Engines:
         self._templates = templates or Templates()
 
     def renew(self, models: Models) -> None:
-        """Ask other models from now on; what runs may go on asking those that it began with."""
+        """Use other models from now on; processes that run keep the models that they began with."""
         self._earlier.append(self.models)
         self.models = models
 
@@ -97,11 +97,11 @@ class Engines:
             await each.aclose()
 
     def engine(self, operation: Operation, groups: ToolGroupResolver) -> Engine:
-        """For an action of a process, with the tool groups that the process began with."""
+        """The engine of an action of a process, with the tool groups that the process began with."""
         return self._engine(operation, lambda: groups)
 
     def ai(self, groups: Callable[[], ToolGroupResolver]) -> Ai:
-        """For code outside of actions; inside of one it counts towards the action's process."""
+        """An `Ai` for code outside of actions; called inside of one, its cost counts for the action's process."""
         return Ai(self._engine(CurrentOperation(), groups))
 
     def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> Engine:

@@ -1,7 +1,8 @@
-"""Looking over what is deployed for mistakes that no single declaration shows: for `goalport check`, and for programs.
+"""Inspection of what is deployed, for mistakes that no single declaration shows. `goalport check` prints them.
 
-Each mistake is a `DeclarationError` that nobody raises: where, what was expected, what came, the fix. Nothing runs.
-What one declaration alone gets wrong is refused when it is read. Below: deployments, reachability and the planner.
+Each mistake is a `DeclarationError` that is returned and not raised: where, what was expected, what came, the fix.
+Nothing runs. A mistake in one declaration alone is an error when the class is read. Below: deployments, reachability
+and the planner.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,12 +47,12 @@ from goalport.words import type_name, with_article
 __all__ = ["mistakes_in", "unmarked_methods_in"]
 
 _MOST_WORLDS: Final = 100
-"""How many states of the world loops are looked for in; each takes a plan."""
+"""In how many world states loops are looked for; each takes a plan."""
 _LET_OR_START: Final = "Let an action bring that about, or start from it: Export(starting_input_types=[…])."
 
 
 def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[DeclarationError, ...]:
-    """What cannot work, or cannot work as it was meant, each once."""
+    """The mistakes in the deployed agents and components, each once."""
     scopes = [agents.scope(each.name) for each in agents]
     unreached = {scope.agent.name: tuple(_unreachable(scope, groups)) for scope in scopes}
     found = [mistake for mistakes in unreached.values() for mistake in mistakes]
@@ -67,7 +68,7 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
 
 
 def unmarked_methods_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
-    """A sentence for each method without a mark that would give what a goal is started from for want of it."""
+    """A sentence for each method without a decorator that returns an object which a goal has to be started from."""
     goals = [(agents.scope(agent.name), goal) for agent in agents for goal in agent.goals]
     derived = [(scope, goal) for scope, goal in goals if not goal.export.starting_input_types]
     found = [
@@ -123,7 +124,7 @@ def _broken_loops(scope: Scope, starts: Iterable[WorldState]) -> Iterator[Declar
 
 
 def _other_exits(scope: Scope, world: WorldState, found: Plan) -> Iterator[tuple[WorldState, Operator]]:
-    """How things stand after each exit that a plan does not count on."""
+    """The world state after each exit that a plan does not count on, with that exit."""
     for step in found.steps:
         for other in scope.system.operators:
             if other.action == step.action and other.name != step.name:
@@ -152,7 +153,7 @@ def _held_back(scope: Scope, found: Explanation, by: Operator) -> Iterator[Decla
 
 
 def _leads_to(scope: Scope, by: Operator, action: str) -> bool:
-    """Whether what an exit gives, or what is made of that, is needed by an action."""
+    """Whether an action needs what an exit gives, or what other actions make of that."""
     reached: set[Fact] = set()
     fresh = _gifts(by)
     while fresh:
@@ -171,7 +172,7 @@ def _gifts(step: Operator) -> set[Fact]:
 def _action_mistakes(
     scopes: Sequence[Scope], actions: Sequence[Action], *, blocked: bool
 ) -> Iterator[DeclarationError]:
-    """The mistakes in an agent's own actions that are mistakes wherever they are used.
+    """The mistakes in an agent's own actions that are mistakes in each of these scopes.
 
     `blocked`: whether there is no way to some goal.
     """
@@ -203,7 +204,7 @@ def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iter
 
 
 def _conditions(action: Action, scope: Scope) -> dict[str, bool]:
-    """The conditions that an action speaks of in `pre`, and whether there is no way but that they hold."""
+    """The conditions in `pre` of an action, and whether the action needs each of them to be true."""
     terms = needs_of(action, names_known(scope.agent))
     return {name: all(each.get(name) is True for each in terms) for term in terms for name in term}
 
@@ -213,7 +214,7 @@ def _is_posted(scope: Scope, condition: str) -> bool:
 
 
 def _is_known_early(scope: Scope, condition: str) -> bool:
-    """Whether it can be true before anything has run; who takes one step at a time asks on the way."""
+    """Whether a condition can be true before any action has run; a planner of single steps asks it on the way."""
     asked = scope.conditions.get(condition)
     if asked is None or scope.agent.component or not planner_for(scope.agent).looks_ahead:
         return asked is not None
@@ -254,7 +255,7 @@ def _never_runs(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope
 
 
 def _everything_possible(scope: Scope) -> Problem:
-    """Every input may be there or not, and whatever is told of apart from actions may be so or not."""
+    """A problem in which each input may be there or not, and each fact that actions do not decide may hold or not."""
     given = possible_inputs(scope)
     return Problem(
         scope.system, WorldState(unknown=frozenset(each for each in scope.facts if _is_open(each, given))), ()
@@ -285,7 +286,7 @@ def _unstorable(actions: Sequence[Action]) -> Iterator[DeclarationError]:
 
 
 def _is_base(kind: type) -> bool:
-    """Whether it only stands for its subclasses, and has no fields itself: an interface of states."""
+    """Whether a state is only a base of others, without fields of its own."""
     empty = isabstract(kind) or getattr(kind, "_is_protocol", False) or kind.__init__ is object.__init__
     return empty and bool(kind.__subclasses__())
 

@@ -1,4 +1,7 @@
-"""Asking for a result by its type: the short way from inputs to a typed answer (user guide, section 3.16.2)."""
+"""Invocations: running an agent by the type of the result that is wanted (user guide, section 3.16.2).
+
+Above: programs. Below: the platform.
+"""
 
 import asyncio
 from collections.abc import Generator
@@ -28,7 +31,7 @@ class Invoked(Generic[T]):
     kind: type[T]
 
     async def result(self) -> T:
-        """The result, as soon as it is there. Raises `ProcessEnded` by its kind; cancelling it leaves the run going."""
+        """Wait for the result. Raises a `ProcessEnded` where there is none. Cancelling this does not end the run."""
         await self.process.wait()
         return self.process.result_of_type(self.kind)
 
@@ -80,7 +83,10 @@ class AgentInvocation(Generic[T]):
         return process.result_of_type(self.kind)
 
     def invoke_async(self, *inputs: object, **named: object) -> Invoked[T]:
-        """Start and return at once; await the handle, or look at its process. Needs a running event loop."""
+        """Start and return at once: await what is returned, or look at its process. Needs a running event loop.
+
+        Raises `GoalportError` when no agent has a goal of the type.
+        """
         agent, goals = self._agent_and_goals()
         process = self.platform.start(
             agent, *inputs, bindings=named, goals=goals, options=self.options, caller=self.caller

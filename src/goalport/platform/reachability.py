@@ -32,9 +32,10 @@ def explain_goal(
     groups: ToolGroupResolver | None,
     service: Service = lambda _kind: None,
 ) -> Explanation:
-    """How the goal would be reached from objects of the given types, or why it would not; None: with every group.
+    """How a goal would be reached from objects of the given types, or why it would not.
 
-    Costs are those that a process would begin with, by the methods that compute them; `service` is what they are lent.
+    `groups` are the tool groups that count as there; None: all of them. Costs and values are those that a process would
+    begin with; `service` gives the services that the methods which compute them take.
     """
     given = tuple(_with_parts(given))
     facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
@@ -60,7 +61,7 @@ def explain_goal(
 
 
 def unmarked_methods(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
-    """A sentence for each method of an agent that would give an object of these types if it were marked."""
+    """A sentence for each method of an agent that returns an object of these types and has no decorator."""
     for kind in kinds:
         for method in unmarked_givers(agent, kind):
             yield f"{method} would give {with_article(kind)}, but is not marked as an action: put @action above it."
@@ -81,9 +82,9 @@ def starting_types(
 
 
 def possible_inputs(scope: Scope) -> tuple[object, ...]:
-    """The types that a process may begin with: those that its goals name, and what no action makes.
+    """The types that a process may begin with: those that its goals name, and those that no action makes.
 
-    Where each goal names its own, nothing else is an input.
+    Where each goal names its own starting types, only those count.
     """
     goals = scope.goals.values()
     declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
@@ -94,7 +95,7 @@ def possible_inputs(scope: Scope) -> tuple[object, ...]:
 
 
 def _with_parts(kinds: Iterable[object]) -> Iterator[object]:
-    """Types, and those of what comes with an object that is put together of others."""
+    """Types, each followed by the types of its parts where it is an aggregation."""
     for kind in kinds:
         yield kind
         if isinstance(kind, type) and issubclass(kind, Aggregation):
@@ -181,7 +182,7 @@ def _argument(parameter: object, owner: object, given: Sequence[object], service
 
 
 def _at_once(figure: Awaitable[object]) -> object:
-    """What an async method gives that awaits nothing."""
+    """The result of an async method that does not have to wait. Raises `_OnlyAtRunTime` where it has to."""
     step: Any = figure.__await__()
     try:
         next(step)
