@@ -46,7 +46,7 @@ class _Round:
 
 
 def upstream(*, quick: bool = False) -> Table:
-    """The table of calls through the hub, of starting servers, and of memory."""
+    """The table of calls of upstream tools, of starting servers, and of memory."""
     rounds, seconds, servers = (1, 0.05, 3) if quick else (9, 0.5, 20)
     memory = anyio.run(_memory, servers)  # first: later there is memory that was used before
     rows = anyio.run(_calls, rounds, seconds)

@@ -18,7 +18,7 @@ from goalport.upstream.config import ServerConfig
 from goalport.upstream.report import ServerState
 from tests.clients.conftest import python_environment
 from tests.clients.running import CLIENTS, NODE_PACKAGES
-from tests.rooms.upstream.hubs import WatchedHub, hub_of
+from tests.rooms.upstream.connected import WatchedServers, connected
 from tests.stories.papers import HEADLINE, newspaper
 from tests.stories.servers import started
 
@@ -30,20 +30,20 @@ PATHS = {"http": "mcp", "sse": "sse"}
 
 
 @asynccontextmanager
-async def everything(node: str, transport: Any) -> AsyncGenerator[WatchedHub]:
+async def everything(node: str, transport: Any) -> AsyncGenerator[WatchedServers]:
     """The reference server, reached in one of three ways."""
     if transport == "stdio":
         config = ServerConfig("everything", "stdio", command=node, args=(EVERYTHING,), timeout=20)
-        async with hub_of(config) as hub:
-            yield hub
+        async with connected(config) as servers:
+            yield servers
         return
     preload = f"--import={CLIENTS / 'node' / 'loopback.mjs'}"
     async with started([node, preload, EVERYTHING, KINDS[transport]]) as (_, heard):
         port = re.search(r"on loopback port (\d+)", await heard.until("on loopback port "))
         assert port is not None
         url = f"http://127.0.0.1:{port[1]}/{PATHS[transport]}"
-        async with hub_of(ServerConfig("everything", transport, url=url, timeout=20)) as hub:
-            yield hub
+        async with connected(ServerConfig("everything", transport, url=url, timeout=20)) as servers:
+            yield servers
 
 
 def of_python(name: str, *args: str) -> ServerConfig:
@@ -53,16 +53,18 @@ def of_python(name: str, *args: str) -> ServerConfig:
 
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 async def test_the_reference_server_is_used_in_its_older_revision(node: str, transport: str) -> None:
-    async with everything(node, transport) as hub:
-        report = hub.server("everything").report()
+    async with everything(node, transport) as servers:
+        report = servers.server("everything").report()
         assert (report.state, report.protocol) == (ServerState.UP, "2025-11-25")
-        assert (await hub.call("echo", "everything", message="hello")).text == "Echo: hello"
-        weather = await hub.call("get-structured-content", "everything", location="Chicago")
+        assert (await servers.call("echo", "everything", message="hello")).text == "Echo: hello"
+        weather = await servers.call("get-structured-content", "everything", location="Chicago")
         assert weather.structured is not None
         assert set(weather.structured) == {"temperature", "conditions", "humidity"}
-        picture = next(each for each in (await hub.call("get-tiny-image", "everything")).blocks if each.type == "image")
+        picture = next(
+            each for each in (await servers.call("get-tiny-image", "everything")).blocks if each.type == "image"
+        )
         assert base64.b64decode(picture.data).startswith(b"\x89PNG")
-        wrong = await hub.call("get-sum", "everything", a="one", b=2)
+        wrong = await servers.call("get-sum", "everything", a="one", b=2)
         assert wrong.is_error
 
 
@@ -78,10 +80,10 @@ async def test_progress_and_questions_of_the_reference_server_reach_the_caller(n
         asked.append(schema)
         return {"name": "Lynda"}
 
-    async with everything(node, transport) as hub:
+    async with everything(node, transport) as servers:
         with call_hooks(ask=ask, progress=hear):
-            answer = await hub.call("trigger-elicitation-request", "everything")
-            await hub.call("trigger-long-running-operation", "everything", duration=0.2, steps=2)
+            answer = await servers.call("trigger-elicitation-request", "everything")
+            await servers.call("trigger-long-running-operation", "everything", duration=0.2, steps=2)
     assert "Lynda" in str(answer.content)
     assert "properties" in asked[0]
     assert heard == [1, 2]
@@ -90,19 +92,21 @@ async def test_progress_and_questions_of_the_reference_server_reach_the_caller(n
 async def test_files_are_read_within_the_folder_that_was_given(node: str, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("Lynda is a Scorpio")
     config = ServerConfig("files", "stdio", command=node, args=(FILESYSTEM, str(tmp_path)), timeout=20)
-    async with hub_of(config) as hub:
-        assert (await hub.call("read_text_file", "files", path=str(tmp_path / "note.txt"))).text == "Lynda is a Scorpio"
-        outside = await hub.call("read_text_file", "files", path="/etc/hostname")
+    async with connected(config) as servers:
+        assert (
+            await servers.call("read_text_file", "files", path=str(tmp_path / "note.txt"))
+        ).text == "Lynda is a Scorpio"
+        outside = await servers.call("read_text_file", "files", path="/etc/hostname")
         assert outside.is_error
         assert "outside allowed directories" in outside.text
 
 
 async def test_the_time_is_told(tmp_path: Path) -> None:
-    async with hub_of(of_python("time", "--local-timezone", "UTC")) as hub:
-        assert hub.server("time").report().protocol == "2026-07-28"
-        told = await hub.call("get_current_time", "time", timezone="Europe/Vienna")
+    async with connected(of_python("time", "--local-timezone", "UTC")) as servers:
+        assert servers.server("time").report().protocol == "2026-07-28"
+        told = await servers.call("get_current_time", "time", timezone="Europe/Vienna")
         assert json.loads(told.text)["timezone"] == "Europe/Vienna"
-        nowhere = await hub.call("get_current_time", "time", timezone="Nowhere")
+        nowhere = await servers.call("get_current_time", "time", timezone="Nowhere")
         assert nowhere.is_error
         assert "Nowhere" in nowhere.text
 
@@ -110,31 +114,34 @@ async def test_the_time_is_told(tmp_path: Path) -> None:
 async def test_a_repository_is_looked_at(tmp_path: Path) -> None:
     await anyio.run_process(["git", "init", "--quiet", str(tmp_path)])
     (tmp_path / "new.txt").write_text("new")
-    async with hub_of(of_python("git")) as hub:
-        status = await hub.call("git_status", "git", repo_path=str(tmp_path))
+    async with connected(of_python("git")) as servers:
+        status = await servers.call("git_status", "git", repo_path=str(tmp_path))
     assert "new.txt" in status.text
 
 
 async def test_a_page_is_fetched() -> None:
-    async with newspaper() as news, hub_of(of_python("fetch", "--ignore-robots-txt", "--allow-private-ips")) as hub:
-        page = await hub.call("fetch", "fetch", url=news.story, raw=True)
+    async with (
+        newspaper() as news,
+        connected(of_python("fetch", "--ignore-robots-txt", "--allow-private-ips")) as servers,
+    ):
+        page = await servers.call("fetch", "fetch", url=news.story, raw=True)
     assert HEADLINE in page.text
 
 
 async def test_one_of_several_is_killed_in_mid_call_and_comes_back(node: str) -> None:
     reference = ServerConfig("everything", "stdio", command=node, args=(EVERYTHING,), timeout=20)
-    async with hub_of(reference, of_python("time")) as hub:
+    async with connected(reference, of_python("time")) as servers:
         pid = children_of(os.getpid(), "server-everything")[0]
 
         async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
             os.kill(pid, signal.SIGKILL)
-            assert not (await hub.call("get_current_time", "time", timezone="UTC")).is_error
+            assert not (await servers.call("get_current_time", "time", timezone="UTC")).is_error
             return {}
 
         with call_hooks(ask=ask):
-            result = await hub.call("trigger-elicitation-request", "everything")
+            result = await servers.call("trigger-elicitation-request", "everything")
         assert "went away during the call" in result.text
-        assert (await hub.call("echo", "everything", message="again")).text == "Echo: again"
+        assert (await servers.call("echo", "everything", message="again")).text == "Echo: again"
 
 
 def children_of(parent: int, words: str) -> list[int]:

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, ImageContent, TextContent, ToolListChangedNotification
 
-from tests.rooms.upstream.hubs import MARK, PLAIN, nothing_left_behind
+from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind
 from tests.stories.servers import GOALPORT, Heard, Running, connected, running, started, workspace
 
 AGENT = """

@@ -76,17 +76,11 @@ class ServerReport:
     last_error: str
     notes: tuple[str, ...]
     """What is wrong with its list of tools."""
-    uptime: float
-    """Seconds since it was connected; 0: it is not."""
     calls: int
     failures: int
     """Calls that gave no result: time-outs, a server that went away, errors of the protocol."""
-    latency: float
-    """Seconds that the last call took."""
     connections: int
     """How often it has been connected."""
-    required: bool
-    """Whether nothing is served without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,12 +77,9 @@ class UpstreamServer:
             tools=len(self.tools),
             last_error=self.last_error,
             notes=self._notes,
-            uptime=monotonic() - self._up_since if up else 0.0,
             calls=self.client.calls,
             failures=self.client.failures,
-            latency=self.client.latency,
             connections=self._connections,
-            required=self.config.required,
         )
 
     async def run(self) -> None:

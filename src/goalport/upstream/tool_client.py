@@ -7,7 +7,6 @@ goalport, which answers a long or waiting call with a handle: handles are read a
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -63,8 +62,6 @@ class ToolClient:
         self.calls = 0
         self.failures = 0
         """Calls that gave no result."""
-        self.latency = 0.0
-        """Seconds that the last call took."""
         self._config = config
         self._connected = connected
         self._transport = transport
@@ -78,7 +75,6 @@ class ToolClient:
         who was asked during the call raised.
         """
         self.calls += 1
-        started = monotonic()
         try:
             try:
                 return await self._once(request)
@@ -89,8 +85,6 @@ class ToolClient:
         except (ConnectionLost, ToolError) as error:
             self.failures += 1
             raise ToolError(cleaned(self._hide(f"{request.shown}: {error}"), _ERROR)) from None
-        finally:
-            self.latency = monotonic() - started
 
     async def _once(self, request: ToolRequest) -> ToolResult:
         connection = await self._connected()

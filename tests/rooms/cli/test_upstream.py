@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.rooms.cli.conftest import Command
-from tests.rooms.upstream.hubs import MARK, PLAIN, nothing_left_behind
+from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind
 
 PLAYERS = ["echo", "picture", "progress", "fail", "structured"]
 GOAL = """

@@ -25,7 +25,7 @@ from goalport.platform import UpstreamServers
 from goalport.testing import ScriptedModel
 from goalport.tools import Tool, ToolGroupRequirement
 from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from tests.rooms.upstream.hubs import MARK, PLAIN, QUICK, marked, nothing_left_behind, plain
+from tests.rooms.upstream.connected import MARK, PLAIN, QUICK, marked, nothing_left_behind, plain
 
 GROUP = GroupConfig("voices", ("plain",), include=("echo",), naming=NamingConfig(prefix="my_"))
 

@@ -18,7 +18,7 @@ from goalport.testing.context import FakeOperationContext
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup, ToolResult, with_confirmation
 from goalport.upstream.calls import current_hooks
-from tests.rooms.upstream.hubs import WatchedHub, hub_of, plain
+from tests.rooms.upstream.connected import WatchedServers, connected, plain
 
 
 @dataclass(frozen=True)
@@ -238,16 +238,16 @@ async def test_a_context_under_test_is_told_what_people_answer() -> None:
 @asynccontextmanager
 async def asking_server(
     *options: str, heard: list[Event] | None = None, text: str = "ask"
-) -> AsyncGenerator[tuple[WatchedHub, AgentPlatform, AgentProcess]]:
-    async with hub_of(plain(*options)) as hub:
-        group = ToolGroup("files", tuple(each.tool for each in hub.server().tools))
+) -> AsyncGenerator[tuple[WatchedServers, AgentPlatform, AgentProcess]]:
+    async with connected(plain(*options)) as servers:
+        group = ToolGroup("files", tuple(each.tool for each in servers.server().tools))
         async with started(Plain, text, group, heard=heard) as (platform, process):
-            yield hub, platform, process
+            yield servers, platform, process
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_server_s_question_in_a_call_is_a_question_of_the_process(revision: str) -> None:
-    async with asking_server("--revision", revision) as (hub, platform, process):
+    async with asking_server("--revision", revision) as (servers, platform, process):
         assert isinstance(process.outcome, Waiting)
         (question,) = process.open_questions
         assert question.message == "plain asks: Which sign?"
@@ -257,22 +257,22 @@ async def test_a_server_s_question_in_a_call_is_a_question_of_the_process(revisi
         assert isinstance(outcome, Completed)
         assert '"accept"' in str(outcome.value)
         assert '"Leo"' in str(outcome.value)
-        assert hub.server().report().calls == 1
+        assert servers.server().report().calls == 1
 
 
 async def test_a_server_asks_through_the_layers_around_its_tool() -> None:
     async def around(inner: Tool, arguments: Mapping[str, object]) -> ToolResult:
         return await inner.call(arguments)
 
-    async with hub_of(plain()) as hub:
-        (found,) = (each.tool for each in hub.server().tools if each.name == "ask")
+    async with connected(plain()) as servers:
+        (found,) = (each.tool for each in servers.server().tools if each.name == "ask")
         group = ToolGroup("files", (found.with_layer(around).with_layer(around),), approve="always")
         async with started(Plain, "ask", group) as (platform, process):
             (question,) = process.open_questions
             assert question.message == "May the tool 'ask' of the server 'plain' be called with {\"path\": \"a\"}?"
             assert isinstance(await answer(platform, process, True), Waiting)
             assert "Leo" in str(await answer(platform, process, {"sign": "Leo"}))
-        assert hub.server().report().calls == 1
+        assert servers.server().report().calls == 1
 
 
 async def test_a_server_is_told_when_a_person_declines() -> None:
@@ -282,18 +282,18 @@ async def test_a_server_is_told_when_a_person_declines() -> None:
 
 
 async def test_several_questions_of_servers_are_answered_in_their_own_calls() -> None:
-    async with asking_server(text="ask ask") as (hub, platform, process):
+    async with asking_server(text="ask ask") as (servers, platform, process):
         assert isinstance(await answer(platform, process, {"sign": "Leo"}), Waiting)
         outcome = await answer(platform, process, {"sign": "Pisces"})
         assert isinstance(outcome, Completed)
         assert str(outcome.value).index("Leo") < str(outcome.value).index("Pisces")
-        assert hub.server().report().calls == 2
+        assert servers.server().report().calls == 2
 
 
 async def test_a_call_that_ends_while_a_person_thinks_takes_its_question_back() -> None:
-    async with asking_server() as (hub, _, process):
+    async with asking_server() as (servers, _, process):
         (question,) = process.open_questions
-        await hub.server().stop()
+        await servers.server().stop()
         with anyio.fail_after(10):
             while not process.status.ended:
                 await settled(process)
@@ -303,11 +303,11 @@ async def test_a_call_that_ends_while_a_person_thinks_takes_its_question_back() 
 
 
 async def test_a_process_that_ends_while_a_server_asks_ends_the_call() -> None:
-    async with asking_server() as (hub, _, process):
+    async with asking_server() as (servers, _, process):
         process.kill("enough")
         assert process.open_questions == ()
         # The server does one thing after the other.
-        assert (await hub.call("echo", text="free again")).text == "free again"
+        assert (await servers.call("echo", text="free again")).text == "free again"
 
 
 async def test_a_server_s_call_goes_on_while_another_part_of_the_action_is_parked() -> None:
@@ -321,8 +321,8 @@ async def test_a_server_s_call_goes_on_while_another_part_of_the_action_is_parke
                 asked = tasks.create_task(context.ask("Your own?", str))
             return Text(called.result().text + asked.result())
 
-    async with hub_of(plain()) as hub:
-        group = ToolGroup("files", tuple(each.tool for each in hub.server().tools))
+    async with connected(plain()) as servers:
+        group = ToolGroup("files", tuple(each.tool for each in servers.server().tools))
         async with started(Both, "x", group) as (platform, process):
             with anyio.fail_after(10):
                 while len(process.open_questions) < 2:
@@ -333,7 +333,7 @@ async def test_a_server_s_call_goes_on_while_another_part_of_the_action_is_parke
             outcome = await settled(process)
         assert "Leo" in str(outcome)
         assert "Virgo" in str(outcome)
-        assert hub.server().report().calls == 1
+        assert servers.server().report().calls == 1
 
 
 @pytest.mark.parametrize(

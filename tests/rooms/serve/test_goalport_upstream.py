@@ -12,7 +12,7 @@ from mcp_types import CallToolResult
 
 from goalport.serve.server import make_server
 from tests.rooms.serve.served import Served, state_of, text_of
-from tests.rooms.upstream.hubs import MARK, nothing_left_behind
+from tests.rooms.upstream.connected import MARK, nothing_left_behind
 from tests.stories.servers import GOALPORT
 
 INNER = """

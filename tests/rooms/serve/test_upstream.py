@@ -19,7 +19,7 @@ from goalport.publish.publication import Publication
 from goalport.serve.server import make_server
 from goalport.site import create_app, startup_report
 from tests.rooms.serve.served import ERAS, Served, state_of, text_of
-from tests.rooms.upstream.hubs import MARK, PLAIN, nothing_left_behind
+from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind
 
 OWN = """
 from goalport import ToolGroup, tool

@@ -15,31 +15,31 @@ from goalport.tools import ToolGroupRequirement, ToolGroupResolver
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.upstream.report import ServerState
 from goalport.upstream.servers import UpstreamServers
-from tests.rooms.upstream.hubs import QUICK, WatchedHub, hub_of, marked, plain, quiet
+from tests.rooms.upstream.connected import QUICK, WatchedServers, connected, marked, plain, quiet
 
 UP, DOWN = ServerState.UP, ServerState.DOWN
 SLOWER = replace(QUICK, first_delay=0.5)
 
 
-def state(hub: WatchedHub, name: str = "plain") -> ServerState:
-    return hub.server(name).state
+def state(servers: WatchedServers, name: str = "plain") -> ServerState:
+    return servers.server(name).state
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_every_older_revision_is_spoken(revision: str) -> None:
-    async with hub_of(plain("--revision", revision)) as hub:
-        report = hub.server().report()
+    async with connected(plain("--revision", revision)) as servers:
+        report = servers.server().report()
         assert (report.state, report.protocol) == (UP, revision)
-        assert (await hub.call("echo", text="hello")).text == "hello"
+        assert (await servers.call("echo", text="hello")).text == "hello"
 
 
 async def test_a_server_that_is_killed_in_mid_call_comes_back_by_itself() -> None:
-    async with hub_of(plain()) as hub:
-        pid = int((await hub.call("pid")).text)
+    async with connected(plain()) as servers:
+        pid = int((await servers.call("pid")).text)
         results: list[str] = []
 
         async def call() -> None:
-            results.append((await hub.call("never")).text)
+            results.append((await servers.call("never")).text)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -47,160 +47,160 @@ async def test_a_server_that_is_killed_in_mid_call_comes_back_by_itself() -> Non
             os.kill(pid, signal.SIGKILL)
         assert "went away during the call" in results[0]
         assert "is not known" in results[0]
-        assert int((await hub.call("pid")).text) != pid
-        assert hub.server().report().connections == 2
+        assert int((await servers.call("pid")).text) != pid
+        assert servers.server().report().connections == 2
 
 
 async def test_a_server_that_is_killed_between_calls_is_missed_at_once() -> None:
-    async with hub_of(plain()) as hub:
-        os.kill(int((await hub.call("pid")).text), signal.SIGKILL)
-        await hub.until(lambda: state(hub) is DOWN)
-        assert len(hub.server().tools) > 5
-        await hub.until(lambda: state(hub) is UP)
+    async with connected(plain()) as servers:
+        os.kill(int((await servers.call("pid")).text), signal.SIGKILL)
+        await servers.until(lambda: state(servers) is DOWN)
+        assert len(servers.server().tools) > 5
+        await servers.until(lambda: state(servers) is UP)
 
 
 async def test_a_call_is_made_again_only_where_that_does_no_harm(tmp_path: Path) -> None:
-    async with hub_of(plain()) as hub:
-        harmless = await hub.call("safe_die", text=str(tmp_path / "first"))
-        harmful = await hub.call("die", text=str(tmp_path / "second"))
+    async with connected(plain()) as servers:
+        harmless = await servers.call("safe_die", text=str(tmp_path / "first"))
+        harmful = await servers.call("die", text=str(tmp_path / "second"))
     assert (harmless.text, harmless.is_error) == ("still alive", False)
     assert harmful.is_error
 
 
 async def test_a_server_that_never_answers_is_given_up_and_the_others_are_there() -> None:
     silent = plain("--mute", name="silent", connect_timeout=0.4)
-    async with hub_of(plain(), silent) as hub:
-        assert (await hub.call("echo", text="hello")).text == "hello"
-        report = hub.server("silent").report()
+    async with connected(plain(), silent) as servers:
+        assert (await servers.call("echo", text="hello")).text == "hello"
+        report = servers.server("silent").report()
         assert (report.state, report.last_error) == (DOWN, "its tools were not listed within 0.4 s")
 
 
 async def test_starting_waits_for_slow_servers_only_so_long() -> None:
     with anyio.fail_after(10):
-        async with hub_of(plain("--mute", name="silent", connect_timeout=600), start_seconds=0.2) as hub:
-            assert state(hub, "silent") is ServerState.CONNECTING
+        async with connected(plain("--mute", name="silent", connect_timeout=600), start_seconds=0.2) as servers:
+            assert state(servers, "silent") is ServerState.CONNECTING
 
 
 async def test_a_server_that_hangs_is_found_out_by_its_silence() -> None:
-    async with hub_of(plain("--deaf-to-pings")) as hub:
-        await hub.until(lambda: state(hub) is DOWN)
-        assert "no sign of life" in hub.server().last_error
-        await hub.until(lambda: state(hub) is UP)
+    async with connected(plain("--deaf-to-pings")) as servers:
+        await servers.until(lambda: state(servers) is DOWN)
+        assert "no sign of life" in servers.server().last_error
+        await servers.until(lambda: state(servers) is UP)
 
 
-async def asked_of(hub: WatchedHub) -> list[str]:
+async def asked_of(servers: WatchedServers) -> list[str]:
     """The methods that a server has been asked for so far."""
-    return json.loads((await hub.call("asked")).text)
+    return json.loads((await servers.call("asked")).text)
 
 
 async def test_a_ping_that_is_answered_with_an_error_is_a_sign_of_life() -> None:
-    async with hub_of(plain("--no-pings", "--odd-tools"), timing=replace(QUICK, ping_every=0.05)) as hub:
+    async with connected(plain("--no-pings", "--odd-tools"), timing=replace(QUICK, ping_every=0.05)) as servers:
         with anyio.fail_after(10):
-            while (await asked_of(hub)).count("ping") < 2:
+            while (await asked_of(servers)).count("ping") < 2:
                 await quiet(0.1)
-        assert hub.server().report().connections == 1
+        assert servers.server().report().connections == 1
 
 
 async def test_a_list_that_cannot_be_read_again_leaves_the_tools_and_the_connection() -> None:
-    async with hub_of(plain("--list-once")) as hub:
-        await hub.call("change", text="brand_new")
+    async with connected(plain("--list-once")) as servers:
+        await servers.call("change", text="brand_new")
         note = "its list of tools changed and could not be read again: try later"
-        await hub.until(lambda: hub.server().report().notes == (note,))
-        assert (await hub.call("echo", text="well")).text == "well"
-        assert hub.server().report().connections == 1
+        await servers.until(lambda: servers.server().report().notes == (note,))
+        assert (await servers.call("echo", text="well")).text == "well"
+        assert servers.server().report().connections == 1
 
 
 async def test_rubbish_on_stdout_between_messages_is_passed_over() -> None:
-    async with hub_of(plain("--rubbish", "20")) as hub:
-        assert (await hub.call("echo", text="hello")).text == "hello"
+    async with connected(plain("--rubbish", "20")) as servers:
+        assert (await servers.call("echo", text="hello")).text == "hello"
 
 
 async def test_rubbish_counts_from_the_last_message() -> None:
-    async with hub_of(plain("--rubbish", "600")) as hub:
+    async with connected(plain("--rubbish", "600")) as servers:
         for number in range(3):
-            assert (await hub.call("echo", text=str(number))).text == str(number)
-        assert hub.server().report().connections == 1
+            assert (await servers.call("echo", text=str(number))).text == str(number)
+        assert servers.server().report().connections == 1
 
 
 async def test_a_quiet_connection_is_asked_for_signs_of_life_at_its_pace_and_for_nothing_else() -> None:
-    async with hub_of(plain("--odd-tools"), timing=replace(QUICK, ping_every=0.3)) as hub:
+    async with connected(plain("--odd-tools"), timing=replace(QUICK, ping_every=0.3)) as servers:
         await quiet(1.6)
-        asked = await asked_of(hub)
+        asked = await asked_of(servers)
     assert 2 <= asked.count("ping") <= 5
     assert asked.count("tools/list") == 1
 
 
 async def test_a_connection_that_is_in_use_is_asked_for_no_signs_of_life() -> None:
-    async with hub_of(plain("--odd-tools"), timing=replace(QUICK, ping_every=60)) as hub:
+    async with connected(plain("--odd-tools"), timing=replace(QUICK, ping_every=60)) as servers:
         for _ in range(20):
-            await hub.call("echo", text="hello")
+            await servers.call("echo", text="hello")
         await quiet(0.5)
-        assert not {"ping", "tools/list"} & set((await asked_of(hub))[5:])
+        assert not {"ping", "tools/list"} & set((await asked_of(servers))[5:])
 
 
 async def test_nothing_but_rubbish_on_stdout_is_said_and_the_log_shows_what(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with hub_of(plain("--rubbish", "5000")) as hub:
-        assert state(hub) is DOWN
-        assert "it writes what is no message to its stdout" in hub.server().last_error
-        assert "rubbish 1" not in hub.server().last_error
+    async with connected(plain("--rubbish", "5000")) as servers:
+        assert state(servers) is DOWN
+        assert "it writes what is no message to its stdout" in servers.server().last_error
+        assert "rubbish 1" not in servers.server().last_error
     assert "no message: 'rubbish 1'" in caplog.text
 
 
 async def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
-    async with hub_of(plain("--flood")) as hub:
-        assert state(hub) is DOWN
-        assert "a message of more than 16,777,216 bytes" in hub.server().last_error
+    async with connected(plain("--flood")) as servers:
+        assert state(servers) is DOWN
+        assert "a message of more than 16,777,216 bytes" in servers.server().last_error
 
 
 async def test_the_limit_is_for_each_message_and_not_for_all_of_them() -> None:
-    async with hub_of(plain(max_message_bytes=100_000)) as hub:
-        process = (await hub.call("pid")).text
+    async with connected(plain(max_message_bytes=100_000)) as servers:
+        process = (await servers.call("pid")).text
         for _ in range(3):
-            assert len((await hub.call("huge", count=60_000)).text) == 60_000
-        assert (await hub.call("pid")).text == process
-        assert "more than 100,000 bytes" in (await hub.call("huge", count=100_000)).text
+            assert len((await servers.call("huge", count=60_000)).text) == 60_000
+        assert (await servers.call("pid")).text == process
+        assert "more than 100,000 bytes" in (await servers.call("huge", count=100_000)).text
 
 
 async def test_five_thousand_tools_are_listed_page_by_page() -> None:
-    async with hub_of(plain("--tools", "5000")) as hub:
-        assert [each.name for each in hub.server().tools] == [f"t{number}" for number in range(5000)]
+    async with connected(plain("--tools", "5000")) as servers:
+        assert [each.name for each in servers.server().tools] == [f"t{number}" for number in range(5000)]
 
 
 async def test_a_list_that_never_ends_is_cut() -> None:
-    async with hub_of(plain("--endless")) as hub:
-        report = hub.server().report()
+    async with connected(plain("--endless")) as servers:
+        report = servers.server().report()
     assert (report.tools, report.notes) == (10_000, ("its list of tools does not end, and was cut",))
 
 
 async def test_a_list_that_goes_round_in_a_circle_is_cut() -> None:
-    async with hub_of(plain("--circle")) as hub:
-        report = hub.server().report()
+    async with connected(plain("--circle")) as servers:
+        report = servers.server().report()
     assert (report.tools, report.notes) == (1, ("its list of tools goes round in a circle, and was cut",))
 
 
 async def test_a_list_that_changes_is_asked_for_again() -> None:
-    async with hub_of(plain()) as hub:
-        await hub.call("change", text="brand_new")
-        await hub.until(lambda: "brand_new" in [each.name for each in hub.server().tools])
+    async with connected(plain()) as servers:
+        await servers.call("change", text="brand_new")
+        await servers.until(lambda: "brand_new" in [each.name for each in servers.server().tools])
 
 
 async def test_a_server_that_ends_again_and_again_is_tried_after_longer_and_longer(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     script = f"open({str(starts)!r}, 'a').write('x')"
     config = ServerConfig("plain", "stdio", command=sys.executable, args=("-S", "-E", "-c", script))
-    async with hub_of(config, timing=replace(QUICK, first_delay=0.5, longest_delay=60)) as hub:
+    async with connected(config, timing=replace(QUICK, first_delay=0.5, longest_delay=60)) as servers:
         began = anyio.current_time()
-        await hub.until(lambda: len(starts.read_text()) >= 3)
+        await servers.until(lambda: len(starts.read_text()) >= 3)
         # Two pauses, each by chance up to a half shorter.
         assert anyio.current_time() - began > 0.7
 
 
 async def test_a_server_that_ends_at_once_is_told_with_its_last_words() -> None:
-    async with hub_of(plain("--say", "no such database", "--exit", "1")) as hub:
-        assert state(hub) is DOWN
-        assert "its stderr ends with 'no such database'" in hub.server().last_error
+    async with connected(plain("--say", "no such database", "--exit", "1")) as servers:
+        assert state(servers) is DOWN
+        assert "its stderr ends with 'no such database'" in servers.server().last_error
 
 
 @pytest.mark.parametrize(
@@ -212,22 +212,22 @@ async def test_a_server_that_ends_at_once_is_told_with_its_last_words() -> None:
     ],
 )
 async def test_a_command_that_cannot_be_started_is_said(change: dict[str, object], says: str) -> None:
-    async with hub_of(replace(plain(), **change)) as hub:
-        assert says in hub.server().last_error
+    async with connected(replace(plain(), **change)) as servers:
+        assert says in servers.server().last_error
 
 
 async def test_a_call_of_a_server_that_is_down_says_so() -> None:
-    async with hub_of(plain(), timing=replace(QUICK, wait_for_up=0.1, first_delay=60)) as hub:
-        os.kill(int((await hub.call("pid")).text), signal.SIGKILL)
-        await hub.until(lambda: state(hub) is DOWN)
-        result = await hub.call("echo", text="hello")
+    async with connected(plain(), timing=replace(QUICK, wait_for_up=0.1, first_delay=60)) as servers:
+        os.kill(int((await servers.call("pid")).text), signal.SIGKILL)
+        await servers.until(lambda: state(servers) is DOWN)
+        result = await servers.call("echo", text="hello")
     assert result.is_error
     assert "echo: the server 'plain' is down; it is tried again in " in result.text
 
 
 async def test_a_disabled_server_is_not_started() -> None:
-    async with hub_of(plain(disabled=True)) as hub:
-        assert (state(hub), hub.server().tools) == (ServerState.DISABLED, ())
+    async with connected(plain(disabled=True)) as servers:
+        assert (state(servers), servers.server().tools) == (ServerState.DISABLED, ())
 
 
 async def test_nothing_starts_without_a_server_that_is_required() -> None:
@@ -238,25 +238,25 @@ async def test_nothing_starts_without_a_server_that_is_required() -> None:
 
 
 async def test_what_a_server_started_ends_with_it() -> None:
-    async with hub_of(plain("--child")) as hub:
-        assert state(hub) is UP
+    async with connected(plain("--child")) as servers:
+        assert state(servers) is UP
 
 
 async def test_a_server_that_will_not_end_is_ended() -> None:
-    async with hub_of(plain("--stubborn")) as hub:
-        assert state(hub) is UP
+    async with connected(plain("--stubborn")) as servers:
+        assert state(servers) is UP
 
 
 async def test_an_error_in_the_block_comes_out_as_it_is() -> None:
     with pytest.raises(KeyError, match="mine"):
-        async with hub_of(plain()):
+        async with connected(plain()):
             raise KeyError("mine")
 
 
 async def test_cancelling_ends_the_servers() -> None:
     with anyio.move_on_after(10) as scope:
-        async with hub_of(plain("--child")) as hub:
-            assert state(hub) is UP
+        async with connected(plain("--child")) as servers:
+            assert state(servers) is UP
             scope.cancel()
             await anyio.Event().wait()
     assert scope.cancelled_caught
@@ -264,37 +264,37 @@ async def test_cancelling_ends_the_servers() -> None:
 
 async def test_reloading_restarts_only_what_is_different() -> None:
     stays, changes, goes = plain(name="stays"), plain(name="changes"), plain(name="goes")
-    async with hub_of(stays, changes, goes) as hub:
-        pids = {name: (await hub.call("pid", name)).text for name in ("stays", "changes")}
+    async with connected(stays, changes, goes) as servers:
+        pids = {name: (await servers.call("pid", name)).text for name in ("stays", "changes")}
         new = [stays, replace(changes, timeout=7), plain(name="new")]
-        await hub.hub.apply(McpConfig({each.name: marked(each) for each in new}))
-        assert list(hub.hub.servers) == ["stays", "changes", "new"]
-        assert (await hub.call("pid", "stays")).text == pids["stays"]
-        assert (await hub.call("pid", "changes")).text != pids["changes"]
-        assert [each.state for each in hub.hub.reports()] == [UP, UP, UP]
+        await servers.all.apply(McpConfig({each.name: marked(each) for each in new}))
+        assert list(servers.all.servers) == ["stays", "changes", "new"]
+        assert (await servers.call("pid", "stays")).text == pids["stays"]
+        assert (await servers.call("pid", "changes")).text != pids["changes"]
+        assert [each.state for each in servers.all.reports()] == [UP, UP, UP]
 
 
 async def test_a_group_of_two_servers_loses_and_regains_the_tools_of_the_one_that_is_killed(tmp_path: Path) -> None:
     pair = GroupConfig("pair", ("one", "two"), include=("one/echo", "two/pid"), naming=NamingConfig(prefix="my_"))
-    async with hub_of(plain(name="one"), plain(name="two"), data=tmp_path, groups=[pair], timing=SLOWER) as hub:
+    async with connected(plain(name="one"), plain(name="two"), data=tmp_path, groups=[pair], timing=SLOWER) as servers:
 
         def names() -> list[str]:
-            return [tool.name for group in hub.hub.groups.groups() for tool in group.tools]
+            return [tool.name for group in servers.all.groups.groups() for tool in group.tools]
 
-        resolver = ToolGroupResolver(sources=[hub.hub.groups])
+        resolver = ToolGroupResolver(sources=[servers.all.groups])
         assert names() == ["my_echo", "my_pid"]
-        os.kill(int((await hub.call("pid", "two")).text), signal.SIGKILL)
-        await hub.until(lambda: names() == ["my_echo"])
+        os.kill(int((await servers.call("pid", "two")).text), signal.SIGKILL)
+        await servers.until(lambda: names() == ["my_echo"])
         missing = resolver.unmet(ToolGroupRequirement("pair", ("my_pid",)))
         assert missing is not None
         assert "The server 'two' is down" in missing
-        await hub.until(lambda: names() == ["my_echo", "my_pid"])
+        await servers.until(lambda: names() == ["my_echo", "my_pid"])
         assert resolver.unmet(ToolGroupRequirement("pair", ("my_pid",))) is None
 
 
 async def test_two_servers_with_the_same_tools_are_kept_apart() -> None:
-    async with hub_of(plain(name="one", env={"WHO": "one"}), plain(name="two", env={"WHO": "two"})) as hub:
-        said = {name: json.loads((await hub.call("environment", name)).text)["WHO"] for name in ("one", "two")}
+    async with connected(plain(name="one", env={"WHO": "one"}), plain(name="two", env={"WHO": "two"})) as servers:
+        said = {name: json.loads((await servers.call("environment", name)).text)["WHO"] for name in ("one", "two")}
     assert said == {"one": "one", "two": "two"}
 
 
@@ -302,15 +302,16 @@ async def test_servers_end_when_goalport_is_killed(tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 sys.path.insert(0, {str(Path.cwd())!r})
-from tests.rooms.upstream.hubs import plain
+from tests.rooms.upstream.connected import plain
 from goalport.upstream.config import McpConfig
 from goalport.upstream.servers import UpstreamServers
 from goalport.upstream.tool import ToolRequest
 from pathlib import Path
 
 async def main():
-    async with UpstreamServers(McpConfig({{"plain": plain("--stubborn", "--child")}}), Path({str(tmp_path)!r})) as hub:
-        print((await hub.servers["plain"].client.call(ToolRequest("pid", {{}}))).text, flush=True)
+    config = McpConfig({{"plain": plain("--stubborn", "--child")}})
+    async with UpstreamServers(config, Path({str(tmp_path)!r})) as servers:
+        print((await servers.servers["plain"].client.call(ToolRequest("pid", {{}}))).text, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())

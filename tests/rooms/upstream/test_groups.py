@@ -19,7 +19,7 @@ from goalport.upstream.groups import UpstreamGroups
 from goalport.upstream.live_group import final_name, matches
 from goalport.upstream.pins import Pins
 from goalport.upstream.report import ServerState
-from tests.rooms.upstream.hubs import PLAIN, hub_of, plain
+from tests.rooms.upstream.connected import PLAIN, connected, plain
 from tests.rooms.upstream.listed import Servers, definition, servers_of
 
 
@@ -290,10 +290,10 @@ async def test_groups_of_real_servers_lose_and_regain_the_tools_of_one_that_dies
     config = read_config(tmp_path / "mcp_config.json", {})
     assert config.problems == ()
 
-    async with hub_of(plain(name="one"), plain(name="two")) as watched:
-        hub = watched.hub
-        hub.config = replace(hub.config, groups=config.groups)
-        groups = UpstreamGroups(hub, Pins(tmp_path / "pins.json"))
+    async with connected(plain(name="one"), plain(name="two")) as watched:
+        servers = watched.all
+        servers.config = replace(servers.config, groups=config.groups)
+        groups = UpstreamGroups(servers, Pins(tmp_path / "pins.json"))
         assert names(groups, "main") == ["x_die", "x_echo", "x_safe_die"]
         (group,) = groups.groups()
         echo, die = (next(each for each in group.tools if each.name == name) for name in ("x_echo", "x_die"))

@@ -16,7 +16,7 @@ import pytest
 from goalport.upstream.calls import call_hooks
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.report import ServerState
-from tests.rooms.upstream.hubs import QUICK, hub_of
+from tests.rooms.upstream.connected import QUICK, connected
 from tests.stories.servers import started
 
 WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
@@ -46,10 +46,10 @@ def remote(address: str, transport: Any = "http", **more: Any) -> ServerConfig:
 
 @pytest.mark.parametrize(("transport", "options"), WAYS)
 async def test_tools_are_listed_and_called(transport: str, options: tuple[str, ...]) -> None:
-    async with web(*options) as address, hub_of(remote(address, transport)) as hub:
-        report = hub.server("web").report()
+    async with web(*options) as address, connected(remote(address, transport)) as servers:
+        report = servers.server("web").report()
         assert (report.state, report.protocol, report.tools) == (ServerState.UP, revision(options), 10)
-        assert (await hub.call("echo", "web", text="hello")).text == "hello"
+        assert (await servers.call("echo", "web", text="hello")).text == "hello"
 
 
 @pytest.mark.parametrize(("transport", "options"), STREAMS)
@@ -64,10 +64,10 @@ async def test_questions_and_progress_reach_whoever_called(transport: str, optio
         heard.append(words)
         came.set()
 
-    async with web(*options) as address, hub_of(remote(address, transport)) as hub:
+    async with web(*options) as address, connected(remote(address, transport)) as servers:
         with call_hooks(ask=ask, progress=hear):
-            assert "Leo" in (await hub.call("ask", "web")).text
-            await hub.call("progress", "web")
+            assert "Leo" in (await servers.call("ask", "web")).text
+            await servers.call("progress", "web")
         with anyio.fail_after(5):
             await came.wait()
     assert heard == ["half"]
@@ -88,9 +88,9 @@ async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(options
             return {"sign": sign}
 
         with call_hooks(ask=ask):
-            texts[sign] = (await hub.call("ask", "web")).text
+            texts[sign] = (await servers.call("ask", "web")).text
 
-    async with web(*options) as address, hub_of(remote(address)) as hub, anyio.create_task_group() as tasks:
+    async with web(*options) as address, connected(remote(address)) as servers, anyio.create_task_group() as tasks:
         tasks.start_soon(call, "Leo")
         tasks.start_soon(call, "Virgo")
     assert "Leo" in texts["Leo"]
@@ -101,10 +101,10 @@ async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(options
 async def test_an_error_with_the_code_of_a_lost_connection_is_the_tools_own(
     transport: str, options: tuple[str, ...]
 ) -> None:
-    async with web(*options) as address, hub_of(remote(address, transport)) as hub:
-        refused = await hub.call("quota", "web")
-        assert (await hub.call("echo", "web", text="well")).text == "well"
-        assert hub.server("web").report().connections == 1
+    async with web(*options) as address, connected(remote(address, transport)) as servers:
+        refused = await servers.call("quota", "web")
+        assert (await servers.call("echo", "web", text="well")).text == "well"
+        assert servers.server("web").report().connections == 1
     assert refused.is_error
     assert "refused the call: quota exceeded" in refused.text
 
@@ -116,12 +116,12 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(
     caplog.set_level(logging.INFO)
     async with started([*WEB, *options]) as (process, heard):
         port = (await heard.until(READY)).strip().rpartition(":")[2]
-        async with hub_of(remote(f"http://127.0.0.1:{port}", transport)) as hub:
-            first = (await hub.call("pid", "web")).text
+        async with connected(remote(f"http://127.0.0.1:{port}", transport)) as servers:
+            first = (await servers.call("pid", "web")).text
             results: list[str] = []
 
             async def call() -> None:
-                results.append((await hub.call("never", "web")).text)
+                results.append((await servers.call("never", "web")).text)
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call)
@@ -129,11 +129,11 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(
                 process.kill()
                 await process.wait()
             assert "went away during the call" in results[0]
-            await hub.until(lambda: hub.server("web").state is ServerState.DOWN)
+            await servers.until(lambda: servers.server("web").state is ServerState.DOWN)
             async with started([*WEB, *options, "--port", port]) as (_, again):
                 await again.until(READY)
-                await hub.until(lambda: hub.server("web").state is ServerState.UP)
-                assert (await hub.call("pid", "web")).text != first
+                await servers.until(lambda: servers.server("web").state is ServerState.UP)
+                assert (await servers.call("pid", "web")).text != first
     # That a server has gone is said in a line of ours, and not in tracebacks of libraries.
     assert not [each for each in caplog.records if each.exc_info]
 
@@ -142,30 +142,30 @@ async def test_a_server_that_was_started_anew_between_calls_is_not_missed_by_any
     patient = replace(QUICK, ping_every=60)
     async with started([*WEB, "--legacy"]) as (process, heard):
         port = (await heard.until(READY)).strip().rpartition(":")[2]
-        async with hub_of(remote(f"http://127.0.0.1:{port}"), timing=patient) as hub:
+        async with connected(remote(f"http://127.0.0.1:{port}"), timing=patient) as servers:
             process.kill()
             await process.wait()
             async with started([*WEB, "--legacy", "--port", port]) as (_, again):
                 await again.until(READY)
-                assert (await hub.call("echo", "web", text="hello")).text == "hello"
-                assert hub.server("web").report().connections == 2
+                assert (await servers.call("echo", "web", text="hello")).text == "hello"
+                assert servers.server("web").report().connections == 2
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_a_cancelled_call_is_cancelled_at_the_server(transport: str) -> None:
-    async with web() as address, hub_of(remote(address, transport)) as hub:
+    async with web() as address, connected(remote(address, transport)) as servers:
         with anyio.move_on_after(0.3):
-            await hub.call("never", "web")
+            await servers.call("never", "web")
         with anyio.fail_after(5):
-            while json.loads((await hub.call("cancelled", "web")).text) != ["never"]:
+            while json.loads((await servers.call("cancelled", "web")).text) != ["never"]:
                 await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_a_list_that_changes_is_heard_of(transport: str) -> None:
-    async with web() as address, hub_of(remote(address, transport)) as hub:
-        await hub.call("change", "web", text="brand_new")
-        await hub.until(lambda: "brand_new" in [each.name for each in hub.server("web").tools])
+    async with web() as address, connected(remote(address, transport)) as servers:
+        await servers.call("change", "web", text="brand_new")
+        await servers.until(lambda: "brand_new" in [each.name for each in servers.server("web").tools])
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -176,9 +176,9 @@ async def test_headers_are_sent_and_never_shown(transport: Any, caplog: pytest.L
         config = ServerConfig(
             "web", transport, url=f"{address}/{path}?key=query-secret", headers={"Authorization": "Bearer t0ken-secret"}
         )
-        async with hub_of(config) as hub:
-            assert (await hub.call("echo", "web", text="hello")).text == "hello"
-            shown = str(hub.hub.reports())
+        async with connected(config) as servers:
+            assert (await servers.call("echo", "web", text="hello")).text == "hello"
+            shown = str(servers.all.reports())
     ours = "\n".join(each.getMessage() for each in caplog.records)
     for secret in ("t0ken-secret", "query-secret"):
         assert secret not in shown
@@ -186,26 +186,26 @@ async def test_headers_are_sent_and_never_shown(transport: Any, caplog: pytest.L
 
 
 async def test_a_refused_key_is_said_with_what_to_do() -> None:
-    async with web("--token", "t0ken-secret") as address, hub_of(remote(address)) as hub:
-        error = hub.server("web").last_error
+    async with web("--token", "t0ken-secret") as address, connected(remote(address)) as servers:
+        error = servers.server("web").last_error
     assert "HTTP 401 Unauthorized, it wants credentials: see its `headers`" in error
 
 
 async def test_an_address_where_nobody_is_is_said_without_its_query() -> None:
     config = ServerConfig("web", "http", url="http://user:pass-word@127.0.0.1:9/mcp?key=query-secret")
-    async with hub_of(config) as hub:
-        assert hub.server("web").last_error == "nothing answers at http://127.0.0.1:9/mcp"
+    async with connected(config) as servers:
+        assert servers.server("web").last_error == "nothing answers at http://127.0.0.1:9/mcp"
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 async def test_an_answer_beyond_all_bounds_is_an_error_and_the_server_stays(options: tuple[str, ...]) -> None:
-    async with web(*options) as address, hub_of(remote(address)) as hub:
-        assert (await hub.call("huge", "web")).is_error
-        assert (await hub.call("echo", "web", text="well")).text == "well"
-        assert hub.server("web").report().connections == 1
+    async with web(*options) as address, connected(remote(address)) as servers:
+        assert (await servers.call("huge", "web")).is_error
+        assert (await servers.call("echo", "web", text="well")).text == "well"
+        assert servers.server("web").report().connections == 1
 
 
 async def test_an_answer_that_could_unfold_without_bounds_is_not_read() -> None:
-    async with web("--json", "--packed") as address, hub_of(remote(address)) as hub:
-        assert hub.server("web").state is ServerState.DOWN
-        assert "encoded with gzip, which was not asked for" in hub.server("web").last_error
+    async with web("--json", "--packed") as address, connected(remote(address)) as servers:
+        assert servers.server("web").state is ServerState.DOWN
+        assert "encoded with gzip, which was not asked for" in servers.server("web").last_error

@@ -8,7 +8,7 @@ import pytest
 
 from goalport.upstream.config import OAuthConfig, ServerConfig
 from goalport.upstream.report import ServerState
-from tests.rooms.upstream.hubs import hub_of
+from tests.rooms.upstream.connected import connected
 from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper
 
 
@@ -27,8 +27,8 @@ async def test_a_client_secret_gets_a_token_without_anybody(tmp_path: Path, capl
     caplog.set_level(logging.DEBUG)
     async with doorkeeper() as keeper:
         oauth = OAuthConfig(client_id="us", client_secret="our-client-secret", issuer=keeper.address)
-        async with hub_of(guarded(keeper, oauth), data=tmp_path) as hub:
-            assert (await hub.call("hello", "guarded")).text == "hello"
+        async with connected(guarded(keeper, oauth), data=tmp_path) as servers:
+            assert (await servers.call("hello", "guarded")).text == "hello"
     assert keeper.granted == ["client_credentials"]
     assert "our-client-secret" not in caplog.text
 
@@ -37,8 +37,8 @@ async def test_tokens_are_kept_where_their_owner_alone_can_read_them(tmp_path: P
     async with doorkeeper() as keeper:
         config = guarded(keeper, OAuthConfig(client_id="us", client_secret="our-client-secret", issuer=keeper.address))
         for _ in range(2):
-            async with hub_of(config, data=tmp_path) as hub:
-                assert hub.server("guarded").state is ServerState.UP
+            async with connected(config, data=tmp_path) as servers:
+                assert servers.server("guarded").state is ServerState.UP
         assert keeper.granted == ["client_credentials"]
     (kept,) = (tmp_path / "oauth").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -50,16 +50,16 @@ async def test_tokens_are_kept_where_their_owner_alone_can_read_them(tmp_path: P
 async def test_a_person_signs_in_once_with_a_browser_that_comes_back_to_loopback(tmp_path: Path) -> None:
     async with doorkeeper() as keeper:
         config = guarded(keeper, OAuthConfig())
-        async with hub_of(config, data=tmp_path, show_sign_in=browser) as hub:
-            assert (await hub.call("hello", "guarded")).text == "hello"
-        async with hub_of(config, data=tmp_path) as hub:
-            assert hub.server("guarded").state is ServerState.UP
+        async with connected(config, data=tmp_path, show_sign_in=browser) as servers:
+            assert (await servers.call("hello", "guarded")).text == "hello"
+        async with connected(config, data=tmp_path) as servers:
+            assert servers.server("guarded").state is ServerState.UP
     assert (keeper.granted, keeper.registered) == (["authorization_code"], 1)
 
 
 async def test_without_a_person_it_is_said_how_to_sign_in(tmp_path: Path) -> None:
-    async with doorkeeper() as keeper, hub_of(guarded(keeper, OAuthConfig()), data=tmp_path) as hub:
-        report = hub.server("guarded").report()
+    async with doorkeeper() as keeper, connected(guarded(keeper, OAuthConfig()), data=tmp_path) as servers:
+        report = servers.server("guarded").report()
     assert report.state is ServerState.DOWN
     assert "wants a person to sign in: run `goalport mcp check` in a terminal" in report.last_error
 
@@ -67,6 +67,6 @@ async def test_without_a_person_it_is_said_how_to_sign_in(tmp_path: Path) -> Non
 async def test_a_client_secret_goes_to_its_own_issuer_alone(tmp_path: Path) -> None:
     async with doorkeeper() as keeper:
         oauth = OAuthConfig(client_id="us", client_secret="our-client-secret", issuer="https://another.example")
-        async with hub_of(guarded(keeper, oauth), data=tmp_path) as hub:
-            assert hub.server("guarded").state is ServerState.DOWN
+        async with connected(guarded(keeper, oauth), data=tmp_path) as servers:
+            assert servers.server("guarded").state is ServerState.DOWN
     assert keeper.granted == []

@@ -10,70 +10,70 @@ import pytest
 from goalport.errors import ReplanRequested, ToolError
 from goalport.upstream.calls import call_hooks
 from goalport.upstream.tool import ToolRequest
-from tests.rooms.upstream.hubs import hub_of, plain
+from tests.rooms.upstream.connected import connected, plain
 
 
 async def test_arguments_go_out_and_text_comes_back() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("echo", text="Guten Tag ☀")
+    async with connected(plain()) as servers:
+        result = await servers.call("echo", text="Guten Tag ☀")
     assert (result.text, result.blocks, result.is_error) == ("Guten Tag ☀", (), False)
 
 
 async def test_images_sounds_and_resources_come_back_as_they_are_and_in_their_order() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("picture")
+    async with connected(plain()) as servers:
+        result = await servers.call("picture")
     assert [each.type for each in result.content] == ["image", "text", "audio", "resource"]
 
 
 async def test_structured_content_comes_back_beside_its_text() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("structured")
+    async with connected(plain()) as servers:
+        result = await servers.call("structured")
     assert (result.text, result.structured, result.artifact) == ("2", {"sum": 2}, {"sum": 2})
 
 
 async def test_an_error_of_the_tool_is_a_result_for_the_model() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("fail")
+    async with connected(plain()) as servers:
+        result = await servers.call("fail")
     assert (result.text, result.is_error) == ("It cannot be done: try less", True)
 
 
 async def test_what_breaks_the_tools_own_schema_is_no_result() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("lie")
+    async with connected(plain()) as servers:
+        result = await servers.call("lie")
     assert result.is_error
     assert "what the server 'plain' answered is no result" in result.text
 
 
 async def test_a_result_that_is_too_long_is_cut_and_says_so() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("huge", count=3_000_000)
+    async with connected(plain()) as servers:
+        result = await servers.call("huge", count=3_000_000)
         assert len(result.text) == 1_000_000
         assert "not all of it is here" in str(result.content[-1])
-        assert (await hub.call("echo", text="well")).text == "well"
+        assert (await servers.call("echo", text="well")).text == "well"
 
 
 async def test_a_message_beyond_all_bounds_ends_the_connection_which_comes_back() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("huge", count=20_000_000)
+    async with connected(plain()) as servers:
+        result = await servers.call("huge", count=20_000_000)
         assert result.is_error
         assert "more than 16,777,216 bytes" in result.text
-        assert (await hub.call("echo", text="well")).text == "well"
+        assert (await servers.call("echo", text="well")).text == "well"
 
 
 async def test_a_call_that_takes_too_long_is_ended_on_both_sides() -> None:
-    async with hub_of(plain(timeout=0.3)) as hub:
-        result = await hub.call("never")
+    async with connected(plain(timeout=0.3)) as servers:
+        result = await servers.call("never")
         assert result.is_error
         assert "gave nothing within 0.3 s" in result.text
-        assert len(json.loads((await hub.call("cancelled")).text)) == 1
+        assert len(json.loads((await servers.call("cancelled")).text)) == 1
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
-    async with hub_of(plain()) as hub:
+    async with connected(plain()) as servers:
         with anyio.move_on_after(0.2) as scope:
-            await hub.call("slow")
+            await servers.call("slow")
         assert scope.cancelled_caught
-        assert len(json.loads((await hub.call("cancelled")).text)) == 1
+        assert len(json.loads((await servers.call("cancelled")).text)) == 1
 
 
 async def test_progress_is_passed_on() -> None:
@@ -85,9 +85,9 @@ async def test_progress_is_passed_on() -> None:
         if len(heard) == 2:
             complete.set()
 
-    async with hub_of(plain()) as hub:
+    async with connected(plain()) as servers:
         with call_hooks(progress=hear):
-            assert (await hub.call("progress")).text == "done"
+            assert (await servers.call("progress")).text == "done"
         with anyio.fail_after(5):
             await complete.wait()
     assert heard == [(1, 2, "step 1"), (2, 2, "step 2")]
@@ -101,17 +101,17 @@ async def test_a_question_of_the_server_is_answered_by_whoever_called(revision: 
         asked.append((message, schema))
         return {"sign": "Scorpio"}
 
-    async with hub_of(plain("--revision", revision)) as hub:
+    async with connected(plain("--revision", revision)) as servers:
         with call_hooks(ask=ask):
-            result = await hub.call("ask")
+            result = await servers.call("ask")
     assert json.loads(result.text) == {"action": "accept", "content": {"sign": "Scorpio"}}
     assert asked[0][0] == "Which sign?"
     assert "sign" in str(asked[0][1])
 
 
 async def test_a_question_that_nobody_can_be_asked_is_declined_and_the_model_hears_why() -> None:
-    async with hub_of(plain()) as hub:
-        result = await hub.call("ask")
+    async with connected(plain()) as servers:
+        result = await servers.call("ask")
     assert json.loads(result.text) == {"action": "decline"}
     assert "there is nobody to ask" in str(result.content[-1])
 
@@ -120,9 +120,9 @@ async def test_a_question_may_be_declined_by_who_is_asked() -> None:
     async def ask(message: str, schema: Mapping[str, object]) -> None:
         return None
 
-    async with hub_of(plain()) as hub:
+    async with connected(plain()) as servers:
         with call_hooks(ask=ask):
-            result = await hub.call("ask")
+            result = await servers.call("ask")
     assert json.loads(result.text) == {"action": "decline"}
 
 
@@ -130,9 +130,9 @@ async def test_a_page_that_the_server_wants_opened_is_declined() -> None:
     async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
         raise AssertionError("nobody is asked")
 
-    async with hub_of(plain("--revision", "2025-11-25")) as hub:
+    async with connected(plain("--revision", "2025-11-25")) as servers:
         with call_hooks(ask=ask):
-            result = await hub.call("ask_page")
+            result = await servers.call("ask_page")
     assert "decline" in result.text
 
 
@@ -140,10 +140,10 @@ async def test_whoever_is_asked_may_steer_the_process_instead() -> None:
     async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
         raise ReplanRequested("somebody else has to be asked first")
 
-    async with hub_of(plain()) as hub:
+    async with connected(plain()) as servers:
         with call_hooks(ask=ask), pytest.raises(ReplanRequested, match="asked first"):
-            await hub.call("ask")
-        assert (await hub.call("echo", text="well")).text == "well"
+            await servers.call("ask")
+        assert (await servers.call("echo", text="well")).text == "well"
 
 
 async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
@@ -152,9 +152,9 @@ async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
             await anyio.Event().wait()
         return {"sign": "Leo"}
 
-    async with hub_of(plain(timeout=0.5)) as hub:
+    async with connected(plain(timeout=0.5)) as servers:
         with call_hooks(ask=ask):
-            result = await hub.call("ask")
+            result = await servers.call("ask")
     assert "Leo" in result.text
 
 
@@ -170,11 +170,11 @@ async def test_a_person_is_not_asked_any_more_when_the_call_is_cancelled() -> No
             ends.append("gone")
         return {}
 
-    async with hub_of(plain()) as hub, anyio.create_task_group() as tasks:
+    async with connected(plain()) as servers, anyio.create_task_group() as tasks:
 
         async def call() -> None:
             with call_hooks(ask=ask):
-                await hub.call("ask")
+                await servers.call("ask")
 
         tasks.start_soon(call)
         await asked.wait()
@@ -186,54 +186,54 @@ async def test_a_question_never_reaches_somebody_elses_caller() -> None:
     async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
         raise AssertionError("it is not known whose question it is")
 
-    async with hub_of(plain()) as hub, anyio.create_task_group() as tasks:
+    async with connected(plain()) as servers, anyio.create_task_group() as tasks:
 
         async def other() -> None:
-            await hub.call("never")
+            await servers.call("never")
 
         tasks.start_soon(other)
         await anyio.wait_all_tasks_blocked()
         with call_hooks(ask=ask):
-            result = await hub.call("ask")
+            result = await servers.call("ask")
         assert "does not say which of several calls" in str(result.content[-1])
         tasks.cancel_scope.cancel()
 
 
 async def test_what_the_server_refuses_is_said_in_its_words() -> None:
-    async with hub_of(plain()) as hub:
+    async with connected(plain()) as servers:
         with pytest.raises(ToolError, match="refused the call: Unknown tool: nonsense"):
-            await hub.server().client.call(ToolRequest("nonsense", {}))
-        assert hub.server().report().failures == 1
+            await servers.server().client.call(ToolRequest("nonsense", {}))
+        assert servers.server().report().failures == 1
 
 
 async def test_an_error_with_the_code_of_a_lost_connection_loses_nothing() -> None:
-    async with hub_of(plain("--odd-tools")) as hub:
-        pid = (await hub.call("pid")).text
+    async with connected(plain("--odd-tools")) as servers:
+        pid = (await servers.call("pid")).text
         others: list[bool] = []
 
         async def other() -> None:
-            others.append((await hub.call("never")).is_error)
+            others.append((await servers.call("never")).is_error)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(other)
             await anyio.wait_all_tasks_blocked()
-            refused = await hub.call("quota")
+            refused = await servers.call("quota")
             assert refused.is_error
             assert "refused the call: quota exceeded" in refused.text
-            assert (await hub.call("pid")).text == pid
+            assert (await servers.call("pid")).text == pid
             assert others == []
             tasks.cancel_scope.cancel()
-        assert hub.server().report().connections == 1
+        assert servers.server().report().connections == 1
 
 
 async def test_a_server_gets_no_more_calls_at_once_than_it_is_good_for() -> None:
     ended: list[str] = []
 
     async def call(name: str) -> None:
-        await hub.call(name)
+        await servers.call(name)
         ended.append(name)
 
-    async with hub_of(plain(concurrency=1, timeout=0.5)) as hub, anyio.create_task_group() as tasks:
+    async with connected(plain(concurrency=1, timeout=0.5)) as servers, anyio.create_task_group() as tasks:
         tasks.start_soon(call, "never")
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(call, "echo")
@@ -243,8 +243,8 @@ async def test_a_server_gets_no_more_calls_at_once_than_it_is_good_for() -> None
 async def test_a_server_inherits_few_variables_and_gets_those_that_it_is_given() -> None:
     os.environ["GOALPORT_TEST_SECRET"] = "not-for-others"
     try:
-        async with hub_of(plain(env={"GIVEN": "yes"})) as hub:
-            environment = json.loads((await hub.call("environment")).text)
+        async with connected(plain(env={"GIVEN": "yes"})) as servers:
+            environment = json.loads((await servers.call("environment")).text)
     finally:
         del os.environ["GOALPORT_TEST_SECRET"]
     assert environment["GIVEN"] == "yes"
@@ -256,12 +256,12 @@ async def test_a_server_that_stays_busy_is_said_to_be() -> None:
 
     async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
         # The call waits for a person, which takes no time of its own and holds the only turn.
-        results.append((await hub.call("echo", text="now")).text)
+        results.append((await servers.call("echo", text="now")).text)
         return {}
 
-    async with hub_of(plain(concurrency=1, timeout=0.3)) as hub:
+    async with connected(plain(concurrency=1, timeout=0.3)) as servers:
         with call_hooks(ask=ask):
-            assert not (await hub.call("ask")).is_error
+            assert not (await servers.call("ask")).is_error
     assert results == ["echo: the server 'plain' is busy with other calls. Try again later."]
 
 
@@ -269,8 +269,8 @@ async def test_whoever_is_asked_may_say_why_there_is_no_answer() -> None:
     async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
         raise ToolError("the person is asleep")
 
-    async with hub_of(plain()) as hub:
+    async with connected(plain()) as servers:
         with call_hooks(ask=ask):
-            result = await hub.call("ask")
+            result = await servers.call("ask")
     assert json.loads(result.text) == {"action": "decline"}
     assert "the person is asleep" in str(result.content[-1])

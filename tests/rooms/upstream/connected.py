@@ -1,4 +1,4 @@
-"""Starts hubs for tests, and looks after what they leave behind. No test is in here."""
+"""Connects servers for tests, and looks after what they leave behind. No test is in here."""
 
 import os
 import sys
@@ -28,23 +28,24 @@ def plain(*options: str, name: str = "plain", **more: Any) -> ServerConfig:
 
 
 @asynccontextmanager
-async def hub_of(
+async def connected(
     *servers: ServerConfig,
     groups: Sequence[GroupConfig] = (),
     data: Path | None = None,
     timing: Timing = QUICK,
     start_seconds: float = 20,
     **more: Any,
-) -> AsyncGenerator["WatchedHub"]:
-    """A hub, and afterwards the certainty that no process of its servers is left."""
+) -> AsyncGenerator["WatchedServers"]:
+    """Connected servers, and afterwards the certainty that no process of its servers is left."""
     config = McpConfig({each.name: marked(each) for each in servers}, {each.role: each for each in groups})
-    watched: WatchedHub | None = None
+    watched: WatchedServers | None = None
     with nothing_left_behind():
-        hub = UpstreamServers(config, data or Path("/nonexistent"), timing=timing, start_seconds=start_seconds, **more)
-        watched = WatchedHub(hub)
-        hub.on_change = watched.change
+        folder = data or Path("/nonexistent")
+        upstream = UpstreamServers(config, folder, timing=timing, start_seconds=start_seconds, **more)
+        watched = WatchedServers(upstream)
+        upstream.on_change = watched.change
         with anyio.fail_after(60):
-            async with hub:
+            async with upstream:
                 yield watched
 
 
@@ -79,11 +80,11 @@ async def quiet(seconds: float) -> None:
         await anyio.Event().wait()
 
 
-class WatchedHub:
-    """A hub whose changes can be waited for."""
+class WatchedServers:
+    """Servers whose changes can be waited for."""
 
-    def __init__(self, hub: UpstreamServers) -> None:
-        self.hub = hub
+    def __init__(self, servers: UpstreamServers) -> None:
+        self.all = servers
         self._changed = anyio.Event()
 
     def change(self) -> None:
@@ -91,14 +92,14 @@ class WatchedHub:
         self._changed = anyio.Event()
 
     def server(self, name: str = "plain") -> UpstreamServer:
-        return self.hub.servers[name]
+        return self.all.servers[name]
 
     async def until(self, holds: Callable[[], bool], seconds: float = 20) -> None:
-        """Wait until something holds that the hub tells of."""
+        """Wait until something holds that the servers tell of."""
         with anyio.move_on_after(seconds):
             while not holds():
                 await self._changed.wait()
-        assert holds(), f"It did not come within {seconds} s; the servers are {self.hub.reports()}"
+        assert holds(), f"It did not come within {seconds} s; the servers are {self.all.reports()}"
 
     async def call(self, tool: str, server: str = "plain", **arguments: object) -> ToolResult:
         (found,) = (each for each in self.server(server).tools if each.name == tool)
