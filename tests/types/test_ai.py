@@ -5,7 +5,7 @@ from typing import Literal, assert_type
 
 from pydantic import BaseModel
 
-from goalport.ai import Ai, LlmEngine
+from goalport.ai import AgenticTool, Ai, LlmEngine
 from goalport.llm import AssistantMessage, LlmOptions, Models, UserMessage
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroupResolver
@@ -74,12 +74,16 @@ def test_options_are_checked_by_name_and_type() -> None:
     assert_type(ai.with_llm("gpt-4.1", temperature=0.9), Ai)
     assert_type(ai.with_llm(LlmOptions(role="best")), Ai)
     assert_type(ai.with_llm(role="best").with_tool_groups("web", "maps").with_id("x"), Ai)
+    assert_type(ai.with_llm(role="best", temperature=0.9, max_tokens=500, thinking="low"), Ai)
+    assert_type(AgenticTool("clerk", "Answers").with_llm("gpt-4.1", temperature=0), AgenticTool)
 
 
 def refused(ai: Ai) -> None:
     """Never run: each line must be refused by the type checker."""
     ai.with_llm(temprature=0.9)  # type: ignore[call-arg]
     ai.with_llm(temperature="hot")  # type: ignore[arg-type]
+    ai.with_llm(3)  # type: ignore[arg-type]
+    AgenticTool("clerk", "Answers").with_llm(temprature=0.9)  # type: ignore[call-arg]
     ai.with_images("picture.png")  # type: ignore[arg-type]
     ai.with_tool_groups(1)  # type: ignore[arg-type]
     ai.creating(Story).with_example("Short", Poem(lines=[]))  # type: ignore[arg-type]

@@ -140,7 +140,9 @@ def changed_llm(before: LlmOptions, llm: str | LlmOptions | None, changes: Mappi
 class _BoundWithLlm(Protocol[Options, T_co]):
     def __call__(
         self, llm: str | LlmOptions | None = None, /, *unused: Options.args, **changes: Options.kwargs
-    ) -> T_co: ...
+    ) -> T_co:
+        """Choose the model by name, or its options as `LlmOptions` or one by one."""
+        ...
 
 
 class _WithLlm(Protocol[Options]):
