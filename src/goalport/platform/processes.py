@@ -28,10 +28,10 @@ from goalport.process import (
     ProcessStatus,
     Scope,
     answer,
-    asking,
+    blackboard_for_child,
     decline,
     drive,
-    lent,
+    find_question,
     new_id,
     pruned,
     step,
@@ -158,7 +158,7 @@ class Processes:
         `declined` is the reason why a person says no; empty: `response` is the answer. Raises `UnknownName`, `BadInput`
         and `AlreadyAnswered`, as `AgentPlatform.answer` says.
         """
-        asker, question = asking(process, question_id)
+        asker, question = find_question(process, question_id)
         if asker.status.ended and question.status == "open":
             raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
         if declined:
@@ -172,7 +172,7 @@ class Processes:
     ) -> AgentProcess:
         scope = self._scope_of(agent)
         goals = [goal.name for goal in scope.goals.values() if goal.output is not None and fits(goal.output, kind)]
-        blackboard = lent(parent.blackboard, scope, called_with_inputs=bool(inputs))
+        blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
         options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
         given = Inputs(inputs, {}, goals or None, parent.caller, parent, action)
         process = self.create(scope, given, options, parent.services.groups)
@@ -315,6 +315,6 @@ def _put_inputs(process: AgentProcess, inputs: Inputs) -> None:
 def _waiting_ancestors(process: AgentProcess) -> Iterator[AgentProcess]:
     """The processes above that wait for this one, the nearest first, as far as their status changes with its status."""
     above = process.parent
-    while above is not None and above.heed():
+    while above is not None and above.follow_children():
         yield above
         above = above.parent

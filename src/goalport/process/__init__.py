@@ -5,7 +5,7 @@ from goalport.process.agent_tool import agent_tool
 from goalport.process.awaiting_tool import Decider, require_type, with_awaiting
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.formulation import PLANNING_SECONDS, pruned
-from goalport.process.human_in_the_loop import answer, asking, decline
+from goalport.process.human_in_the_loop import answer, decline, find_question
 from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.listeners import Listeners
 from goalport.process.options import (
@@ -17,11 +17,11 @@ from goalport.process.options import (
     MaxTokens,
     OnStuck,
     ProcessOptions,
+    ProcessView,
     Schedule,
     StuckCode,
     StuckHandler,
     StuckResult,
-    Underway,
     Verbosity,
 )
 from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
@@ -37,7 +37,7 @@ from goalport.process.repository import (
     InMemoryProcessRepository,
     new_id,
 )
-from goalport.process.scope import Scope, lent
+from goalport.process.scope import Scope, blackboard_for_child
 from goalport.process.tick import drive, step
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "PlatformServices",
     "ProcessOptions",
     "ProcessStatus",
+    "ProcessView",
     "Question",
     "Schedule",
     "Scope",
@@ -83,15 +84,14 @@ __all__ = [
     "StuckHandler",
     "StuckResult",
     "Terminated",
-    "Underway",
     "Verbosity",
     "Waiting",
     "agent_tool",
     "answer",
-    "asking",
+    "blackboard_for_child",
     "decline",
     "drive",
-    "lent",
+    "find_question",
     "new_id",
     "planner_for",
     "pruned",

@@ -1,7 +1,7 @@
-"""One run of an agent: what it knows, what it has done, how it stands.
+"""One run of an agent: what it knows, what it has done, and its state.
 
-A process is data plus the news of its changes. It plans and invokes nothing itself: `tick` drives it. Whoever watches
-it, watches from outside: a watcher that goes away leaves the process as it is.
+A process is data, and it emits an event for each change. It does not plan and runs no action itself: `tick` does that.
+Listeners do not influence it. Below: its lifecycle, its progress and its questions. Above: everything that runs agents.
 """
 
 import threading
@@ -50,7 +50,7 @@ _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", def
 
 @dataclass(frozen=True, slots=True)
 class PlatformServices:
-    """What the platform lends to its processes."""
+    """What a process uses of its platform."""
 
     limiter: CapacityLimiter
     """How many `def` functions may run in worker threads at once."""
@@ -62,18 +62,18 @@ class PlatformServices:
     type, from what."""
     engine: Callable[[Operation, ToolGroupResolver], Engine]
     """What carries out what an action asks of models: as part of what, with which groups' tools."""
-    ended_at_rest: "Callable[[AgentProcess], None]"
-    """Told of a process that was ended while nothing ran in it."""
+    ended_idle: "Callable[[AgentProcess], None]"
+    """Called with a process that was ended while nothing ran in it."""
     resume: "Callable[..., None]"
-    """Lets a process go on that waits or is stuck: the process, and objects for its blackboard."""
+    """Continues a process that waits or is stuck. Takes the process, and objects for its blackboard."""
     step: "Callable[[AgentProcess], Awaitable[object]]"
-    """Takes one step of a process that nobody drives."""
+    """Runs one step of a process that is not running."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    """How often a failure of actions is tried again that do not say."""
+    """How often an action that fails is tried again, unless the action says otherwise."""
     tells_errors: bool = True
-    """Whether what an unexpected exception says is told, and not only where the log has it."""
-    told_of_blocking: set[str] = field(default_factory=set[str])
-    """The actions that were told of for holding the event loop."""
+    """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
+    warned_of_blocking: set[str] = field(default_factory=set[str])
+    """The actions for which the log has a warning that they block the event loop."""
 
 
 class AgentProcess(Lifecycle):
@@ -108,10 +108,10 @@ class AgentProcess(Lifecycle):
         self.goals = tuple(scope.goals if goals is None else goals)
         """The names of the goals that count."""
         self.listeners = Listeners(options.listeners)
-        """Who listens; what nobody would hear need not be put into words."""
+        """They hear every event of the process. Where there are none, events are not made."""
         self.listeners.use_running_loop()
         self.blackboard = _first_blackboard(self)
-        self.progress = Progress[AgentProcess](process_id)
+        self.progress: Progress[AgentProcess] = Progress(process_id)
         self.questions = Questions(process_id)
         self.goal: Goal | None = None
         """The goal that is being pursued."""
@@ -274,17 +274,18 @@ class AgentProcess(Lifecycle):
         """
         self.failure = Failure(reason, action, error if self.services.tells_errors else None)
 
-    def heed(self) -> bool:
-        """Stand as those do that its actions wait for, as long as nobody drives it; whether anything has changed.
+    def follow_children(self) -> bool:
+        """Take over the state of the sub-processes that actions wait for, while it is not running itself.
 
-        It runs while one of them works, and waits when all of them wait.
+        The process counts as running while one of them runs, and as waiting when all of them wait. Returns whether its
+        state has changed.
         """
         if self.driven or self.over or not self.progress.parked:
             return False
-        if _delegates(self) and isinstance(self.outcome, Waiting):
+        if _waits_for_running_child(self) and isinstance(self.outcome, Waiting):
             self.reopen()
             return True
-        if not _delegates(self) and self.outcome is None:
+        if not _waits_for_running_child(self) and self.outcome is None:
             self.settle(Waiting(self.open_questions))
             return True
         return False
@@ -325,7 +326,7 @@ class AgentProcess(Lifecycle):
         """Note how the process ended, or what it waits for, and tell whoever waits. What is over stays as it is."""
         if self.over:
             return
-        if isinstance(outcome, Waiting) and _delegates(self):
+        if isinstance(outcome, Waiting) and _waits_for_running_child(self):
             self.release()
             return
         self._settle(outcome)
@@ -339,7 +340,7 @@ class AgentProcess(Lifecycle):
         self.tell_waiters()
 
 
-def _delegates(process: AgentProcess) -> bool:
+def _waits_for_running_child(process: AgentProcess) -> bool:
     """Whether something goes on in a process that an action waits for."""
     progress = process.progress
     return any(
@@ -356,7 +357,7 @@ def _obey(process: AgentProcess) -> None:
         return
     if not process.driven:
         process.settle(wanted)
-        process.services.ended_at_rest(process)
+        process.services.ended_idle(process)
     elif process.cancel_scope is not None and (isinstance(wanted, Killed) or process.status is ProcessStatus.PAUSED):
         process.cancel_scope.cancel()
 

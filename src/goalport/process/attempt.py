@@ -21,8 +21,16 @@ from goalport.errors import Declined, NonRetryable, TerminateAction, ToolError
 from goalport.events import Event, ModelReplied, ModelRetried, ProgressUpdated
 from goalport.llm import ModelCall, ModelReply, TokenUsage
 from goalport.process.agent_process import AgentProcess
-from goalport.process.human_in_the_loop import SchemaSubmission, pose, withdraw
-from goalport.process.journal import Journal, Names, OpenCall, Parked, at_place, print_of_arguments, print_of_model_call
+from goalport.process.human_in_the_loop import SchemaSubmission, put_question, withdraw_question
+from goalport.process.journal import (
+    Journal,
+    Names,
+    OpenCall,
+    Parked,
+    at_place,
+    fingerprint_of_arguments,
+    fingerprint_of_model_call,
+)
 from goalport.process.outcome import ProcessStatus
 from goalport.process.questions import Question
 from goalport.tools import Tool, ToolResult
@@ -146,11 +154,11 @@ class _Asker:
             wait = SchemaSubmission(f"{self.server} asks: {message}", _form(schema))
         except TypeError as error:
             raise ToolError(f"The server {self.server!r} asked for something that is no form: {error}") from None
-        return pose(self.attempt.process, self.attempt.action, wait, in_action=True)
+        return put_question(self.attempt.process, self.attempt.action, wait, in_action=True)
 
     def withdraw(self, question: Question, /) -> None:
         process = self.attempt.process
-        if withdraw(process, question) and process.status is ProcessStatus.WAITING:
+        if withdraw_question(process, question) and process.status is ProcessStatus.WAITING:
             process.services.resume(process)
 
     async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
@@ -168,7 +176,7 @@ def _form(schema: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _print(tool: Tool, arguments: Mapping[str, object]) -> str:
-    return print_of_arguments(tool.name, arguments)
+    return fingerprint_of_arguments(tool.name, arguments)
 
 
 def _question(tool: Tool, arguments: Mapping[str, object]) -> str:
@@ -212,8 +220,8 @@ class ActionOperation:
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """Where the reply to a request is written down, or stands since the action began before."""
         if not self._attempt.journal.again:
-            return self._attempt.journal.hear(model, call)
-        name = self._attempt.names.next("model", print_of_model_call(model, call))
+            return self._attempt.journal.note_request(model, call)
+        name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
         return _Record(self._attempt.journal, name)
 
     def emit(self, event: Event, /) -> None:

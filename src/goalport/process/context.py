@@ -24,8 +24,8 @@ from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.attempt import ActionCalls, ActionOperation
 from goalport.process.event_loop import Timed
-from goalport.process.human_in_the_loop import SchemaSubmission, pose
-from goalport.process.journal import Journal, Names, Parked, at_place, print_of_question
+from goalport.process.human_in_the_loop import SchemaSubmission, put_question
+from goalport.process.journal import Journal, Names, Parked, at_place, fingerprint_of_question
 from goalport.process.outcome import Completed, Waiting
 from goalport.process.questions import Question
 from goalport.tools import Contained, Tool, calling_from, in_thread
@@ -148,7 +148,7 @@ class OperationContext:
         return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
 
     def _tell_of_blocking(self, seconds: float) -> None:
-        told = self.process.services.told_of_blocking
+        told = self.process.services.warned_of_blocking
         if self.action not in told:
             told.add(self.action)
             _log.warning(
@@ -221,7 +221,7 @@ class ActionContext(OperationContext):
         answer counts as a no. Raises `Declined` when the person said no, and `NonRetryable` outside of actions.
         """
         wait = _wait_for(message, kind, expires_in)
-        name = f"{self.journal.key}/{key}" if key else self.names.next("ask", print_of_question(message))
+        name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint_of_question(message))
         return await self.asked(self.journal.questions, name, wait)
 
     async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
@@ -231,7 +231,7 @@ class ActionContext(OperationContext):
         question = questions.get(name)
         if question is None:
             _refuse_ephemeral(self.process, "ask people")
-            question = questions[name] = pose(self.process, self.action, wait, in_action=True)
+            question = questions[name] = put_question(self.process, self.action, wait, in_action=True)
         match question.status:
             case "open":
                 self.journal.parked = True

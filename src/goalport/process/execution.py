@@ -35,7 +35,7 @@ from goalport.observe.spans import action_span, note_failure, note_spent
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.effects import as_declared, declined, leave_out, take, take_back_promises
-from goalport.process.human_in_the_loop import pose, withdraw
+from goalport.process.human_in_the_loop import put_question, withdraw_question
 from goalport.process.journal import Parked
 from goalport.process.outcome import Failed
 from goalport.process.parameters import fill
@@ -168,7 +168,7 @@ def _forget(process: AgentProcess, action: Action) -> None:
     process.progress.end(action.name).close(f"{action.name} is over, which had started it.")
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
-            withdraw(process, question)
+            withdraw_question(process, question)
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:
@@ -182,7 +182,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
             take_back_promises(process, action)
             process.emit(ActionRetried(action.name, attempt, delay, process.words_for(error), process_id=process.id))
             for question in process.progress.journals[action.name].forget_work():
-                withdraw(process, question)
+                withdraw_question(process, question)
             await anyio.sleep(delay)
     return await _once(process, action)
 
@@ -248,7 +248,7 @@ def _slowed(tool: Tool, seconds: float) -> Tool:
 def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
     """Note a question; the process goes on with what does not need the answer."""
     process.blackboard.last_entry = None
-    pose(process, action.name, wait)
+    put_question(process, action.name, wait)
 
 
 def _is_empty(result: object) -> bool:

@@ -22,18 +22,18 @@ from goalport.process.questions import Question, Status
 from goalport.tools import schema_fault, schema_problems
 from goalport.words import corrections, type_name, validation_problems
 
-__all__ = ["SchemaSubmission", "answer", "asking", "decline", "pose", "withdraw"]
+__all__ = ["SchemaSubmission", "answer", "decline", "find_question", "put_question", "withdraw_question"]
 
 
-def pose(process: AgentProcess, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
-    """Note a question of an action, and tell of it."""
+def put_question(process: AgentProcess, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
+    """Add a question of an action to the process, and emit an event."""
     question = process.questions.ask(action, wait, in_action=in_action)
     process.emit(QuestionAsked(question.id, action, question.message, process_id=process.id))
     return question
 
 
-def withdraw(process: AgentProcess, question: Question) -> bool:
-    """Settle a question that nobody needs the answer to any more; whether there was none yet."""
+def withdraw_question(process: AgentProcess, question: Question) -> bool:
+    """Settle a question whose answer is not needed any more. Returns False if it was settled already."""
     if question.status != "open":
         return False
     try:
@@ -68,7 +68,7 @@ class SchemaSubmission(WaitFor[dict[str, Any]]):
         return response
 
 
-def asking(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
+def find_question(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
     """A question with the process that asked it, which may be one that an action of `process` started.
 
     Without an id, the only one that is open is meant. Raises `UnknownName`, and `BadInput` where none is, or several.

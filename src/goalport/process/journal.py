@@ -35,15 +35,15 @@ from goalport.upstream.calls import call_hooks
 __all__ = [
     "Asker",
     "Child",
-    "Heard",
     "Journal",
     "Names",
     "OpenCall",
     "Parked",
+    "UnnamedReply",
     "at_place",
-    "print_of_arguments",
-    "print_of_model_call",
-    "print_of_question",
+    "fingerprint_of_arguments",
+    "fingerprint_of_model_call",
+    "fingerprint_of_question",
 ]
 
 _place: ContextVar[str] = ContextVar("goalport_place", default="")
@@ -140,8 +140,8 @@ class OpenCall:
 
 
 @dataclass(slots=True)
-class Heard:
-    """A reply of a model that has no name yet: most actions never begin again, and naming takes its time."""
+class UnnamedReply:
+    """A reply of a model that has no name yet. Names take time to compute, and most actions never begin again."""
 
     place: str
     model: str
@@ -162,7 +162,7 @@ class Journal(Generic[P]):
         self.begun = False
         self.again = False
         """Whether the action that runs now had begun before."""
-        self.heard: list[Heard] = []
+        self.unnamed_replies: list[UnnamedReply] = []
         """The requests of models of the first attempt, in order."""
         self.replies: dict[str, ModelReply] = {}
         """Those of attempts before."""
@@ -186,18 +186,18 @@ class Journal(Generic[P]):
         self.waits_for.clear()
         self.again, self.begun = self.begun, True
         names = Names(self.key)
-        for each in self.heard:
+        for each in self.unnamed_replies:
             with at_place(each.place):
-                name = names.next("model", print_of_model_call(each.model, each.call))
+                name = names.next("model", fingerprint_of_model_call(each.model, each.call))
             if each.reply is not None:
                 self.replies[name] = each.reply
-        self.heard.clear()
+        self.unnamed_replies.clear()
 
-    def hear(self, model: str, call: ModelCall) -> Heard:
+    def note_request(self, model: str, call: ModelCall) -> UnnamedReply:
         """A place for the reply to a request of a first attempt."""
-        heard = Heard(_place.get(), model, call)
-        self.heard.append(heard)
-        return heard
+        reply = UnnamedReply(_place.get(), model, call)
+        self.unnamed_replies.append(reply)
+        return reply
 
     def forget_work(self) -> list[Question]:
         """Forget what a failed attempt was told and given, so that the next one does not fail for the same reason.
@@ -206,7 +206,7 @@ class Journal(Generic[P]):
         questions are returned. What it asked people itself stays answered, and what it started stays its own.
         """
         approvals = list(self.approvals.values())
-        self.heard.clear()
+        self.unnamed_replies.clear()
         self.replies.clear()
         self.results.clear()
         self.end_calls()
@@ -259,18 +259,18 @@ def at_place(name: str) -> Generator[None]:
         _place.reset(token)
 
 
-def print_of_arguments(tool: str, arguments: Mapping[str, object]) -> str:
+def fingerprint_of_arguments(tool: str, arguments: Mapping[str, object]) -> str:
     """What tells calls of tools apart."""
     written = json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr)
     return f"{tool}-{_digest((written,))}"
 
 
-def print_of_question(message: str) -> str:
+def fingerprint_of_question(message: str) -> str:
     """What tells questions apart."""
     return _digest((message,))
 
 
-def print_of_model_call(model: str, call: ModelCall) -> str:
+def fingerprint_of_model_call(model: str, call: ModelCall) -> str:
     """What tells requests of models apart: all that is said, the tools that are offered, the form that is wanted."""
     form = "" if call.output is None else to_json(call.output.schema, fallback=repr)
     offered = to_json([each.name for each in call.tools])

@@ -28,16 +28,16 @@ __all__ = [
     "MaxTokens",
     "OnStuck",
     "ProcessOptions",
+    "ProcessView",
     "Schedule",
     "StuckCode",
     "StuckHandler",
     "StuckResult",
-    "Underway",
     "Verbosity",
 ]
 
 
-class Underway(Protocol):
+class ProcessView(Protocol):
     """What a policy sees of a process."""
 
     @property
@@ -59,7 +59,7 @@ class Underway(Protocol):
 class EarlyTermination(Protocol):
     """Whether a process should end before its goal. It is asked before each action, and when the process is stuck."""
 
-    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """Why the process should end now, in a sentence; None: it may go on."""
         ...
 
@@ -70,7 +70,7 @@ class MaxActions:
 
     limit: int
 
-    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """A reason once so many have run."""
         return f"{self.limit} actions have run, and no more may." if len(process.history) >= self.limit else None
 
@@ -81,7 +81,7 @@ class MaxCost:
 
     limit: float
 
-    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """A reason once it is spent."""
         spent = process.usage.cost
         return f"{in_dollars(spent)} are spent, of {in_dollars(self.limit)} allowed." if spent >= self.limit else None
@@ -93,7 +93,7 @@ class MaxTokens:
 
     limit: int
 
-    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """A reason once they are used."""
         used = process.usage.tokens
         return f"{used:,} tokens are used, of {self.limit:,} allowed." if used >= self.limit else None
@@ -103,7 +103,7 @@ class MaxTokens:
 class OnStuck:
     """End where the process would be stuck: nobody is asked to help it on."""
 
-    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """A reason when it is stuck."""
         return "It was stuck." if stuck else None
 
@@ -114,7 +114,7 @@ class FirstOf:
     def __init__(self, *policies: EarlyTermination) -> None:
         self.policies = policies
 
-    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """The first reason of any."""
         reasons = (each.reason_to_end(process, stuck=stuck) for each in self.policies)
         return next(filter(None, reasons), None)
@@ -160,7 +160,7 @@ class Delay(float, Enum):
 class Schedule(Protocol):
     """When actions may begin, for example outside of rush hours. A process that must wait is PAUSED meanwhile."""
 
-    def not_before(self, process: Underway, action: str, /) -> datetime | None:
+    def not_before(self, process: ProcessView, action: str, /) -> datetime | None:
         """The time, with its zone, before which an action must not begin; None: now."""
         ...
 
@@ -242,19 +242,19 @@ class ProcessOptions:
         """
         return replace(self, **changes)
 
-    def overrun(self, process: Underway) -> str | None:
+    def overrun(self, process: ProcessView) -> str | None:
         """Why no further action may run, in a sentence; None while one may."""
         return self.budget.overrun(len(process.history), process.usage) or self._policy(process)
 
-    def overspent(self, process: Underway) -> str | None:
+    def overspent(self, process: ProcessView) -> str | None:
         """Why an action that is running may ask no model any more, in a sentence; None while it may."""
         return self.budget.overspent(process.usage) or self._policy(process)
 
-    def _policy(self, process: Underway) -> str | None:
+    def _policy(self, process: ProcessView) -> str | None:
         policy = self.early_termination
         return None if policy is None else policy.reason_to_end(process, stuck=False)
 
-    def room(self, process: Underway, wanted: Sequence[str]) -> int:
+    def room(self, process: ProcessView, wanted: Sequence[str]) -> int:
         """How many of the wanted actions may run at once; the first always may."""
         return next((n for n in range(1, len(wanted)) if self.overrun(_Ahead(process, wanted[:n]))), len(wanted))
 
@@ -272,7 +272,7 @@ class _Coming:
 class _Ahead:
     """A process as it will be when some more actions have run."""
 
-    def __init__(self, process: Underway, actions: Sequence[str]) -> None:
+    def __init__(self, process: ProcessView, actions: Sequence[str]) -> None:
         self.history = (*process.history, *map(_Coming, actions))
         self.usage = process.usage
         self.blackboard = process.blackboard

@@ -170,7 +170,7 @@ class Progress(Generic[P]):
 
     def remnant(self) -> "Progress[P]":
         """What is kept of the progress of a process that ended long ago: what its end and its history need."""
-        left = Progress[P](self._process_id)
+        left: Progress[P] = Progress(self._process_id)
         left.left_out, left.declined, left.history = self.left_out, self.declined, self.history
         return left
 

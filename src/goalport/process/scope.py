@@ -40,7 +40,7 @@ from goalport.plan import (
     plan,
 )
 
-__all__ = ["Scope", "inputs_of", "judged", "lent"]
+__all__ = ["Scope", "blackboard_for_child", "inputs_of", "judged"]
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
@@ -194,8 +194,8 @@ def _kind(fact: Available) -> type:
     return fact.type  # type: ignore[return-value]
 
 
-def lent(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> Blackboard:
-    """A copy of the parent's blackboard without what the child is to come to itself.
+def blackboard_for_child(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> Blackboard:
+    """A copy of the parent's blackboard for a process that its action starts, without what the child makes itself.
 
     States are not handed on, nor conditions that the child's actions post, nor objects of types that its actions make.
     One that is called without inputs takes them from its parent: then what some action needs stays all the same.

@@ -162,7 +162,7 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         service=service,
         start_child=start_child,
         engine=lambda _operation, _groups: engine,
-        ended_at_rest=lambda _process: None,
+        ended_idle=lambda _process: None,
         resume=lambda *_: None,
         step=no_step,
     )

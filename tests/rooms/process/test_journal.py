@@ -434,7 +434,7 @@ async def test_a_process_that_is_killed_while_it_waits_in_an_action_has_no_open_
 
 async def test_what_an_action_has_done_is_forgotten_when_it_is_over() -> None:
     async with started(Trips(), ScriptedModel(["the sea"])) as (platform, process):
-        assert len(process.progress.journals["Trips.plan"].heard) == 1
+        assert len(process.progress.journals["Trips.plan"].unnamed_replies) == 1
         await answered(platform, process, {"city": "Oslo"})
         await answered(platform, process, True)
         assert process.progress.journals == {}

@@ -29,9 +29,9 @@ from goalport.process import (
     OperationContext,
     ProcessOptions,
     ProcessStatus,
+    ProcessView,
     Stuck,
     Terminated,
-    Underway,
     Verbosity,
 )
 from goalport.tools import Tool, ToolGroup, ToolResult
@@ -237,7 +237,7 @@ class Walker:
 class AtHalfWay:
     """A policy of one's own."""
 
-    def reason_to_end(self, process: Underway, /, *, stuck: bool) -> str | None:
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         newest = process.blackboard.last(Draft)
         return None if stuck or newest is None or len(newest.text) < 3 else "Half of the way is enough."
 
@@ -319,7 +319,7 @@ class NotBefore:
         self.paused = paused
         self.wait = wait
 
-    def not_before(self, _process: Underway, action: str, /) -> datetime | None:
+    def not_before(self, _process: ProcessView, action: str, /) -> datetime | None:
         self.paused.set()
         return datetime.now(UTC) + self.wait if action.endswith("answer") else None
 
