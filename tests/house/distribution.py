@@ -99,6 +99,14 @@ def documented_commands_exist(root: Path) -> Iterator[str]:
                 yield f"{page.relative_to(root).as_posix()}: shows `make {shown}`, which the Makefile does not have"
 
 
+def the_guide_for_contributors_names_files_that_are_there(root: Path) -> Iterator[str]:
+    """Its map of typical changes is worth something only as long as its paths are; a path in <> is one to make."""
+    for number, line in enumerate((root / "CONTRIBUTING.md").read_text("utf-8").splitlines(), start=1):
+        for path in re.findall(r"`([\w.-]+/[\w./-]*)`", line):
+            if not any((root / folder / path).exists() for folder in ("", LIBRARY)):
+                yield f"CONTRIBUTING.md:{number}: there is no {path} here or in {LIBRARY}"
+
+
 def the_guide_for_contributors_is_short(root: Path) -> Iterator[str]:
     lines = len((root / "CONTRIBUTING.md").read_text("utf-8").splitlines())
     if lines >= GUIDE_LINES:

@@ -16,6 +16,7 @@ RULES: tuple[Rule, ...] = (
     distribution.locks_agree,
     distribution.locks_pin_with_hashes_and_no_address,
     distribution.the_guide_for_contributors_is_short,
+    distribution.the_guide_for_contributors_names_files_that_are_there,
     distribution.version_and_changelog_agree,
     failures.only_the_edges_catch_everything,
     failures.tests_take_no_short_cuts,
@@ -167,6 +168,12 @@ BROKEN = (
     Case(COMMANDS, "README.md", "Run `make coffee`.", "README.md: shows `make coffee`"),
     Case(COMMANDS, "docs/start.md", "```\n$ make coffee\n```", "docs/start.md: shows `make coffee`"),
     Case(distribution.the_guide_for_contributors_is_short, "CONTRIBUTING.md", lines(100), "100 lines, fewer than 100"),
+    Case(
+        distribution.the_guide_for_contributors_names_files_that_are_there,
+        "CONTRIBUTING.md",
+        "See `src/goalport` and `<name>/x.py`.\nA car: `garage/car.py`",
+        "CONTRIBUTING.md:2: there is no garage/car.py here or in src/goalport",
+    ),
 )
 
 KEPT = (
