@@ -33,10 +33,10 @@ from goalport.events import (
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.publish.answers import reason_of
-from goalport.publish.arguments import Arguments
+from goalport.publish.arguments import PublishedArguments
 from goalport.publish.forms import form_of
 from goalport.publish.handle import Handle
-from goalport.publish.output import Output
+from goalport.publish.output import OutputFormat
 from goalport.secrecy import hide
 from goalport.words import type_label
 
@@ -71,7 +71,7 @@ def run(
         outcome = _to_the_end(runner, running)
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
-        wire, _ = Output.of(found.goals[0].output).wire(outcome.value)
+        wire, _ = OutputFormat.of(found.goals[0].output).wire(outcome.value)
         show_result(wire, structured=structured)
         return 0
     if isinstance(outcome, Failed) and (error := running.error) is not None:
@@ -198,7 +198,7 @@ def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
     for starts in found.starts:
         named = " and ".join(map(type_label, starts)) or "nothing"
         try:
-            return Arguments.of(starts).begin(given)
+            return PublishedArguments.of(starts).begin(given)
         except BadInput as error:
             refused.append(f"As {named}: {error}")
         except DeclarationError as error:

@@ -15,14 +15,14 @@ from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.publish.goal_tool import Terms
 from goalport.publish.handle import Handle, LargeResult
-from goalport.publish.output import Output, Pages, Wire, beginning_of, done, failed, text_block
+from goalport.publish.output import OutputFormat, Pages, Wire, beginning_of, done, failed, text_block
 from goalport.publish.resource_uris import result_uri
 from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import cleaned, counted, first_line
 
 __all__ = [
-    "Answers",
+    "AnswerFormat",
     "cost_of",
     "error_wire",
     "reason_of",
@@ -70,7 +70,7 @@ def _handle(terms: Terms, process: AgentProcess) -> Wire:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AnswerFormat:
     """How the calls of a server are answered."""
 
     max_bytes: int
@@ -101,7 +101,7 @@ class Answers:
             f"The result of {tool} takes {size:,} bytes and an answer may have {self.max_bytes:,}. Ask for less."
         )
 
-    def _end(self, tool: str, output: Output, process: AgentProcess, outcome: Outcome) -> Wire:
+    def _end(self, tool: str, output: OutputFormat, process: AgentProcess, outcome: Outcome) -> Wire:
         if not isinstance(outcome, Completed):
             return error_wire(reason_of(outcome, tool) or "")
         try:

@@ -1,8 +1,8 @@
 """The arguments of a call: the schema that clients are shown, and the objects that a run starts from.
 
-`Arguments` reads and refuses; it starts nothing. What it refuses, it refuses as one readable list. Unknown arguments
-are refused too: types alone would drop them in silence, and a model that misspells an optional one would never learn of
-it. `goal_tool` and `prompts` are above it, `schemas` is below.
+They are read and refused here; nothing is started. What is refused is told in one readable list. Unknown arguments are
+refused too: types alone would drop them in silence, and a model that misspells an optional one would never learn of it.
+`goal_tool` and `prompts` are above, `portable_schemas` is below.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
 from goalport.publish.names import snake
-from goalport.publish.schemas import DEFINITIONS, Schema, is_object, portable
+from goalport.publish.portable_schemas import DEFINITIONS, Schema, is_object, portable
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json, without_fields
 from goalport.words import corrections, offer, type_label, type_name, validation_problems
 
-__all__ = ["Arguments", "unknown_arguments"]
+__all__ = ["PublishedArguments", "unknown_arguments"]
 
 _MOST_LINES: Final = 20
 """Beyond this, describing each error one by one would keep the server from its other work."""
@@ -34,7 +34,7 @@ _ODD: Final = frozenset({"nan", "inf", "infinity"})
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class PublishedArguments:
     """What a tool or prompt takes."""
 
     schema: Schema
@@ -44,7 +44,7 @@ class Arguments:
     """The type of each."""
 
     @classmethod
-    def of(cls, starts: Sequence[object]) -> "Arguments":
+    def of(cls, starts: Sequence[object]) -> "PublishedArguments":
         """For one type with an object's schema its fields, else a property for each type.
 
         Raises `DeclarationError` for a type that has no JSON.
@@ -61,12 +61,12 @@ class Arguments:
             ) from error
 
     @classmethod
-    def of_fields(cls, kind: object, otherwise: str) -> "Arguments":
+    def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
         """For a type with an object's schema its fields, else a property called `otherwise`."""
         return cls._by_fields(kind) or cls._by_name({otherwise: kind})
 
     @classmethod
-    def _by_fields(cls, kind: object) -> "Arguments | None":
+    def _by_fields(cls, kind: object) -> "PublishedArguments | None":
         adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
         schema = _shown(kind, portable(adapter.json_schema(schema_generator=PlainSchema)))
         return (
@@ -74,7 +74,7 @@ class Arguments:
         )
 
     @classmethod
-    def _by_name(cls, starts: Mapping[str, object]) -> "Arguments":
+    def _by_name(cls, starts: Mapping[str, object]) -> "PublishedArguments":
         # Not a model: its methods' names would be forbidden as names of arguments.
         fields: Any = TypedDict("Arguments", dict(starts))  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
         adapter = TypeAdapter[dict[str, object]](fields)

@@ -12,7 +12,7 @@ from typing import Final
 from mcp_types import Tool, ToolAnnotations
 from pydantic import Field
 
-from goalport.publish.arguments import Arguments
+from goalport.publish.arguments import PublishedArguments
 from goalport.publish.forms import FORMS, CompanionCall
 
 __all__ = [
@@ -79,14 +79,14 @@ class Companion:
     """One of the companion tools."""
 
     tool: Tool
-    arguments: Arguments
+    arguments: PublishedArguments
 
     @classmethod
     def of(
         cls, name: str, title: str, description: str, takes: type[CompanionCall], hints: ToolAnnotations
     ) -> "Companion":
         """A companion tool that takes the fields of a model."""
-        arguments = Arguments.of([takes])
+        arguments = PublishedArguments.of([takes])
         return cls(
             Tool(
                 name=name,

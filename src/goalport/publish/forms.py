@@ -18,8 +18,8 @@ from pydantic_core import from_json
 
 from goalport.process import Question
 from goalport.prompts import made_up
-from goalport.publish.arguments import Arguments
-from goalport.publish.schemas import Schema
+from goalport.publish.arguments import PublishedArguments
+from goalport.publish.portable_schemas import Schema
 
 __all__ = ["FORMS", "Answer", "CompanionCall", "FieldsForm", "Form", "YesNoForm", "form_answered_by", "form_of"]
 
@@ -175,11 +175,11 @@ class FieldsForm(Form):
     call = Submit
     argument = "formData"
 
-    _arguments: Arguments
+    _arguments: PublishedArguments
 
     @classmethod
     def of(cls, answer_type: object) -> "Form | None":
-        arguments = Arguments.of_fields(answer_type, _BARE)
+        arguments = PublishedArguments.of_fields(answer_type, _BARE)
         return cls(arguments.schema, arguments)
 
     @property

@@ -16,7 +16,7 @@ from goalport import __version__, tools
 from goalport.errors import Signal
 from goalport.publish.faults import logged
 from goalport.publish.output import Wire, done, failed, refuse_bytes, text_block
-from goalport.publish.schemas import portable
+from goalport.publish.portable_schemas import portable
 
 __all__ = ["FunctionTool", "annotations_of", "banner"]
 

@@ -13,11 +13,11 @@ from mcp_types import Tool
 
 from goalport.domain import Agent, Goal
 from goalport.process import AgentProcess
-from goalport.publish.arguments import Arguments
+from goalport.publish.arguments import PublishedArguments
 from goalport.publish.function_tool import annotations_of
 from goalport.publish.handle import HANDLE, LARGE, or_instead
 from goalport.publish.names import published_name
-from goalport.publish.output import Output
+from goalport.publish.output import OutputFormat
 
 __all__ = ["GoalTool", "Terms"]
 
@@ -33,7 +33,7 @@ class Terms:
 
     name: str
     """What the caller called."""
-    output: Output
+    output: OutputFormat
     detached: bool
     """Whether the process outlives the request that waits for it."""
     hands_over: bool
@@ -46,7 +46,7 @@ class Terms:
         exports = [goal.export for goal in goals]
         return cls(
             name,
-            Output.of(goals[0].output),
+            OutputFormat.of(goals[0].output),
             any(each.on_disconnect == "detach" for each in exports),
             may_wait or any(asks_models if each.long is None else each.long for each in exports),
             next((each.wait_budget for each in exports if each.wait_budget is not None), None),
@@ -73,7 +73,7 @@ class GoalTool:
     agent: Agent
     goals: tuple[str, ...]
     """The full names of the goals; reaching any of them will do."""
-    arguments: Arguments
+    arguments: PublishedArguments
     terms: Terms
 
     @classmethod
@@ -84,7 +84,7 @@ class GoalTool:
 
         Some hosts show the model no more than the beginning of a description.
         """
-        first, arguments, output = goals[0], Arguments.of(starts), terms.output
+        first, arguments, output = goals[0], PublishedArguments.of(starts), terms.output
         instead = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(
             name=terms.name,

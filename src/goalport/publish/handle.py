@@ -12,9 +12,9 @@ from typing import Any, Final
 from goalport.process import AgentProcess, Question
 from goalport.publish.companions import CANCEL, READ, STATUS
 from goalport.publish.forms import FORMS, Form, form_of
-from goalport.publish.schemas import Schema
+from goalport.publish.portable_schemas import Schema
 
-__all__ = ["HANDLE", "LARGE", "Call", "Handle", "LargeResult", "OpenQuestion", "or_instead"]
+__all__ = ["HANDLE", "LARGE", "Handle", "LargeResult", "NextCall", "OpenQuestion", "or_instead"]
 
 _LONGEST_LOOK: Final = 25
 _NEXT: Final[Schema] = {
@@ -72,7 +72,7 @@ LARGE: Final[Schema] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class NextCall:
     """A call of a companion tool that can be sent as it is."""
 
     tool: str
@@ -124,21 +124,21 @@ class Handle:
         questions = tuple(map(OpenQuestion.of, process.open_questions))
         return cls(process.id, goal, process.outcome is not None, questions, tuple(_waits_of(process)))
 
-    def answering(self, question: OpenQuestion) -> Call:
+    def answering(self, question: OpenQuestion) -> NextCall:
         """The call that answers a question, with an example for the answer."""
         which = {"questionId": question.id} if len(self.questions) > 1 else {}
         form = question.form
-        return Call(form.tool, {"processId": self.process_id, form.argument: form.example, **which})
+        return NextCall(form.tool, {"processId": self.process_id, form.argument: form.example, **which})
 
     @property
-    def looking(self) -> Call:
+    def looking(self) -> NextCall:
         """The call that waits for news of the process."""
-        return Call(STATUS, {"processId": self.process_id, "waitSeconds": _LONGEST_LOOK})
+        return NextCall(STATUS, {"processId": self.process_id, "waitSeconds": _LONGEST_LOOK})
 
     @property
-    def cancelling(self) -> Call:
+    def cancelling(self) -> NextCall:
         """The call that ends the process."""
-        return Call(CANCEL, {"processId": self.process_id})
+        return NextCall(CANCEL, {"processId": self.process_id})
 
     @property
     def structured(self) -> dict[str, Any]:
@@ -169,9 +169,9 @@ class LargeResult:
     uri: str
     pages: int
 
-    def reading(self, page: int) -> Call:
+    def reading(self, page: int) -> NextCall:
         """The call that reads one page of it."""
-        return Call(READ, {"processId": self.process_id, "page": page})
+        return NextCall(READ, {"processId": self.process_id, "page": page})
 
     @property
     def structured(self) -> dict[str, Any]:

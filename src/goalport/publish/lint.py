@@ -11,7 +11,7 @@ from mcp_types import Tool
 
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.names import LONG
-from goalport.publish.schemas import nodes
+from goalport.publish.portable_schemas import nodes
 
 __all__ = ["warnings_of_list", "warnings_of_tool", "without_hints"]
 

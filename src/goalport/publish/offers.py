@@ -45,7 +45,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _StartingPoint:
     """One set of types that a goal can be started from."""
 
     goal: Goal
@@ -68,38 +68,38 @@ class Broken:
 def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal | Broken]:
     """Every goal of every agent as offers, refusals or broken, in the order of declaration."""
     for agent in platform.agents:
-        groups: dict[tuple[str, str], list[_Way]] = {}
+        groups: dict[tuple[str, str], list[_StartingPoint]] = {}
         for goal in agent.goals:
             match read_or_fault(partial(_ways, platform, agent, goal)):
                 case Fault(reason):
                     yield Broken(goal, agent, reason)
                 case ways:
                     yield from (each for each in ways if isinstance(each, Refusal))
-                    for way in (each for each in ways if isinstance(each, _Way)):
+                    for way in (each for each in ways if isinstance(each, _StartingPoint)):
                         groups.setdefault(way.group, []).append(way)
         for ways in groups.values():
             yield from _offers(agent, ways)
 
 
-def _ways(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_Way | Refusal]:
+def _ways(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_StartingPoint | Refusal]:
     """How a goal can be started, and why some ways are no ways. May raise whatever the goal's types raise."""
     if not goal.export.remote:
         return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
     name = published_name(agent, goal)
-    ways: list[_Way | Refusal] = []
+    ways: list[_StartingPoint | Refusal] = []
     for starts in _starts(platform, goal):
         reason = _unreachable(platform, goal, starts)
         if reason is None:
             hash(starts)
             kind = "_".join(map(type_label, starts))
-            ways.append(_Way(goal, (name, repr(goal.output)), starts, kind))
+            ways.append(_StartingPoint(goal, (name, repr(goal.output)), starts, kind))
         else:
             ways.append(Refusal(goal, agent, f"{_from(starts)}it cannot be reached. {reason}"))
     return ways
 
 
-def _offers(agent: Agent, ways: Sequence[_Way]) -> Iterator[Offer]:
-    together: dict[tuple[object, ...], list[_Way]] = {}
+def _offers(agent: Agent, ways: Sequence[_StartingPoint]) -> Iterator[Offer]:
+    together: dict[tuple[object, ...], list[_StartingPoint]] = {}
     for way in ways:
         together.setdefault(way.starts, []).append(way)
     for number, same in enumerate(together.values()):

@@ -16,14 +16,14 @@ from pydantic_core import from_json, to_json
 
 from goalport.errors import DeclarationError, ToolError
 from goalport.process import AgentProcess, Completed
-from goalport.publish.schemas import Schema, is_object, nodes, portable
+from goalport.publish.portable_schemas import Schema, is_object, nodes, portable
 from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 from goalport.words import type_name
 
 __all__ = [
     "BLOCKS",
-    "Output",
+    "OutputFormat",
     "Pages",
     "Wire",
     "beginning_of",
@@ -53,7 +53,7 @@ _PAGE: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputFormat:
     """How the objects of one type are written."""
 
     schema: Schema | None
@@ -62,7 +62,7 @@ class Output:
     _wrapped: bool = False
 
     @classmethod
-    def of(cls, kind: object) -> "Output":
+    def of(cls, kind: object) -> "OutputFormat":
         """How a goal's declared output is written. Raises `DeclarationError` for a type that has no JSON."""
         if kind in (None, NoneType) or _is_blocks(kind):
             return cls(None)
@@ -245,7 +245,7 @@ class Pages:
         """The pages of what a process has reached, none above `limit` bytes in JSON; None when it has no result."""
         if not isinstance(process.outcome, Completed) or process.goal is None:
             return None
-        media, text = Output.of(process.goal.output).document(process.outcome.value)
+        media, text = OutputFormat.of(process.goal.output).document(process.outcome.value)
         return cls(media, text, tuple(_cut(text, min(limit - _BESIDE, _PAGE))))
 
 

@@ -23,7 +23,7 @@ from goalport.publish.lint import warnings_of_list, warnings_of_tool
 from goalport.publish.names import fault_of
 from goalport.publish.offers import Broken, Offer, Refusal, offers_of
 from goalport.publish.prompts import GoalPrompt
-from goalport.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
+from goalport.publish.raw_definitions import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.publish.resource_uris import own_resources, own_templates
 from goalport.settings import Settings
 from goalport.tools import ToolGroupRequirement

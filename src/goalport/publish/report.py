@@ -75,7 +75,7 @@ def _asking(agent: Agent) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _GroupState:
     """A group as people are told of it."""
 
     role: str
@@ -117,19 +117,19 @@ def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
         yield f"upstream server {server.name}: {server.state}{said}{why}"
 
 
-def _states(platform: AgentPlatform) -> Iterator[_State]:
+def _states(platform: AgentPlatform) -> Iterator[_GroupState]:
     """Each role that somebody plays or should, by name; what is built in is no news to anybody."""
-    found: dict[str, _State] = {}
+    found: dict[str, _GroupState] = {}
     reports = {each.role: each for each in platform.upstream.groups.reports()}
     for group in platform.groups.groups:
         report = reports.get(group.role)
         if report is not None and report.group is group:
-            found[group.role] = _State(group.role, report.status, group.tools, group.exports, report.why)
+            found[group.role] = _GroupState(group.role, report.status, group.tools, group.exports, report.why)
         elif not group.is_default:
-            found[group.role] = _State(group.role, "up", group.tools, group.exports)
+            found[group.role] = _GroupState(group.role, "up", group.tools, group.exports)
     for role, report in reports.items():
         if platform.groups.find(role) is None:
-            found[role] = _State(role, report.status, (), exports=False, why=report.why)
+            found[role] = _GroupState(role, report.status, (), exports=False, why=report.why)
     return iter([found[role] for role in sorted(found)])
 
 

@@ -20,7 +20,7 @@ from goalport.publish.function_tool import FunctionTool
 from goalport.publish.goal_tool import GoalTool
 from goalport.publish.output import Wire
 from goalport.publish.publication import PublishedTool
-from goalport.publish.raw import RawTool
+from goalport.publish.raw_definitions import RawTool
 from goalport.serve.companion_calls import accompany
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.handlers import HandlerFailed, answer_of

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import make_server
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 from goalport.serve.transports import TRANSPORTS
 
 __all__ = ["McpDoor"]
@@ -20,7 +20,7 @@ class McpDoor:
     """One MCP server over every transport of HTTP."""
 
     def __init__(self, publisher: Publisher) -> None:
-        self._state = ServerState(publisher)
+        self._state = McpState(publisher)
         server, self._streams = make_server(self._state)
         self._transports = [transport(server, self._state) for transport in TRANSPORTS]
 

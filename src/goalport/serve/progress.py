@@ -32,7 +32,7 @@ from goalport.serve.runs import Run, Watch
 from goalport.serve.sessions import log_level_of, progress_wanted, send_log
 from goalport.words import first_line
 
-__all__ = ["Meter", "Step", "observed_outcome", "outcome_of"]
+__all__ = ["Meter", "ProgressStep", "observed_outcome", "outcome_of"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -44,7 +44,7 @@ _MOST_NEWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgressStep:
     """One progress notification."""
 
     progress: float
@@ -61,7 +61,7 @@ class Meter:
         self._planned: int | None = None
         self._doing = ""
 
-    def after(self, event: Event) -> Step | None:
+    def after(self, event: Event) -> ProgressStep | None:
         """What an event says of the progress; None when it says nothing."""
         match event:
             case ActionStarted(action=action, planned=planned):
@@ -70,7 +70,7 @@ class Meter:
             case ActionFinished(action=action, number=number, planned=planned, status=status):
                 self._done, self._between, self._planned = number, 0, planned
                 how = "" if status == "succeeded" else f" {status}"
-                return Step(number, planned, f"{number}/{planned} {_short(action)}{how}")
+                return ProgressStep(number, planned, f"{number}/{planned} {_short(action)}{how}")
             case ActionRetried(action=action, attempt=attempt, delay_seconds=delay):
                 return self._creep(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
             case ModelCalled(model=model, turn=1, action=action):
@@ -82,14 +82,14 @@ class Meter:
             case _:
                 return None
 
-    def beat(self, seconds: float) -> Step:
+    def beat(self, seconds: float) -> ProgressStep:
         """A sign of life after so many seconds of work."""
         doing = f"still at {self._doing}" if self._doing else "still planning"
         return self._creep(f"{doing} after {seconds:.0f} s")
 
-    def _creep(self, message: str) -> Step:
+    def _creep(self, message: str) -> ProgressStep:
         self._between += 1
-        return Step(self._done + self._between / (self._between + 1), self._planned, message)
+        return ProgressStep(self._done + self._between / (self._between + 1), self._planned, message)
 
 
 def _short(action: str) -> str:
@@ -149,7 +149,7 @@ class _News:
         began = self._spoke = anyio.current_time()
         unsubscribe = process.subscribe(self)
         try:
-            await self._report(Step(0, None, f"process {process.id} begins"))
+            await self._report(ProgressStep(0, None, f"process {process.id} begins"))
             while process.outcome is None or self._inbox:
                 due = self._spoke + _EARLY * heartbeat if self._progress else math.inf
                 with anyio.CancelScope(deadline=due):
@@ -163,7 +163,7 @@ class _News:
         finally:
             unsubscribe()
 
-    async def _report(self, step: Step) -> None:
+    async def _report(self, step: ProgressStep) -> None:
         if self._progress:
             self._spoke = anyio.current_time()
             await self._context.session.report_progress(step.progress, step.total, first_line(step.message))

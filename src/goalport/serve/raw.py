@@ -24,7 +24,7 @@ from mcp_types import (
 )
 
 from goalport.publish.publisher import ListKind
-from goalport.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
+from goalport.publish.raw_definitions import RawPrompt, RawResource, RawTemplate, RawTool
 
 __all__ = [
     "changed",

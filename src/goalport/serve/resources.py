@@ -18,7 +18,7 @@ from goalport.publish.views import agent_view, goals_view, process_view
 from goalport.secrecy import hide_known
 from goalport.serve.handlers import answer_of
 from goalport.serve.sessions import current_caller
-from goalport.serve.state import Context, ServerState
+from goalport.serve.state import Context, McpState
 
 __all__ = ["may_watch", "read_resource"]
 
@@ -38,13 +38,13 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     raise _not_found(uri)
 
 
-def may_watch(state: ServerState, uri: str) -> bool:
+def may_watch(state: McpState, uri: str) -> bool:
     """Whether this caller may be told of changes there: of everything but other callers' processes."""
     named = read_uri(uri)
     return named is None or not named.process or state.process(named.process, current_caller()) is not None
 
 
-def _own(state: ServerState, uri: str, named: ResourceUri) -> ReadResourceResult:
+def _own(state: McpState, uri: str, named: ResourceUri) -> ReadResourceResult:
     if named.goals:
         return _json(uri, goals_view(state.publication, state.platform))
     if named.agent:
@@ -64,7 +64,7 @@ def _not_found(uri: str) -> MCPError:
     return MCPError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}, or not for you.", {"uri": uri})
 
 
-def _named(state: ServerState, name: str, uri: str) -> Agent:
+def _named(state: McpState, name: str, uri: str) -> Agent:
     try:
         return state.platform.agents.named(name)
     except UnknownName:
@@ -78,7 +78,7 @@ def _process(uri: str, process: AgentProcess) -> ReadResourceResult:
     return ReadResourceResult(contents=[*_json(uri, view).contents, shown])
 
 
-def _result(state: ServerState, uri: str, named: ResourceUri, process: AgentProcess) -> ReadResourceResult:
+def _result(state: McpState, uri: str, named: ResourceUri, process: AgentProcess) -> ReadResourceResult:
     result = Pages.of(process, state.settings.max_result_bytes)
     if result is None:
         raise _not_found(uri)

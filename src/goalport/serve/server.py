@@ -41,7 +41,7 @@ from goalport.serve import calls, resources, subscriptions
 from goalport.serve.handlers import answer_of
 from goalport.serve.pagination import PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from goalport.serve.sessions import set_log_level, without_deprecations
-from goalport.serve.state import Context, ServerState
+from goalport.serve.state import Context, McpState
 from goalport.serve.state_keys import sealing_keys
 
 __all__ = ["GoalServer", "make_server"]
@@ -58,7 +58,7 @@ _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
 _MOST = 100
 
 
-class GoalServer(Server[ServerState]):
+class GoalServer(Server[McpState]):
     """The low-level server, which says in every era that its lists may change."""
 
     def create_initialization_options(
@@ -73,11 +73,11 @@ class GoalServer(Server[ServerState]):
         return super().create_initialization_options(options, experimental_capabilities, extensions or {})
 
 
-def make_server(state: ServerState) -> tuple[GoalServer, subscriptions.SubscriptionStreams]:
+def make_server(state: McpState) -> tuple[GoalServer, subscriptions.SubscriptionStreams]:
     """The server for this state, and its open streams, which a shutdown closes."""
 
     @asynccontextmanager
-    async def lifespan(_: Server[ServerState]) -> AsyncGenerator[ServerState]:
+    async def lifespan(_: Server[McpState]) -> AsyncGenerator[McpState]:
         yield state
 
     streams = subscriptions.SubscriptionStreams(state.notifications)
@@ -110,7 +110,7 @@ def make_server(state: ServerState) -> tuple[GoalServer, subscriptions.Subscript
     return server, streams
 
 
-def _mirrored_schema(state: ServerState, name: str) -> Mapping[str, Any] | None:
+def _mirrored_schema(state: McpState, name: str) -> Mapping[str, Any] | None:
     return state.publication.mirrored.get(name)
 
 
@@ -170,14 +170,14 @@ async def _complete(context: Context, params: CompleteRequestParams) -> HandlerR
     return CompleteResult(completion=completion)
 
 
-def _of_prompt(state: ServerState, name: str, argument: str) -> list[str]:
+def _of_prompt(state: McpState, name: str, argument: str) -> list[str]:
     published = state.publication.prompts.get(name)
     if published is None:
         raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:100]!r}.")
     return published.options(argument) if isinstance(published, GoalPrompt) else []
 
 
-def _of_template(state: ServerState, uri: str, argument: str) -> list[str]:
+def _of_template(state: McpState, uri: str, argument: str) -> list[str]:
     if uri not in {each.uri_template for each in state.publication.template_list}:
         raise MCPError(INVALID_PARAMS, f"There is no resource template {uri[:100]!r}.")
     if uri == "goalport://agents/{name}" and argument == "name":

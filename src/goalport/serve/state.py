@@ -13,16 +13,16 @@ from mcp.server.context import ServerRequestContext
 from goalport.caller import Caller
 from goalport.errors import UnknownName
 from goalport.process import AgentProcess
-from goalport.publish.answers import Answers
+from goalport.publish.answers import AnswerFormat
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.serve.notifications import Notifications
 from goalport.serve.runs import Runs
 
-__all__ = ["Context", "ServerState"]
+__all__ = ["Context", "McpState"]
 
 
-class ServerState:
+class McpState:
     """One server's state; each replica has its own."""
 
     def __init__(self, publisher: Publisher) -> None:
@@ -31,7 +31,7 @@ class ServerState:
         self.settings = publisher.settings
         self.notifications = Notifications()
         self.runs = Runs()
-        self.answers = Answers(self.settings.max_result_bytes)
+        self.answers = AnswerFormat(self.settings.max_result_bytes)
         self.open_calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -67,4 +67,4 @@ class ServerState:
         await self._idle.wait()
 
 
-Context = ServerRequestContext[ServerState, Any]
+Context = ServerRequestContext[McpState, Any]

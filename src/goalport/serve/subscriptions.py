@@ -24,7 +24,7 @@ from goalport.publish.resource_uris import process_uri, read_uri
 from goalport.serve.notifications import Notifications
 from goalport.serve.resources import may_watch
 from goalport.serve.sessions import current_caller
-from goalport.serve.state import Context, ServerState
+from goalport.serve.state import Context, McpState
 
 __all__ = ["SubscriptionStreams", "joined", "subscribe", "unsubscribe"]
 
@@ -60,7 +60,7 @@ class SubscriptionStreams:
     async def __call__(
         self, context: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        state: ServerState = context.lifespan_context
+        state: McpState = context.lifespan_context
         wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         uris = [uri for uri in wanted if may_watch(state, uri)]
         allowed = params.notifications.model_copy(update={"resource_subscriptions": uris})
@@ -77,7 +77,7 @@ class SubscriptionStreams:
         self._handler.close()
 
 
-def _watch(state: ServerState, uri: str) -> None:
+def _watch(state: McpState, uri: str) -> None:
     """See that the events of a process become news of its resource."""
     found = read_uri(uri)
     process = state.process(found.process, current_caller()) if found is not None and found.process else None

@@ -16,7 +16,7 @@ from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.serve.door import McpDoor
 from goalport.settings import Settings
-from goalport.site.guard import Guard
+from goalport.site.guard import HostGuard
 from goalport.site.health import Health
 from goalport.workspace import Workspace
 
@@ -69,7 +69,7 @@ class Site:
         self._doors = [door(publisher) for door in DOORS]
         self.app = Starlette(
             routes=list(self._routes()),
-            middleware=[Middleware(Guard, settings=publisher.settings)],
+            middleware=[Middleware(HostGuard, settings=publisher.settings)],
             lifespan=self._lifespan,
         )
         self.app.router.redirect_slashes = False

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.settings import Settings
 from goalport.site.limits import RETRY_SECONDS
 
-__all__ = ["Guard", "exposures"]
+__all__ = ["HostGuard", "exposures"]
 
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -52,7 +52,7 @@ def exposures(settings: Settings) -> Iterator[str]:
         yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
 
 
-class Guard:
+class HostGuard:
     """Refuses requests for hosts and from web pages that the settings do not name."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:

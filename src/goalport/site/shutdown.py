@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 import anyio
 from anyio.abc import TaskStatus
 
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 from goalport.words import counted
 
 __all__ = [
@@ -73,7 +73,7 @@ def children_end_when_told() -> Generator[None]:
         state = False
 
 
-async def finish(state: ServerState) -> None:
+async def finish(state: McpState) -> None:
     """Detached processes get the time of a shutdown to end, the others were killed with their calls."""
     with anyio.move_on_after(state.settings.shutdown_seconds):
         for process in state.platform.processes:
@@ -81,7 +81,7 @@ async def finish(state: ServerState) -> None:
     await state.platform.aclose()
 
 
-async def stop_on_signal(state: ServerState, *, task_status: TaskStatus[None]) -> None:
+async def stop_on_signal(state: McpState, *, task_status: TaskStatus[None]) -> None:
     """Wait for signals: the first ends the server over stdio as the module says, a second one at once."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as tasks:
@@ -94,7 +94,7 @@ async def stop_on_signal(state: ServerState, *, task_status: TaskStatus[None]) -
                 tasks.start_soon(_take_leave, state)
 
 
-async def _take_leave(state: ServerState) -> None:
+async def _take_leave(state: McpState) -> None:
     """As over HTTP: calls that are open get their time, then they are ended and answered."""
     say_who_is_waited_for(state.open_calls, state.settings.shutdown_seconds)
     with anyio.move_on_after(state.settings.shutdown_seconds):

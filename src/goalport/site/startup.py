@@ -25,7 +25,7 @@ from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import report_of
 from goalport.serve.server import make_server
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 from goalport.serve.transports.stdio import serve_lines
 from goalport.settings import Settings
 from goalport.site.app import Site
@@ -71,10 +71,10 @@ async def serve_stdio(
     """
     _log_to_stderr(settings, platform)
     async with platform:
-        await _serve_lines(ServerState(Publisher(platform, workspace, settings)), handshake, reload=reload)
+        await _serve_lines(McpState(Publisher(platform, workspace, settings)), handshake, reload=reload)
 
 
-async def _serve_lines(state: ServerState, handshake: EarlyHandshake | None, *, reload: bool) -> None:
+async def _serve_lines(state: McpState, handshake: EarlyHandshake | None, *, reload: bool) -> None:
     server, _ = make_server(state)
     with children_end_when_told():
         async with state.publisher.connected(), anyio.create_task_group() as tasks:

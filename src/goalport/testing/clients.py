@@ -31,12 +31,12 @@ async def client_of(
 
     from goalport.publish.publisher import Publisher
     from goalport.serve.server import make_server
-    from goalport.serve.state import ServerState
+    from goalport.serve.state import McpState
 
     with TemporaryDirectory() as folder:
         root = workspace.root if workspace else Path(folder)
         settings = load_settings(root, data_dir=Path(folder))
         async with platform:
-            server, _ = make_server(ServerState(Publisher(platform, workspace or Workspace(root), settings)))
+            server, _ = make_server(McpState(Publisher(platform, workspace or Workspace(root), settings)))
             async with Client(server, **options) as client:
                 yield client

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from goalport import Export, WaitFor, achieves_goal, action, agent
 from goalport.prompts import made_up
-from goalport.publish.arguments import Arguments
+from goalport.publish.arguments import PublishedArguments
 from tests.rooms.serve.askers import Cashier, Gate, Order, Pizzeria, Receipt, Slow, call, handle_of
 from tests.rooms.serve.served import ERAS, served, text_of
 
@@ -149,7 +149,7 @@ class Optional(BaseModel):
 
 @pytest.mark.parametrize("kind", [Filled, Optional, str, list[int], dict[str, int], Tree, Colour])
 def test_the_example_of_an_answer_is_one_that_is_taken(kind: type) -> None:
-    arguments = Arguments.of_fields(kind, "answer")
+    arguments = PublishedArguments.of_fields(kind, "answer")
     example: Any = made_up(arguments.schema, brief=True)
     jsonschema.validate(example, arguments.schema)
     assert example
@@ -157,6 +157,9 @@ def test_the_example_of_an_answer_is_one_that_is_taken(kind: type) -> None:
 
 
 def test_an_example_takes_what_the_form_offers() -> None:
-    example: Any = made_up(Arguments.of_fields(Filled, "answer").schema, brief=True)
+    example: Any = made_up(PublishedArguments.of_fields(Filled, "answer").schema, brief=True)
     assert example["given"] == "as in this example"
-    assert made_up(Arguments.of_fields(Optional, "answer").schema, brief=True) == {"comment": "none", "stars": 3}
+    assert made_up(PublishedArguments.of_fields(Optional, "answer").schema, brief=True) == {
+        "comment": "none",
+        "stars": 3,
+    }

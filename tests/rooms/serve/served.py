@@ -13,7 +13,7 @@ from goalport.platform import AgentPlatform
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import GoalServer, make_server
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 from goalport.settings import load_settings
 from goalport.workspace import load_workspace
 
@@ -25,7 +25,7 @@ ERAS = ("auto", "legacy")
 class Served:
     """A server that runs in the test's own process."""
 
-    state: ServerState
+    state: McpState
     server: GoalServer
 
     @property
@@ -48,7 +48,7 @@ async def served(
         yield Served(state, make_server(state)[0])
 
 
-def state_of(root: Path, *agents: object, files: Mapping[str, str] | None = None, **settings: Any) -> ServerState:
+def state_of(root: Path, *agents: object, files: Mapping[str, str] | None = None, **settings: Any) -> McpState:
     for name, text in (files or {}).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def state_of(root: Path, *agents: object, files: Mapping[str, str] | None = None
     platform = AgentPlatform.from_workspace(workspace, given)
     for agent in agents:
         platform.deploy(agent)
-    return ServerState(Publisher(platform, workspace, given))
+    return McpState(Publisher(platform, workspace, given))
 
 
 def published(root: Path, *agents: object, files: Mapping[str, str] | None = None) -> Publication:

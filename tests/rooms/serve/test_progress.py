@@ -11,7 +11,7 @@ from goalport import ActionContext, Export, UserInput, achieves_goal, action, ag
 from goalport.errors import Retryable
 from goalport.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
 from goalport.process import Killed
-from goalport.serve.progress import Meter, Step
+from goalport.serve.progress import Meter, ProgressStep
 from goalport.serve.sessions import without_deprecations
 from tests.rooms.serve.served import ERAS, Served, served
 
@@ -210,8 +210,8 @@ def test_a_meter_only_grows_whatever_happens() -> None:
     steps += [meter.beat(10), meter.beat(20)]
     amounts = [step.progress for step in steps]
     assert amounts == sorted(set(amounts))
-    assert steps[2] == Step(1, 2, "1/2 one failed")
-    assert steps[4] == Step(2, 4, "2/4 two declined")
+    assert steps[2] == ProgressStep(1, 2, "1/2 one failed")
+    assert steps[4] == ProgressStep(2, 4, "2/4 two declined")
 
 
 async def test_who_asks_for_no_progress_is_told_nothing(tmp_path: Path) -> None:

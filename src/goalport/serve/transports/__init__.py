@@ -11,14 +11,14 @@ from typing import Final, Protocol
 from starlette.routing import Route
 
 from goalport.serve.server import GoalServer
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 from goalport.serve.transports.sse import Sse
 from goalport.serve.transports.streamable_http import StreamableHttp
 
-__all__ = ["TRANSPORTS", "Transport"]
+__all__ = ["TRANSPORTS", "HttpTransport"]
 
 
-class Transport(Protocol):
+class HttpTransport(Protocol):
     """A way in which messages come and go over HTTP."""
 
     @property
@@ -31,5 +31,5 @@ class Transport(Protocol):
         ...
 
 
-TRANSPORTS: Final[Sequence[Callable[[GoalServer, ServerState], Transport]]] = (StreamableHttp, Sse)
+TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], HttpTransport]]] = (StreamableHttp, Sse)
 """Every transport of the MCP server over HTTP."""

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from goalport.serve.server import GoalServer
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 from goalport.serve.transports.posts import Posts
 
 __all__ = ["Sse"]
@@ -22,7 +22,7 @@ __all__ = ["Sse"]
 class Sse:
     """The two endpoints of the transport."""
 
-    def __init__(self, server: GoalServer, state: ServerState) -> None:
+    def __init__(self, server: GoalServer, state: McpState) -> None:
         most = state.settings.max_body_bytes
         sse = SseServerTransport("/messages/", max_request_body_size=most)
         self.routes: Sequence[Route] = [
@@ -38,7 +38,7 @@ class Sse:
 class _EventStream:
     """The stream of an SSE session; an instance, so that Starlette takes it for an ASGI app."""
 
-    def __init__(self, sse: SseServerTransport, server: GoalServer, state: ServerState) -> None:
+    def __init__(self, sse: SseServerTransport, server: GoalServer, state: McpState) -> None:
         self._sse = sse
         self._server = server
         self._state = state

@@ -27,7 +27,7 @@ from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_messag
 
 from goalport.serve.jsonrpc import read_message, refusal
 from goalport.serve.server import GoalServer
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 
 __all__ = ["serve_lines"]
 
@@ -35,7 +35,7 @@ _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
 _PIECE: Final = 65_536
 
 
-async def serve_lines(server: GoalServer, state: ServerState, earlier: bytes, answered: int | str | None) -> None:
+async def serve_lines(server: GoalServer, state: McpState, earlier: bytes, answered: int | str | None) -> None:
     """Answer what comes in lines until there are no more.
 
     `earlier` was read from stdin before; `answered` is the id of the request in it that has its answer already.

@@ -18,10 +18,10 @@ from mcp_types import LOG_LEVEL_META_KEY
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalport.publish.raw import RawTool
+from goalport.publish.raw_definitions import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
 from goalport.serve.server import GoalServer
-from goalport.serve.state import ServerState
+from goalport.serve.state import McpState
 from goalport.serve.transports.posts import Posts, message_of
 
 __all__ = ["StreamableHttp"]
@@ -41,7 +41,7 @@ _brief: ContextVar[bool] = ContextVar("goalport_brief_reply", default=False)
 class StreamableHttp:
     """The transport of today's clients: each message is a POST, answered in one piece or as a stream of events."""
 
-    def __init__(self, server: GoalServer, state: ServerState) -> None:
+    def __init__(self, server: GoalServer, state: McpState) -> None:
         self._state = state
         settings = state.settings
         self._sessions = StreamableHTTPSessionManager(
