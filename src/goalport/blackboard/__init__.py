@@ -1,7 +1,8 @@
 """The blackboard: what a process knows so far, as objects with the types that they were declared as. Floor 1."""
 
 from goalport.blackboard.board import DEFAULT_BINDING, Blackboard, Typed
-from goalport.blackboard.kinds import (
+from goalport.blackboard.membership import is_of, matcher
+from goalport.blackboard.type_expressions import (
     NOMINAL,
     alternatives,
     field_kinds,
@@ -12,7 +13,6 @@ from goalport.blackboard.kinds import (
     related,
     taken_apart,
 )
-from goalport.blackboard.membership import is_of, matcher
 
 __all__ = [
     "DEFAULT_BINDING",

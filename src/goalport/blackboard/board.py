@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast, overload
 
-from goalport.blackboard.kinds import alternatives
 from goalport.blackboard.membership import is_of, matcher
+from goalport.blackboard.type_expressions import alternatives
 
 __all__ = ["DEFAULT_BINDING", "Blackboard", "Typed"]
 

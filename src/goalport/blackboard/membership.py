@@ -2,7 +2,7 @@
 
 The declaration decides where an object cannot tell: nothing in an empty list says what it is a list of, nor anything in
 a generic dataclass without values of its parameter. What is inside decides where nothing was declared. Below:
-`kinds`, which knows types alone; above: the blackboard, which keeps what was declared.
+`type_expressions`, which knows types alone; above: the blackboard, which keeps what was declared.
 """
 
 import types
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, cast
 
-from goalport.blackboard.kinds import (
+from goalport.blackboard.type_expressions import (
     Arguments,
     all_fit,
     alternatives,

@@ -21,7 +21,7 @@ from goalport.words import type_name, with_article
 __all__ = ["as_declared", "declined", "leave_out", "take", "take_back_promises"]
 
 _SOME_KINDS = 3
-"""How many of the classes in a collection are told of."""
+"""How many classes of the members of a collection an error message names."""
 
 
 def leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
@@ -34,14 +34,14 @@ def leave_out(process: AgentProcess, action: Action, words: str, error: BaseExce
 
 
 def take_back_promises(process: AgentProcess, action: Action) -> None:
-    """What an action promises does not hold when it has failed, whatever it said, or brought about before."""
+    """Set the conditions that an action promises in `post` to false, because it has failed."""
     for condition, value in promises_of(action.settings.post).items():
         if value and process.blackboard.get_condition(condition):
             process.blackboard.set_condition(condition, False)
 
 
 def _open_states(process: AgentProcess) -> list[object]:
-    """The states that are visible, each once: one that was stayed in has been put on the blackboard again."""
+    """The visible states, each once. A state that returned itself is on the blackboard several times."""
     return list({id(each): each for each in process.blackboard.objects if is_state(type(each))}.values())
 
 

@@ -1,4 +1,4 @@
-"""Noticing `async` functions that hold the event loop instead of waiting: nobody else is served meanwhile.
+"""Detects `async` functions that block the event loop instead of awaiting: nothing else can run meanwhile.
 
 Above: `context`, which calls the functions of users.
 """
@@ -11,7 +11,7 @@ __all__ = ["BLOCKING_SECONDS", "Timed"]
 
 T = TypeVar("T")
 BLOCKING_SECONDS: Final = 0.5
-"""How long a function may hold the event loop at a time before it is told of."""
+"""The number of seconds for which a function may block the event loop before a warning is logged."""
 
 
 class Timed(Generic[T]):

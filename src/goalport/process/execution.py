@@ -164,7 +164,7 @@ def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> N
 
 
 def _forget(process: AgentProcess, action: Action) -> None:
-    """An action that is over starts its processes anew when it runs again; those that still wait, wait in vain."""
+    """Drop what an action that is over has started: its sub-processes are killed, its open questions withdrawn."""
     process.progress.end(action.name).close(f"{action.name} is over, which had started it.")
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
@@ -188,7 +188,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 
 
 def _is_parking(end: BaseException | None) -> bool:
-    """Whether this is what came of having to wait, as far as the action's code let it through."""
+    """Whether an exception, its causes and its parts contain the `Parked` that an action's code let through."""
     while end is not None:
         if any(isinstance(each, Parked) for each in leaves(end)):
             return True
@@ -246,7 +246,7 @@ def _slowed(tool: Tool, seconds: float) -> Tool:
 
 
 def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
-    """Note a question; the process goes on with what does not need the answer."""
+    """Add a question to the process, which continues with the actions that do not need the answer."""
     process.blackboard.last_entry = None
     put_question(process, action.name, wait)
 

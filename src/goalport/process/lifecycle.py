@@ -31,22 +31,22 @@ class Lifecycle:
         self.children: list[Self] = []
         """The processes that its actions started."""
         self.end_requested: Outcome | None = None
-        """How it is to end as soon as it can, if somebody has asked for that."""
+        """The outcome that `kill` or `terminate` asked for; the process ends with it as soon as it can."""
         self.created_at = datetime.now(UTC)
         self.stepped = False
         """Whether it goes on by `tick` only, and not by itself after an answer."""
         self.cancel_scope: anyio.CancelScope | None = None
-        """What can be cancelled: while the process is driven."""
+        """Cancels the running actions; None while the process is not running."""
         self._status = ProcessStatus.NOT_STARTED
         self._outcome: Outcome | None = None
         self._finished_at: datetime | None = None
         self._driven = False
         self._tasks = 0
-        """How many tasks that drove it are not over, with what follows from their end."""
+        """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
         self._due = 0
-        """How many changes that were asked for, perhaps by other threads, are not made yet."""
+        """The number of changes that were requested, perhaps by other threads, and are not made yet."""
         self._changed: asyncio.Event | None = None
-        """Set and forgotten when something has changed; None while nobody waits."""
+        """Set when something changes, and then replaced; None while nobody waits."""
         if parent is not None:
             parent.children.append(self)
 
@@ -81,19 +81,20 @@ class Lifecycle:
         return not (self._driven or self.over or self.end_requested)
 
     async def wait(self) -> Outcome:
-        """How it ended or what it waits for, as soon as it has an outcome that nothing is about to change.
+        """Wait until the process has an outcome, and return it: its end, the questions it waits for, or why it is stuck.
 
-        After an answer that is what comes of the answer. Cancelling the wait leaves the process as it is.
+        After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
+        process.
         """
         while self._outcome is None or (self.changing and not self.over):
             await self._change()
         return self._outcome
 
     async def rest(self) -> Outcome | None:
-        """Wait until nothing goes on any more, here and in the processes that it started, and give its outcome.
+        """Wait until nothing runs any more in this process and in those that it started, and return its outcome.
 
-        It rests when it has ended, waits for people, is stuck, has not begun, or is driven step by step and is between
-        two steps; in the last two cases the outcome is None. Cancelling this leaves the process as it is.
+        A process rests when it has ended, waits for people, is stuck, has not started, or is driven by `tick` and is
+        between two ticks. In the last two cases the outcome is None. Cancelling the wait does not change the process.
         """
         while self.going_on:
             await self._change()
@@ -101,12 +102,12 @@ class Lifecycle:
 
     @property
     def going_on(self) -> bool:
-        """Whether anything goes on in it, or in a process that it started."""
+        """Whether anything runs in it, or in a process that it started."""
         return self._driven or self._tasks > 0 or self.changing or any(each.going_on for each in self.children)
 
     @property
     def changing(self) -> bool:
-        """Whether it, or a process that it started, is about to be changed as somebody has asked."""
+        """Whether a change was requested, of it or of a process that it started, that is not made yet."""
         own = not self.over and (self._due > 0 or self.end_requested is not None)
         return own or any(each.changing for each in self.children)
 
@@ -116,7 +117,7 @@ class Lifecycle:
         await self._changed.wait()
 
     def tell_waiters(self) -> None:
-        """Let those look again who wait for this process, or for one that it is part of."""
+        """Wake everybody who waits for this process, or for the process that started it."""
         if self._changed is not None:
             self._changed.set()
             self._changed = None

@@ -31,7 +31,7 @@ _log = getLogger(__name__)
 Advance: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
 """How far a process is brought: its outcome, or None where it can go on."""
 _ROUNDS = 20
-"""How often handlers may help on, one after the other, without that any action can run."""
+"""How many times in a row handlers may ask for a new plan although no action can run."""
 
 
 async def drive(process: AgentProcess) -> None:
@@ -74,14 +74,14 @@ async def _drive(process: AgentProcess, advance: Advance, *, traced: bool) -> No
 
 
 def _dismiss_children(process: AgentProcess) -> None:
-    """End what an action had started that nobody waits for any more."""
+    """Kill the processes that actions have started and that have not ended."""
     for child in process.children:
         if not child.status.ended:
             child.kill("The process that had started it has ended.")
 
 
 def _ending(process: AgentProcess, outcome: Outcome | None) -> Outcome:
-    """How it ended; whoever killed it is believed over what came of it in the same moment."""
+    """The outcome of the process. A kill takes precedence over an outcome that came at the same moment."""
     requested = process.end_requested
     if requested is not None and (isinstance(requested, Killed) or outcome is None or not _is_final(outcome)):
         return requested
@@ -190,7 +190,7 @@ async def _helps(process: AgentProcess, handler: StuckHandler) -> bool:
 
 
 def _futile(process: AgentProcess) -> str | None:
-    """Why asking handlers again would lead nowhere; None: it may lead somewhere."""
+    """Why it is useless to ask the handlers again; None if they may help."""
     progress, blackboard = process.progress, process.blackboard
     standing = (
         tuple(map(id, blackboard.objects)),

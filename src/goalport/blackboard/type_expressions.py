@@ -1,6 +1,6 @@
 """Type expressions: what is inside them, and whether an object declared as one type is of another.
 
-Knows no objects: which are of a type, says `membership`.
+It knows types only; `membership` says which objects are of a type.
 """
 
 import types
