@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 __all__ = [
+    "class_name",
     "cleaned",
     "corrections",
     "counted",
     "did_you_mean",
+    "error_summary",
     "field_path",
     "first_line",
     "listed",
@@ -74,6 +76,17 @@ def type_name(kind: object) -> str:
     if arguments or isinstance(kind, types.GenericAlias):
         return f"{type_name(origin)}[{', '.join(map(type_name, arguments)) or '()'}]"
     return type_name(origin)
+
+
+def class_name(cls: type) -> str:
+    """A class with its module, for messages about declarations: `agents.star_news: StarNewsFinder`."""
+    return f"{cls.__module__}: {cls.__qualname__}"
+
+
+def error_summary(error: BaseException) -> str:
+    """The class of an error and what it says: `ValueError: no such day`."""
+    name, text = type(error).__name__, str(error)
+    return f"{name}: {text}" if text else name
 
 
 def type_label(kind: object) -> str:

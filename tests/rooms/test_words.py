@@ -8,9 +8,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
 from goalport.words import (
+    class_name,
     cleaned,
     corrections,
     did_you_mean,
+    error_summary,
     first_line,
     listed,
     nearest,
@@ -146,3 +148,9 @@ def test_a_text_that_comes_from_outside_keeps_nothing_that_nobody_sees() -> None
     assert cleaned("x" * 30, 10) == f"{'x' * 10}…"
     assert first_line("one\ntwo") == "one"
     assert one_line(" one\n\t two ") == "one two"
+
+
+def test_classes_and_errors_are_named_for_messages() -> None:
+    assert class_name(Story) == f"{__name__}: Story"
+    assert error_summary(ValueError("no such day")) == "ValueError: no such day"
+    assert error_summary(ValueError()) == "ValueError"

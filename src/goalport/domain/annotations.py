@@ -14,7 +14,7 @@ from typing import Annotated, Any, NewType, Union, cast, get_args, get_origin, g
 
 from goalport.blackboard import is_alias
 from goalport.errors import DeclarationError
-from goalport.words import did_you_mean, nearest
+from goalport.words import class_name, did_you_mean, nearest
 
 __all__ = ["Origin", "class_place", "hints_of", "joined", "members_of", "unwrapped"]
 
@@ -58,7 +58,7 @@ def _written(function: Any) -> Callable[..., object]:
 
 def class_place(cls: type) -> str:
     """Where a class is declared, for messages; without the line where its source cannot be read."""
-    name = f"{cls.__module__}: {cls.__qualname__}"
+    name = class_name(cls)
     try:
         file, line = inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1]
     except (OSError, TypeError):

@@ -15,6 +15,7 @@ from goalport.domain.members import Members, read_members
 from goalport.domain.signature import Resolver, read_outputs
 from goalport.domain.values import State, is_state
 from goalport.errors import DeclarationError
+from goalport.words import class_name
 
 __all__ = ["read_agent", "unmarked_givers"]
 
@@ -31,7 +32,7 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
     instance = _construct(declared) if isinstance(declared, type) else declared
     cls = type(instance)
     mark = next((found for base in cls.__mro__ if (found := mark_of(base, AgentMark))), None)
-    where = f"{cls.__module__}: {cls.__qualname__}"
+    where = class_name(cls)
     if mark is None:
         raise DeclarationError(
             class_place(cls),

@@ -38,6 +38,7 @@ from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
 from goalport.upstream import McpConfig
 from goalport.upstream.servers import UpstreamServers
+from goalport.words import class_name, error_summary
 from goalport.workspace import Workspace
 
 __all__ = ["AgentPlatform"]
@@ -167,7 +168,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             except GoalportError as error:
                 problems.append(str(error))
             except (Exception, SystemExit) as error:
-                problems.append(f"{_place_of(declared)} could not be read: {type(error).__name__}: {error}")
+                where = class_name(declared if isinstance(declared, type) else type(declared))
+                problems.append(f"{where} could not be read: {error_summary(error)}")
         self._take_groups(workspace.values(ToolGroup))
         self.agents, self.problems = fresh, tuple(problems)
 
@@ -298,8 +300,3 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
 def _contexts_among(services: Iterable[object]) -> ContextRepository:
     return next((each for each in services if isinstance(each, ContextRepository)), None) or InMemoryContextRepository()
-
-
-def _place_of(declared: object) -> str:
-    cls = declared if isinstance(declared, type) else type(declared)
-    return f"{cls.__module__}: {cls.__qualname__}"

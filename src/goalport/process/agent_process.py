@@ -27,6 +27,7 @@ from goalport.errors import (
     ProcessStuck,
     ProcessTerminated,
     ProcessWaiting,
+    leaves,
 )
 from goalport.events import Event, EventListener, ProcessFinished
 from goalport.llm import TokenUsage
@@ -248,8 +249,7 @@ class AgentProcess(Lifecycle):
         if self.services.tells_errors or isinstance(error, GoalportError):
             return in_words(error)
         if isinstance(error, BaseExceptionGroup):
-            inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-            return "; ".join(map(self.words_for, inner))[:MOST_WORDS]
+            return "; ".join(map(self.words_for, leaves(cast("BaseException", error))))[:MOST_WORDS]
         return f"{type(error).__name__} (the server's log has it, under process {self.id})"
 
     @property

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
-from goalport.publish.names import snake
+from goalport.publish.names import snake_identifier
 from goalport.publish.portable_schemas import DEFINITIONS, Schema, is_object, portable
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json, without_fields
 from goalport.words import corrections, offer, type_label, type_name, validation_problems
@@ -51,7 +51,7 @@ class PublishedArguments:
         """
         try:
             fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
-            return fields or cls._by_name({snake(type_label(start)): start for start in starts})
+            return fields or cls._by_name({snake_identifier(type_label(start)): start for start in starts})
         except UNREADABLE as error:
             raise DeclarationError(
                 f"The input {' and '.join(map(type_name, starts))}",

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from goalport.errors import GoalportError
 from goalport.secrecy import hide
-from goalport.words import first_line
+from goalport.words import error_summary, first_line
 
 __all__ = ["Fault", "logged", "read_or_fault"]
 
@@ -44,4 +44,4 @@ def read_or_fault(reading: Callable[[], T]) -> T | Fault:
         return reading()
     except Exception as bug:
         _log.debug("A declaration cannot be read.", exc_info=True)
-        return Fault(first_line(str(bug) if isinstance(bug, GoalportError) else f"{type(bug).__name__}: {bug}"))
+        return Fault(first_line(str(bug) if isinstance(bug, GoalportError) else error_summary(bug)))

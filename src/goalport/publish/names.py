@@ -7,8 +7,9 @@ import re
 from typing import Final
 
 from goalport.domain import Agent, Goal
+from goalport.tools import snake
 
-__all__ = ["LONG", "LONGEST", "fault_of", "published_name", "snake"]
+__all__ = ["LONG", "LONGEST", "fault_of", "published_name", "snake_identifier"]
 
 LONGEST: Final = 64
 """No name may be longer: model APIs refuse it."""
@@ -16,18 +17,17 @@ LONG: Final = 48
 """Beyond this, hosts that prefix the server's name begin to drop tools."""
 
 _ALLOWED: Final = re.compile(r"[A-Za-z0-9_-]+")
-_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NOT_PORTABLE: Final = re.compile(r"[^a-z0-9]+")
 
 
-def snake(text: str) -> str:
+def snake_identifier(text: str) -> str:
     """`StarNewsFinder` as `star_news_finder`; what no name may hold becomes an underscore."""
-    words = _BOUNDARY.sub("_", text)
-    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+    return _NOT_PORTABLE.sub("_", snake(text)).strip("_")
 
 
 def published_name(agent: Agent, goal: Goal) -> str:
     """What a goal is offered as, from the first of its start types."""
-    return goal.export.name or f"{snake(agent.name)}_{snake(goal.short_name)}"
+    return goal.export.name or f"{snake_identifier(agent.name)}_{snake_identifier(goal.short_name)}"
 
 
 def fault_of(name: str) -> str | None:

@@ -10,7 +10,7 @@ from functools import partial
 from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.publish.faults import Fault, read_or_fault
-from goalport.publish.names import published_name, snake
+from goalport.publish.names import published_name, snake_identifier
 from goalport.words import type_label, type_name
 
 __all__ = ["Broken", "Offer", "Refusal", "offers_of"]
@@ -106,7 +106,7 @@ def _offers(agent: Agent, ways: Sequence[_StartingPoint]) -> Iterator[Offer]:
         name, kind = same[0].group[0], same[0].kind
         goals = tuple(way.goal for way in same)
         declared = any(goal.export.starting_input_types for goal in goals)
-        own = name if number == 0 else f"{name}_from_{snake(kind) or 'nothing'}"
+        own = name if number == 0 else f"{name}_from_{snake_identifier(kind) or 'nothing'}"
         apart = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
         prompt = f"{kind}_{name}" if declared else own
         yield Offer(own, agent, goals, same[0].starts, prompt, apart)

@@ -19,7 +19,7 @@ from goalport.tools.functions import FunctionHandler, MappingHandler
 from goalport.tools.introspection import docstring_of, read_docstring, source_location
 from goalport.tools.results import Output, ToolResult, read_output
 from goalport.tools.validation import coerce_numbers, schema_problems
-from goalport.words import corrections
+from goalport.words import class_name, corrections, error_summary
 
 __all__ = ["Approval", "CallSite", "Layer", "Tool", "calling_from", "current_call_site", "with_confirmation"]
 
@@ -216,7 +216,7 @@ class Tool:
         found = cls.safely_from_instance(instance)
         if not found:
             raise DeclarationError(
-                f"{type(instance).__module__}: {type(instance).__qualname__}",
+                class_name(type(instance)),
                 expected="methods that are marked with @tool",
                 came="there is none",
                 fix="Put @tool above the methods that a model may call.",
@@ -316,7 +316,7 @@ def _marked_methods(kind: type) -> Iterator[str]:
 
 def _not_a_class(kind: type) -> DeclarationError:
     return DeclarationError(
-        f"{kind.__module__}: {kind.__qualname__}",
+        class_name(kind),
         expected="an object with methods, or a function",
         came="it is a class",
         fix=f"Make an object of it: `{kind.__name__}(…)`.",
@@ -336,8 +336,7 @@ def _own_name(function: Callable[..., Any]) -> str:
 
 
 def _summary(error: BaseException) -> str:
-    told = ((type(each).__name__, str(each)) for each in leaves(error))
-    return hide("; ".join(f"{name}: {text}" if text else name for name, text in told))[:_MESSAGE_LIMIT]
+    return hide("; ".join(map(error_summary, leaves(error))))[:_MESSAGE_LIMIT]
 
 
 def with_confirmation(tool: Tool, message: str | Callable[[Mapping[str, object]], str]) -> Tool:

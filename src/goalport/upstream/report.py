@@ -17,7 +17,7 @@ from goalport.tools import ToolGroup
 from goalport.upstream.config import ServerConfig, TransportKind
 from goalport.upstream.connection import ConnectionLost
 from goalport.upstream.redaction import shown_address
-from goalport.words import field_path, one_line, shortened, validation_reason
+from goalport.words import error_summary, field_path, one_line, shortened, validation_reason
 
 __all__ = ["GroupReport", "ServerReport", "ServerState", "error_text", "failure_reason", "why_unavailable"]
 
@@ -126,7 +126,7 @@ def _words(config: ServerConfig, error: BaseException) -> str:
         case ValidationError():
             return f"it does not keep to the protocol: {error_text(error)}"
         case _:
-            return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return error_summary(error)
 
 
 def error_text(error: Exception) -> str:

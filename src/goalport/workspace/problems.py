@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalport.errors import GoalportError
-from goalport.words import did_you_mean, nearest
+from goalport.words import did_you_mean, error_summary, nearest
 from goalport.workspace.importer import FOLDERS, PACKAGE
 
 __all__ = ["LoadProblem", "Place", "problem_of"]
@@ -93,7 +93,7 @@ def _message(error: BaseException) -> str:
         case ImportError() | NameError():
             return f"{type(error).__name__}: {text}{_nearest(error)}"
         case _:
-            return f"{type(error).__name__}: {text}" if text else type(error).__name__
+            return error_summary(error)[:_MESSAGE_LIMIT]
 
 
 def _nearest(error: ImportError | NameError) -> str:
