@@ -81,7 +81,7 @@ class Lifecycle:
         return not (self._driven or self.over or self.end_requested)
 
     async def wait(self) -> Outcome:
-        """Wait until the process has an outcome, and return it: its end, the questions it waits for, or why it is stuck.
+        """Wait until the process has an outcome, and return it: its end, its questions, or why it is stuck.
 
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
         process.
