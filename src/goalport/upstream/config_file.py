@@ -179,7 +179,8 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         command=command,
         args=args,
         env=_environment(section),
-        cwd=_folder(section),
+        # What is relative, is relative to the folder of the file.
+        cwd=section.variables.folder / Path(section.text("cwd")).expanduser(),
         url=url,
         headers=_headers(section),
         oauth=_oauth(section),
@@ -243,11 +244,6 @@ def _environment(section: Section) -> dict[str, str]:
         else:
             section.mistakes.append(("its envFile is no file.", (*section.at, "envFile")))
     return found | section.table("env", "environment")
-
-
-def _folder(section: Section) -> Path:
-    """The working folder of a server's process: `cwd`, which is relative to the file's folder, else that folder."""
-    return section.variables.folder / Path(section.text("cwd")).expanduser()
 
 
 def _headers(section: Section) -> dict[str, str]:

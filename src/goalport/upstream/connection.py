@@ -341,11 +341,8 @@ async def _list_tools(client: "Client") -> Listing:
         found.extend(page.tools)
         cursor = page.next_cursor
         if cursor is None:
-            return Listing(tuple(found[:_MOST_TOOLS]), _too_many(len(found)))
+            more = f"it lists {len(found):,} tools, of which the first {_MOST_TOOLS:,} are used"
+            return Listing(tuple(found[:_MOST_TOOLS]), more if len(found) > _MOST_TOOLS else "")
         if cursor in cursors:
             return Listing(tuple(found[:_MOST_TOOLS]), "its list of tools goes round in a circle, and was cut")
     return Listing(tuple(found[:_MOST_TOOLS]), "its list of tools does not end, and was cut")
-
-
-def _too_many(count: int) -> str:
-    return f"it lists {count:,} tools, of which the first {_MOST_TOOLS:,} are used" if count > _MOST_TOOLS else ""

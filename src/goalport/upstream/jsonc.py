@@ -62,7 +62,7 @@ def read_json(path: Path) -> WrittenJson:
     try:
         data: object = json.loads(plain)
     except json.JSONDecodeError as error:
-        return _unreadable(path, f"this is no JSON: {_lowered(error.msg)}.", error.lineno, error.colno)
+        return _unreadable(path, f"this is no JSON: {error.msg[:1].lower()}{error.msg[1:]}.", error.lineno, error.colno)
     except (RecursionError, ValueError):
         return _unreadable(path, "it nests too deeply, or has a number with too many digits.")
     found = [*_positions(plain)]
@@ -72,10 +72,6 @@ def read_json(path: Path) -> WrittenJson:
 
 def _unreadable(path: Path, message: str, line: int | None = None, column: int | None = None) -> WrittenJson:
     return WrittenJson(path, problems=(Problem(message, path, line, column),))
-
-
-def _lowered(message: str) -> str:
-    return f"{message[:1].lower()}{message[1:]}"
 
 
 def _blank(found: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ Tools are filtered by the names that their servers give them, then renamed, and 
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -118,9 +118,10 @@ class LiveGroup:
             (name, each)
             for name, server in self._servers.items()
             for each in sorted(server.tools, key=lambda tool: tool.name)
-            if _is_enabled(self.configs.get(name), name, each.name)
+            if name not in self.configs or _is_enabled(self.configs[name], each.name)
         ]
-        kept = [(server, each) for server, each in self._offered if self._keeps(server, each.name)]
+        include, exclude = config.include, config.exclude
+        kept = [each for each in self._offered if _selects(include, exclude, each[0], each[1].name)]
         made = before.made if before else {}
         self.made = {(server, each.name): self._made(server, each, made) for server, each in kept}
         self.members: dict[str, _Member] = {}
@@ -199,10 +200,6 @@ class LiveGroup:
             if name not in names:
                 yield f"Tool group {config.role!r}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
 
-    def _keeps(self, server: str, name: str) -> bool:
-        included = not self._config.include or any_matches(self._config.include, server, name)
-        return included and not any_matches(self._config.exclude, server, name)
-
     def _approval(self, server: str, name: str) -> Approval:
         """The approval by the first pattern that means the tool, else the group's."""
         for pattern, approval in self._config.approve_tools.items():
@@ -223,11 +220,14 @@ def final_name(name: str, naming: NamingConfig) -> str:
     return f"{whole[: _LONGEST - _HASH - 1]}_{hashlib.sha256(whole.encode()).hexdigest()[:_HASH]}"
 
 
-def _is_enabled(server: ServerConfig | None, name: str, tool: str) -> bool:
-    if server is None:
-        return True
-    enabled = not server.enabled_tools or any_matches(server.enabled_tools, name, tool)
-    return enabled and not any_matches(server.disabled_tools, name, tool)
+def _is_enabled(server: ServerConfig, name: str) -> bool:
+    return _selects(server.enabled_tools, server.disabled_tools, server.name, name)
+
+
+def _selects(include: Sequence[str], exclude: Sequence[str], server: str, name: str) -> bool:
+    """Whether a tool matches a pattern of `include` (no pattern: every tool does) and none of `exclude`."""
+    included = not include or any(matches(each, server, name) for each in include)
+    return included and not any(matches(each, server, name) for each in exclude)
 
 
 def matches(pattern: str, server: str, name: str) -> bool:
@@ -238,10 +238,6 @@ def matches(pattern: str, server: str, name: str) -> bool:
     """
     own = pattern.removeprefix(f"{server}/")
     return any(_matches(each, name) for each in {pattern, own})
-
-
-def any_matches(patterns: Iterable[str], server: str, name: str) -> bool:
-    return any(matches(each, server, name) for each in patterns)
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -69,9 +69,10 @@ class Variables:
         if inside in (folders := self._folders()):
             return folders[inside], False
         if inside.startswith("input:"):
+            name = re.sub(r"[^A-Za-z0-9]+", "_", inside.removeprefix("input:")).upper()
             raise VariableError(
                 f"${{{inside}}} is asked for by an editor; a server has nobody to ask. Put the value into an "
-                f"environment variable and write ${{{_upper(inside.removeprefix('input:'))}}}."
+                f"environment variable and write ${{{name}}}."
             )
         named = _NAMED.fullmatch(inside)
         if named is None:
@@ -93,10 +94,6 @@ class Variables:
             "pathSeparator": os.sep,
             "/": os.sep,
         }
-
-
-def _upper(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", name).upper()
 
 
 @dataclass
