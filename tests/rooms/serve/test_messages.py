@@ -12,7 +12,7 @@ import pytest
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tests.rooms.site.test_security import HEADERS, http, initialize
+from tests.rooms.site.test_guard import HEADERS, http, initialize
 
 TOOL = """
 import anyio
