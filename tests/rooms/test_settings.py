@@ -11,7 +11,7 @@ import pytest
 
 from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
-from goalport.llm import ModelsSettings
+from goalport.llm import ModelsSettings, ProviderSettings
 from goalport.settings import RetrySettings, Settings, environment_of, load_settings
 
 KEY = "k" * 32
@@ -270,8 +270,13 @@ def test_keys_that_cannot_be_used_are_not_shown_either(
 
 def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
+    before, header, rest = page.partition("| in `[models.providers.NAME]` |")
+    of_a_provider, _, after = rest.partition("\n\n")
 
-    documented = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    assert header
+    shown = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`[^|]+) \|", of_a_provider, re.MULTILINE)))
+    assert sorted(shown) == sorted(ProviderSettings.model_fields)
+    documented = re.findall(r"^\| `([\w.]+)` \|", before + after, re.MULTILINE)
     tables = {"models": ModelsSettings, "llm_operations": LlmOperations, "retry": RetrySettings}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])

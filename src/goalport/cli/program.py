@@ -163,6 +163,7 @@ def execute(words: Sequence[str]) -> int:
     try:
         given = [word for word in words if word != "--debug"]
         code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()  # here, where a reader that has gone is no error
     except CycloptsError as mistake:
         return _say(_misuse(mistake), MISUSED)
     except KeyboardInterrupt:

@@ -25,7 +25,7 @@ from goalport.words import corrections, offer, type_label, type_name, validation
 __all__ = ["PublishedArguments", "unknown_arguments"]
 
 _MOST_LINES: Final = 20
-"""Beyond this, describing each error one by one would keep the server from its other work."""
+"""How many unknown arguments are named one by one; more would keep the server from its other work."""
 _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if")
 _BRANCHES: Final = ("anyOf", "oneOf")
 _LONGEST_PATH: Final = 80

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -103,7 +104,10 @@ def test_a_folder_that_may_not_be_written_is_told_by_its_name(goalport: Command,
 def test_a_reader_that_goes_away_is_no_error(workspace: Path) -> None:
     command = f"{sys.executable} -m goalport.cli actions --workspace '{workspace}' | true"
 
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, env=buffered
+    )
 
     assert done.stderr == ""
 
