@@ -183,6 +183,21 @@ def test_every_style_of_docstring_describes_parameters_and_all_else_is_the_descr
     assert Tool.of(function).description == f"Double a number.\n\nExact for any size.\n\n{rest}"
 
 
+def test_another_section_with_a_rule_describes_no_parameters() -> None:
+    def double(a: int) -> int:
+        """Double a number.
+
+        Notes
+        -----
+        a : int
+            Not too large.
+        """
+        return 2 * a
+
+    assert "description" not in schema_of(double)["properties"]["a"]
+    assert Tool.of(double).description == "Double a number.\n\nNotes\n-----\na : int\n    Not too large."
+
+
 def test_a_docstring_may_describe_parameters_at_length() -> None:
     def move(mode: str, a: int, b: int) -> None:
         """Move.

@@ -159,6 +159,7 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
     assert set(remote.secrets) == {"sesame-open"}
     assert "sesame" not in repr(remote)
     assert entry(tmp_path, url="https://it.example", auth="oauth").oauth is not None
+    assert entry(tmp_path, url="https://it.example", oauth={"redirectPort": 0}).oauth is not None
     assert entry(tmp_path, url="https://it.example").oauth is None
 
 

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import os
 import re
+import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -189,6 +191,14 @@ async def test_a_refused_key_is_said_with_what_to_do() -> None:
     async with web("--token", "t0ken-secret") as address, connected(remote(address)) as servers:
         error = servers.server("web").last_error
     assert "HTTP 401 Unauthorized, it wants credentials: see its `headers`" in error
+
+
+async def test_an_answer_that_was_fine_is_not_the_reason_for_a_later_end() -> None:
+    async with web() as address, connected(remote(address)) as servers:
+        os.kill(int((await servers.call("pid", "web")).text), signal.SIGKILL)
+        await servers.until(lambda: servers.server("web").state is ServerState.DOWN)
+        assert servers.server("web").last_error
+        assert "HTTP 2" not in servers.server("web").last_error
 
 
 async def test_an_address_where_nobody_is_is_said_without_its_query() -> None:
