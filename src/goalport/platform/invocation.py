@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any, Generic, TypeVar
 
 from goalport.blackboard import alternatives, fits
-from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import Agent, Goal
 from goalport.errors import GoalportError
 from goalport.platform.agent_platform import AgentPlatform
@@ -50,7 +49,6 @@ class AgentInvocation(Generic[T]):
     platform: AgentPlatform
     kind: type[T]
     options: ProcessOptions | None = None
-    caller: Caller = ANONYMOUS
 
     @staticmethod
     def on(platform: AgentPlatform) -> "AgentInvocation[object]":
@@ -59,15 +57,11 @@ class AgentInvocation(Generic[T]):
 
     def returning(self, kind: type[R]) -> "AgentInvocation[R]":
         """Ask for a result of this type."""
-        return AgentInvocation(self.platform, kind, self.options, self.caller)
+        return AgentInvocation(self.platform, kind, self.options)
 
     def with_options(self, options: ProcessOptions) -> "AgentInvocation[T]":
         """Run with these options."""
         return replace(self, options=options)
-
-    def with_caller(self, caller: Caller) -> "AgentInvocation[T]":
-        """Run on behalf of this caller."""
-        return replace(self, caller=caller)
 
     async def invoke(self, *inputs: object, **named: object) -> T:
         """Run to the end and return the result; `named` inputs are bound under their names.
@@ -77,9 +71,7 @@ class AgentInvocation(Generic[T]):
         `GoalportError` when no agent has a goal of the type.
         """
         agent, goals = self._agent_and_goals()
-        process = await self.platform.run(
-            agent, *inputs, bindings=named, goals=goals, options=self.options, caller=self.caller
-        )
+        process = await self.platform.run(agent, *inputs, bindings=named, goals=goals, options=self.options)
         return process.result_of_type(self.kind)
 
     def invoke_async(self, *inputs: object, **named: object) -> Invoked[T]:
@@ -88,9 +80,7 @@ class AgentInvocation(Generic[T]):
         Raises `GoalportError` when no agent has a goal of the type.
         """
         agent, goals = self._agent_and_goals()
-        process = self.platform.start(
-            agent, *inputs, bindings=named, goals=goals, options=self.options, caller=self.caller
-        )
+        process = self.platform.start(agent, *inputs, bindings=named, goals=goals, options=self.options)
         return Invoked(process, self.kind)
 
     def invoke_sync(self, *inputs: object, **named: object) -> T:
