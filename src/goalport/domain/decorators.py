@@ -80,6 +80,11 @@ class PlannerType(StrEnum):
         member.needs_goal = needs_goal
         return member
 
+    @classmethod
+    def written(cls) -> str:
+        """Every kind as it is written in code, for messages."""
+        return " or ".join(f"PlannerType.{each.name}" for each in cls)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentMark:
@@ -99,7 +104,7 @@ class AgentMark:
         require_boolean("opaque", self.opaque)
         if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
-                f"Expected planner to be a PlannerType, but got {self.planner!r}. Write PlannerType.UTILITY."
+                f"Expected planner to be a PlannerType, but got {self.planner!r}. Write {PlannerType.written()}."
             )
 
 

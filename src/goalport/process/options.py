@@ -222,7 +222,7 @@ class ProcessOptions:
     def __post_init__(self) -> None:
         if self.planner is not None and not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
-                f"Expected planner to be a PlannerType, but got {self.planner!r}. Write PlannerType.UTILITY."
+                f"Expected planner to be a PlannerType, but got {self.planner!r}. Write {PlannerType.written()}."
             )
         for what in ("deadline", "delay", "tool_delay"):
             seconds = getattr(self, what)

@@ -47,7 +47,11 @@ class Planner(Protocol):
         ...
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | NoPlan:
-        """The steps to take, or the condition that has to be asked first, or that there is nothing to do."""
+        """The steps to take, or the condition that has to be asked first, or that there is nothing to do.
+
+        After an `Undecided` it is called again with the answer, for the same step: what is left to chance has to fall
+        as it did before.
+        """
         ...
 
     def nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:

@@ -214,6 +214,11 @@ class Connection:
     def protocol_version(self) -> str:
         return self._client.protocol_version if self._client else ""
 
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of the tools that the server listed last."""
+        return [each.name for each in self._listing.definitions]
+
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
         assert self._client is not None
         report = call.hooks.progress

@@ -23,7 +23,7 @@ from goalport.words import cleaned
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-__all__ = ["ToolClient"]
+__all__ = ["ToolClient", "handle_of", "with_renamed_tools"]
 
 _QUESTION: Final = 4_000
 """Characters of a question that a person is shown."""
@@ -36,9 +36,7 @@ _CALL: Final = rf"(?<=\bcall ){_NAME}(?= with \{{)"
 """A call that a text advises to make."""
 _REPEATED: Final = rf"(?<=\bcall )(?!it\b){_NAME}(?= again)"
 """A call that a text advises against."""
-_COMPANION: Final = r"(?<![\w.-])(?:process_status|process_cancel|submitFormAndResumeProcess|read_result|_confirm)\b"
 _IN_RESULTS: Final = re.compile(_CALL)
-_IN_ERRORS: Final = re.compile(f"{_CALL}|{_COMPANION}")
 _IN_ADVICE: Final = re.compile(f"{_CALL}|{_REPEATED}")
 _RESOURCES: Final = re.compile(r" A client that reads resources [^\n]*")
 """Advice to read a large result as a resource: resources are the other server's, and not published with its tools."""
@@ -140,7 +138,8 @@ class ToolClient:
             said = error_text(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
             raise ToolError(f"what the server {server!r} answered is no result: {said}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
-        return result_of(with_renamed_tools(result, request.rename), note if call.unanswered else "")
+        renamed = with_renamed_tools(result, request.rename, connection.tool_names)
+        return result_of(renamed, note if call.unanswered else "")
 
     async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
         """The result that a handle of another goalport leads to; its questions are put to the person behind the call.
@@ -239,15 +238,26 @@ def _can_be_answered(question: Mapping[str, Any], arguments: Mapping[str, Any]) 
     return isinstance(question.get("schema"), dict) and len(arguments.keys() - _ABOUT) == 1
 
 
-def with_renamed_tools(result: "CallToolResult", rename: Callable[[str], str]) -> "CallToolResult":
-    """A result of another goalport with the names in its advice changed by `rename`; any other result unchanged."""
+def _in_errors(names: Sequence[str]) -> re.Pattern[str]:
+    """The names of tools in an error. One of small letters alone may be a word of the sentence."""
+    compound = "|".join(re.escape(each) for each in names if not (each.isalpha() and each.islower()))
+    return re.compile(rf"{_CALL}|(?<![\w.-])(?:{compound})(?![\w-])" if compound else _CALL)
+
+
+def with_renamed_tools(
+    result: "CallToolResult", rename: Callable[[str], str], names: Sequence[str]
+) -> "CallToolResult":
+    """A result of another goalport with the names in its advice changed by `rename`; any other result unchanged.
+
+    `names` are those of the server's tools, which its errors may speak of.
+    """
     if _PROCESS not in (result.meta or {}):
         return result
     content = _content_of(result)
-    names = _IN_ADVICE if content is not None else _IN_ERRORS if result.is_error else _IN_RESULTS
+    named = _IN_ADVICE if content is not None else _in_errors(names) if result.is_error else _IN_RESULTS
 
     def told(text: str) -> str:
-        return names.sub(lambda found: rename(found[0]), text if content is None else _RESOURCES.sub("", text))
+        return named.sub(lambda found: rename(found[0]), text if content is None else _RESOURCES.sub("", text))
 
     blocks = [
         each.model_copy(update={"text": told(each.text)}) if each.type == "text" else each

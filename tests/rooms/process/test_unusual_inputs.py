@@ -10,7 +10,7 @@ from goalport.domain import UserInput, achieves_goal, action, agent, cost, state
 from goalport.errors import UnknownName
 from goalport.events import Event, ObjectBound
 from goalport.platform import AgentPlatform
-from goalport.process import Completed, Failed, OperationContext
+from goalport.process import Completed, Failed, OperationContext, ProcessOptions
 from goalport.testing import plan_of
 
 UserId = NewType("UserId", str)
@@ -64,6 +64,17 @@ async def test_lists_of_literals_and_lists_of_objects_are_told_apart() -> None:
 
     process = await AgentPlatform([Grades]).run("Grades", UserInput("Ada"))
     assert process.outcome == Completed(Writeup("low Ada"))
+
+
+async def test_options_among_the_inputs_are_refused_with_where_they_belong() -> None:
+    @agent(description="d")
+    class Greets:
+        @achieves_goal(description="g")
+        def write(self, user_input: UserInput) -> Writeup:
+            return Writeup(user_input.content)
+
+    with pytest.raises(TypeError, match="but got ProcessOptions. Write options=…"):
+        await AgentPlatform([Greets]).run("Greets", UserInput("Ada"), ProcessOptions())
 
 
 async def test_a_new_type_is_taken_for_the_type_that_it_names() -> None:

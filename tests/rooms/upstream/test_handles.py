@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
 
-from goalport.upstream.tool_client import handle_of
+from goalport.upstream.tool_client import handle_of, with_renamed_tools
 
 BOOLEAN: dict[str, Any] = {"type": "boolean"}
 FIELDS: dict[str, Any] = {"type": "object", "properties": {"nights": {"type": "integer"}}, "required": ["nights"]}
@@ -51,3 +51,14 @@ def test_a_question_whose_answer_has_no_schema_or_no_place_of_its_own_is_left_to
     assert handle_of(answered_with("form", "fields", "formData")) is None
     assert handle_of(answered_with("form", FIELDS, "processId")) is None
     assert handle_of(answered_with("form", FIELDS, "formData", "other")) is None
+
+
+def test_an_error_of_another_goalport_names_its_tools_as_the_group_calls_them() -> None:
+    said = "choose_and_resume answers it, choose_and_resume_all all; greet them first"
+    error = CallToolResult(content=[TextContent(text=said)], is_error=True, _meta={"goalport/processId": "p1"})
+
+    renamed = with_renamed_tools(error, "up_{}".format, ["greet", "choose_and_resume"])
+
+    assert renamed.content == [
+        TextContent(text="up_choose_and_resume answers it, choose_and_resume_all all; greet them first")
+    ]
