@@ -73,7 +73,7 @@ async def test_options_among_the_inputs_are_refused_with_where_they_belong() -> 
         def write(self, user_input: UserInput) -> Writeup:
             return Writeup(user_input.content)
 
-    with pytest.raises(TypeError, match="but got ProcessOptions. Write options=…"):
+    with pytest.raises(TypeError, match=r"but got ProcessOptions\. Write options=…"):
         await AgentPlatform([Greets]).run("Greets", UserInput("Ada"), ProcessOptions())
 
 
