@@ -34,7 +34,7 @@ async def ai(aimock: Providers) -> AsyncGenerator[Ai]:
 async def test_objects_and_text_are_streamed_by_every_kind_of_provider(aimock: Providers, ai: Ai, model: str) -> None:
     aimock.answer("hottest months", content=LINES)
     streaming = ai.with_llm(model).streaming()
-    with fail_after(10):
+    with fail_after(60):
         assert [each async for each in streaming.objects("The hottest months", Month)] == MONTHS
         assert "".join([each async for each in streaming.text("The hottest months")]) == LINES
 
@@ -63,7 +63,7 @@ async def test_tools_are_called_in_a_stream(aimock: Providers, ai: Ai, model: st
     )
     aimock.answer({"hasToolResult": True}, content=LINES)
     streaming = ai.with_llm(model).with_tools(thermometer).streaming()
-    with fail_after(10):
+    with fail_after(60):
         assert [each async for each in streaming.objects("The hottest months", Month)] == MONTHS
     assert "33" in str(aimock.requests()[-1])
 
@@ -72,6 +72,6 @@ async def test_tools_are_called_in_a_stream(aimock: Providers, ai: Ai, model: st
 async def test_a_stream_that_is_closed_early_leaves_nothing_open(aimock: Providers, ai: Ai, model: str) -> None:
     aimock.answer("hottest months", {"latency": 20}, content=LINES * 50)
     objects = ai.with_llm(model).streaming().objects("The hottest months", Month)
-    with fail_after(5):
+    with fail_after(60):
         async with aclosing(objects):
             assert await anext(objects) == MONTHS[0]
