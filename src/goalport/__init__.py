@@ -1,8 +1,8 @@
 """Goalport plans and runs typed agents and publishes their goals as MCP tools.
 
-What an agent's author needs is here; everything else is imported by room. A name is looked up when it is first used, so
-that what needs one room only, such as the help of the command line, loads no other. `__init__.pyi` beside this
-file tells type checkers the same.
+The names that an agent's author needs are exported here; all others are imported from their packages. A name is loaded
+when it is first used, so that code that needs one package only, such as the help of the command line, loads no other.
+`__init__.pyi` beside this file tells type checkers the same names.
 """
 
 # pyright: reportUnsupportedDunderAll=false

@@ -1,7 +1,7 @@
-"""Who asked for a run.
+"""The caller: on whose behalf a process runs.
 
-A caller is made by the door that authenticated a request and is carried through the whole run. This module knows
-nothing of how a caller proved who it is. Floor 0: everyone may import it, it imports nothing of ours.
+The transport that authenticates a request makes its caller, and the whole run carries it. This module does not know
+how a caller is authenticated. Floor 0: every package may import it, and it imports nothing of goalport.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ __all__ = ["ANONYMOUS", "Caller"]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The party on whose behalf a process runs; resuming, cancelling and reading a process are bound to it."""
+    """The party on whose behalf a process runs. Only the same caller may resume, cancel or read the process."""
 
     id: str = "anonymous"
     """The subject of the credential, or the client's id where there is no subject."""
     issuer: str = ""
-    """Who vouched for `id`; two issuers may use the same ids."""
+    """The issuer that vouches for `id`; two issuers may use the same ids."""
     scopes: frozenset[str] = frozenset()
-    """What the credential allows."""
+    """The scopes that the credential grants."""
 
 
 ANONYMOUS = Caller()

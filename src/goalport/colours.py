@@ -1,8 +1,8 @@
-"""Signs and colours for lines that say how something is: what is ready, what to look at, what is wrong.
+"""Signs and colours for status lines: what is ready, what to look at, what is wrong.
 
-A line is plain text that begins with a word, or with a model, tool group or server and then the word; on a terminal the
-word gets a sign and a colour. In a pipe, or with the variable NO_COLOR, it stays as it is. Standard library only;
-whoever prints for people is above.
+A line is plain text that begins with a status word, or with the name of a model, tool group or server and then the
+word; on a terminal the word gets a sign and a colour. In a pipe, or with the variable NO_COLOR, the line stays as it
+is. Standard library only. Above: `cli` and `site`, which print for people.
 """
 
 import os
@@ -24,7 +24,7 @@ _BEGINNING: Final = re.compile(rf"^(\s*(?:{_SUBJECT})?)({'|'.join(_COLOURS)})(?=
 
 
 def takes_colours(stream: TextIO) -> bool:
-    """Whether a person looks at what is written there, and wants it coloured."""
+    """Whether the stream is a terminal that shows colours, and colours are not turned off."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

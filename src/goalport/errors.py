@@ -18,7 +18,7 @@
     │   └── TerminateAgent
     ├── ModelError            a model could not be asked, or what it answered is of no use
     │   ├── ModelNotReady     no such model, role, key or library: it says what to set
-    │   ├── ModelRefused      the provider will not do it: a wrong key, a request it does not take, a refusal
+    │   ├── ModelRefused      the provider rejects the request: a wrong key, an invalid request, a refusal
     │   ├── ModelUnavailable  no answer in time, after all attempts
     │   ├── InvalidModelOutput
     │   ├── TooManyTurns
@@ -81,7 +81,7 @@ _EXCERPT = 500
 
 
 class GoalportError(Exception):
-    """The root of the tree: what goalport itself raises."""
+    """The base class of every error that goalport itself raises."""
 
 
 class BadInput(GoalportError):
@@ -112,7 +112,7 @@ class WorkspaceError(GoalportError):
 
 
 class UnknownName(GoalportError):
-    """A name that nothing bears; the message lists the nearest names, or all when there are few; None: no names."""
+    """A name that is not known. The message lists the nearest names, or else all; with None for `known`, it lists none."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str] | None) -> None:
         self.kind = kind
@@ -129,7 +129,7 @@ class TemplateError(GoalportError):
     def __init__(self, template: str, line: int, problem: str, variables: Iterable[str]) -> None:
         self.template = template
         self.line = line
-        """0 when it is not known."""
+        """The number of the line, from 1; 0 when it is not known."""
         place = f", line {line}" if line else ""
         given = ", ".join(sorted(variables)) or "none"
         super().__init__(f"Template {template!r}{place}: {problem.rstrip('.')}. The variables given are: {given}.")
@@ -140,11 +140,11 @@ class ToolError(GoalportError):
 
 
 class Retryable(GoalportError):
-    """Raised by an action to say: this may succeed when tried again."""
+    """An action raises it to say that the failure may be temporary: the action may succeed when it is tried again."""
 
 
 class NonRetryable(GoalportError):
-    """Raised by an action to say: trying again is pointless, find another way."""
+    """An action raises it to say that trying again is pointless; the process looks for another way."""
 
 
 class Declined(NonRetryable):
@@ -157,7 +157,7 @@ class Declined(NonRetryable):
 
 
 class Signal(GoalportError):
-    """What an action, or a tool that it calls, raises to steer the process. It is never retried; let it pass."""
+    """What an action, or a tool that it calls, raises to steer the process. It is never retried; do not catch it."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -165,9 +165,9 @@ class Signal(GoalportError):
 
 
 class ReplanRequested(Signal):
-    """The plan is not good any more: put something on the blackboard and plan again, once without this action.
+    """The plan is no longer good: change the blackboard as said here and plan again, the next time without this action.
 
-    `objects` are added, and `update` binds objects to names.
+    `objects` are added to the blackboard, and each entry of `update` binds an object to a name.
     """
 
     def __init__(self, reason: str, *objects: object, update: Mapping[str, object] | None = None) -> None:
@@ -179,21 +179,21 @@ class ReplanRequested(Signal):
 
 
 class TerminateAction(Signal):
-    """The action ends here, having given nothing; the process goes on."""
+    """End this action without a result; the process goes on."""
 
 
 class TerminateAgent(Signal):
-    """The process ends here, terminated, with all that it has started; of several signals this one counts."""
+    """Terminate the process and those that it has started. Among several signals this one takes precedence."""
 
 
 def signal_in(error: BaseException) -> Signal | None:
-    """The signal that an error is, or that is in a group of errors: one that ends the process before all others."""
+    """The signal in an error or in a group of errors, a `TerminateAgent` before all others; None: there is none."""
     found = [each for each in leaves(error) if isinstance(each, Signal)]
     return next((each for each in found if isinstance(each, TerminateAgent)), found[0] if found else None)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors that a group of errors consists of, at any depth and in their order; any other error is itself."""
+    """The errors in an exception group, at any depth and in order; an error that is no group yields itself."""
     if isinstance(error, BaseExceptionGroup):
         for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from leaves(each)
@@ -202,7 +202,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 class ModelError(GoalportError):
-    """A model could not be asked, or what it answered is of no use. The message names the model and never a key."""
+    """A model could not be asked, or its answer is of no use. The message names the model and never contains a key."""
 
 
 class ModelNotReady(ModelError):
@@ -210,21 +210,21 @@ class ModelNotReady(ModelError):
 
 
 class ModelRefused(ModelError):
-    """The provider will not do it, and would not if asked again."""
+    """The provider rejects the request, and would reject it again."""
 
 
 class ModelUnavailable(ModelError):
-    """The provider gave no answer in time, however often it was asked."""
+    """The provider gave no answer in time, after all attempts."""
 
 
 class InvalidModelOutput(ModelError):
-    """What the model gave is no object of the type that was asked for, nor was it when it was told why."""
+    """The model's output is not an object of the requested type, not even after the model was told what is wrong."""
 
     def __init__(self, type_name: str, violations: Iterable[str], value: str) -> None:
         self.type_name = type_name
         self.violations = tuple(violations)
         self.value = value
-        """The last thing that the model gave, as text."""
+        """The model's last output, as text."""
         shown = value if len(value) <= _EXCERPT else f"{value[:_EXCERPT]} …"
         super().__init__(
             f"Expected the model to give {with_article(type_name)}, but: "
@@ -233,7 +233,7 @@ class InvalidModelOutput(ModelError):
 
 
 class TooManyTurns(ModelError):
-    """A model called tools again and again and never came to an answer."""
+    """A model kept calling tools until the limit of turns, without giving an answer."""
 
     def __init__(self, turns: int) -> None:
         self.turns = turns
@@ -241,7 +241,7 @@ class TooManyTurns(ModelError):
 
 
 class ToolNotFound(ModelError):
-    """A model called tools that are not there, and went on when it was told which ones are."""
+    """A model called tools that do not exist, and did so again after it was told which ones exist."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -254,7 +254,7 @@ class ToolNotFound(ModelError):
 
 
 class GuardViolation(ModelError):
-    """A guard would not let a text pass."""
+    """A guard has blocked a text."""
 
     def __init__(self, guard: str, reason: str) -> None:
         self.guard = guard
@@ -263,7 +263,7 @@ class GuardViolation(ModelError):
 
 
 class AlreadyAnswered(GoalportError):
-    """A question that somebody answered or declined before, or that has expired; the first answer counts."""
+    """A question that was answered or declined before, or that has expired; only the first answer counts."""
 
     def __init__(self, question_id: str, status: str) -> None:
         self.question_id = question_id
@@ -284,11 +284,11 @@ class ProcessWaiting(ProcessEnded):
 
 
 class ProcessStuck(ProcessEnded):
-    """No action can bring the goal nearer; new objects may."""
+    """No action can bring the goal nearer; new objects on the blackboard may."""
 
 
 class ProcessFailed(ProcessEnded):
-    """Actions failed and no other way was left."""
+    """Actions failed, and no other way to the goal is left."""
 
 
 class ProcessTerminated(ProcessEnded):

@@ -1,7 +1,7 @@
-"""What happens while agents are deployed and processes run, as frozen records, and who may listen.
+"""Events: what happens while agents are deployed and processes run, as frozen records; and the protocol of listeners.
 
-Events tell; they never ask. A listener is called in the order of the events, on the event loop, and must not block.
-Floor 0.
+An event informs; it cannot influence the process. Listeners are called in the order of the events, on the event loop,
+and must not block. Floor 0.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ ActionStatus = Literal["succeeded", "declined", "failed", "replanned", "terminat
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
     process_id: str = ""
-    """The process it happened in; empty for what concerns the platform."""
+    """The id of the process in which it happened; empty for an event of the platform."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -68,12 +68,12 @@ class ProcessCreated(_Record):
 
     agent: str
     caller: str
-    """The id of whoever it runs for."""
+    """The id of the caller on whose behalf the process runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFormulated(_Record):
-    """The way to the goal, as seen now; formulated anew after each action."""
+    """The plan to the goal as of now; a new one is formulated after each action."""
 
     goal: str
     steps: tuple[str, ...]
@@ -111,7 +111,7 @@ class ActionRetried(_Record):
 
 @dataclass(frozen=True, slots=True)
 class ActionFinished(_Record):
-    """An action ended. `declined`: it answered None; `replanned`: it wants another plan; `terminated`: it gave up."""
+    """An action ended. `declined`: it returned None; `replanned`: it wants another plan; `terminated`: it gave up."""
 
     action: str
     number: int
@@ -131,7 +131,7 @@ class ObjectBound(_Record):
 
 @dataclass(frozen=True, slots=True)
 class StateEntered(_Record):
-    """An action led to another state."""
+    """An action returned a state, which the process has entered."""
 
     state: str
     left: tuple[str, ...]
@@ -140,14 +140,14 @@ class StateEntered(_Record):
 
 @dataclass(frozen=True, slots=True)
 class ProgressUpdated(_Record):
-    """An action tells how far it is, in words."""
+    """An action reports its progress, in words."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRetried(ProgressUpdated):
-    """A provider did not answer, and will be asked again after a wait; the words say which model, how often and why."""
+    """A provider did not answer and will be asked again after a wait; the words say which model, how often and why."""
 
     action: str = ""
 
@@ -178,14 +178,14 @@ class QuestionSettled(_Record):
 
 @dataclass(frozen=True, slots=True)
 class ProcessPaused(_Record):
-    """The delay or the schedule of the run wants a pause before the next action."""
+    """The process pauses before its next action, because of its delay or its schedule."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class StuckHandled(_Record):
-    """A stuck handler was asked."""
+    """A stuck handler was called."""
 
     handler: str
     code: str
@@ -198,10 +198,10 @@ class ModelCalled(_Record):
     """A model is about to be asked."""
 
     interaction: str
-    """What names the prompt, among all prompts: given by `with_id`, else made of the action and the output type."""
+    """The id of the prompt: the one given by `with_id`, else one made of the action and the output type."""
     model: str
     prompt: str
-    """The last message that the program wrote."""
+    """The last message that was sent to the model."""
     turn: int
     """1 for the first request of an interaction; one more after each round of tools or repair."""
     action: str = ""
@@ -216,7 +216,7 @@ class ModelReplied(_Record):
     reply: str
     """The text, or the JSON of the object; empty when it called tools."""
     tool_calls: tuple[str, ...]
-    """The names of the tools that it wants called."""
+    """The names of the tools that the model wants to call."""
     input_tokens: int
     output_tokens: int
     cost: float
@@ -225,7 +225,7 @@ class ModelReplied(_Record):
     action: str = ""
     error: str | None = None
     finish: str = ""
-    """Why it stopped: stop, length (it was cut off), tool_call, refusal, error or unknown; empty: it has failed."""
+    """Why the model stopped: stop, length (cut off), tool_call, refusal, error or unknown; empty: the call failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class ToolReturned(_Record):
 
 @dataclass(frozen=True, slots=True)
 class GuardTripped(_Record):
-    """A guard has something against what a user or a model said."""
+    """A guard objects to what a user or a model said."""
 
     guard: str
     severity: str
@@ -296,8 +296,8 @@ Event = (
 
 
 class EventListener(Protocol):
-    """Whoever wants to know. An exception from a listener is logged and harms no process."""
+    """The protocol of listeners. An exception that a listener raises is logged and does not affect the process."""
 
     def on_event(self, event: Event, /) -> None:
-        """Take note of one event; called on the event loop, so it must return quickly."""
+        """Handle one event. It is called on the event loop, so it must return quickly."""
         ...

@@ -1,9 +1,9 @@
 """The first answer of a server over stdio, given before anything else is loaded.
 
-A host starts its server and counts the seconds until `initialize` is answered; loading agents and the libraries that
-they need takes longer than some hosts wait. The answer depends on nothing that is loaded, so a thread gives it at once;
-what the client says next waits until the server is there. The server itself gets the client's message too, and its own
-answer to it, the same, is dropped. Standard library only, but for `.env`; `serve` and `cli` are above.
+A host starts its server and waits a limited time until `initialize` is answered; loading agents and the libraries that
+they need takes longer than some hosts wait. The answer does not depend on what is loaded, so a thread gives it at once,
+and the client's later messages wait until the server is ready. The server also receives the first message, and its own
+answer, which is the same, is dropped. Standard library and `.env` reader only. Above: `serve`, `site` and `cli`.
 """
 
 import json
@@ -26,7 +26,7 @@ INSTRUCTIONS: Final = (
     " An error says what was missing or went wrong; correct the call rather than repeat it."
     " An answer with processId, status and questions is not the result yet: it says which tool to call next."
 )
-"""What a client is told of this server when it connects."""
+"""The instructions that a client receives when it connects."""
 _CAPABILITIES: Final = {
     "completions": {},
     "logging": {},
@@ -38,16 +38,16 @@ _WITH_HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"
 _WITHOUT: Final = ("2026-07-28",)
 
 _LONGEST: Final = 4 * 1024 * 1024
-"""Bytes that a client may send before the server is there."""
+"""The most bytes that are read from a client before the server is ready."""
 _CHUNK: Final = 65_536
 
 
 class EarlyHandshake:
-    """What a client sends over stdio while the server is loaded, and the answer to its first request."""
+    """Reads what a client sends over stdio while the server is loaded, and answers its first request."""
 
     def __init__(self, workspace: Path) -> None:
         self.answered: int | str | None = None
-        """The id of the request that has its answer."""
+        """The id of the request that was answered here; None: none was."""
         self._workspace = workspace
         self._said = b""
         self._output = os.dup(1)
@@ -55,7 +55,7 @@ class EarlyHandshake:
         self._thread.start()
 
     def wait(self) -> bytes:
-        """What the client has said by now, its first line at least; nothing when it has left."""
+        """Wait for the client's first line; return the bytes that were read by then, none when the client has left."""
         self._thread.join()
         return self._said
 
@@ -85,7 +85,7 @@ class EarlyHandshake:
 
 
 def name_of(workspace: Path) -> str:
-    """The server's name as the settings will say it. What is wrong with them is told when they are read."""
+    """The server's name, as the settings will give it. Invalid settings are reported later, when they are read."""
     with suppress(OSError, ValueError):
         variables = dotenv_values(workspace / ".env", encoding="utf-8") | os.environ
         given = next((value for name, value in variables.items() if value and name.upper() == "GOALPORT_NAME"), None)
@@ -97,7 +97,7 @@ def name_of(workspace: Path) -> str:
 
 
 def _initialized(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """The answer of the handshake; None: the server has to say what is wrong with the request."""
+    """The result of `initialize`; None when the request is invalid: then the server itself answers with the error."""
     match params:
         case {"protocolVersion": str(version), "capabilities": dict(), "clientInfo": {"name": str(), "version": str()}}:
             return {
@@ -111,7 +111,7 @@ def _initialized(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _discovered(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """The answer to clients that shake no hands; None as above."""
+    """The result of `server/discover`, for clients that do not send `initialize`; None as above."""
     match params.get("_meta"):
         case {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": dict()}:
             return (

@@ -1,7 +1,7 @@
-"""What must not be shown, and taking it out of texts: answers, events, spans, log lines and tracebacks pass here.
+"""Hides secrets in whatever leaves the program as text: answers, events, spans, log lines and tracebacks.
 
-Secrets are kept for whoever knows them (a platform, its upstream servers) as long as that lives, and are hidden from
-everything that this process says: a log and its spans are the process's, not one server's. Floor 0.
+Secrets are registered under an owner (a platform, its upstream servers) and hidden as long as the owner lives, in every
+text of this program: its log and its spans belong to the program and not to one server. Floor 0.
 """
 
 import json
@@ -18,9 +18,9 @@ from urllib.parse import unquote, urlsplit
 __all__ = ["hide", "hide_known", "keep", "passwords_in", "secrets_in_environment", "traceback_of"]
 
 _SHORTEST: Final = 5
-"""Shorter values are not looked for: taking out each `1` and `true` would leave nothing to read."""
+"""Characters. Shorter values are not hidden: hiding each `1` and `true` would make texts unreadable."""
 _SHORTEST_OF_ENVIRONMENT: Final = 8
-"""Of a variable nobody told us more than its name; a short value may be a word that means nothing secret."""
+"""Characters, for environment variables that only look secret by their names; shorter values may be ordinary words."""
 _NAMED: Final = re.compile(
     r"(?i)(?:^|_)(?:\w*API_?KEY|KEYS?|SECRET_KEY\w*|TOKENS?|SECRETS?|\w*PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?"
     r"|AUTHORIZATION|PAT)$|_PASS$|_PWD$|^SSHPASS$"
@@ -34,15 +34,15 @@ _LOOKS_SECRET: Final = (
     (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abprs])[-_][\w-]{12,}|\b(?:AKIA|AIza)\w{12,}"), "***"),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), "***"),
 )
-"""Secrets that nobody told us of, as programs print them: after a name, in an address, or with the known beginnings."""
+"""Patterns of secrets that were never registered: after a telling name, in an address, or with a well-known prefix."""
 _kept: dict[int, frozenset[str]] = {}
-"""The secrets by the identity of who keeps them."""
+"""The registered secrets, by the identity of their owner."""
 _known: tuple[str, ...] = ()
-"""All of them. The longest first: one that is a part of another would leave the other's rest."""
+"""All registered secrets, the longest first: hiding a part of a secret first would leave its rest visible."""
 
 
 def keep(owner: object, secrets: Iterable[str]) -> None:
-    """Hide these secrets from now on, in place of those that the owner kept before, until the owner is gone."""
+    """Hide these secrets from now on, in place of the owner's earlier ones, until the owner is garbage collected."""
     if id(owner) not in _kept:
         weakref.finalize(owner, _forget, id(owner)).atexit = False
     _kept[id(owner)] = frozenset(form for each in secrets for form in _forms(each) if len(form) >= _SHORTEST)
@@ -53,7 +53,7 @@ def keep(owner: object, secrets: Iterable[str]) -> None:
 
 
 def hide(text: str) -> str:
-    """The text without known secrets, and without what looks like one: for what programs and people say of failures."""
+    """The text without registered secrets and what looks like one: for error messages and output of programs."""
     text = hide_known(text)
     for pattern, instead in _LOOKS_SECRET:
         text = pattern.sub(instead, text)
@@ -61,7 +61,7 @@ def hide(text: str) -> str:
 
 
 def hide_known(text: str) -> str:
-    """The text without known secrets: for what is a result, and may well look like one."""
+    """The text without registered secrets only: for results, which may contain values that merely look like secrets."""
     for secret in _known:
         if secret in text:
             text = text.replace(secret, "***")
@@ -74,7 +74,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def secrets_in_environment(environment: Mapping[str, str]) -> Iterator[str]:
-    """The values of variables that are called like secrets, and the passwords in addresses."""
+    """The values of variables whose names look like those of secrets, and the passwords in addresses."""
     for name, value in environment.items():
         if len(value) < _SHORTEST_OF_ENVIRONMENT:
             continue
@@ -85,14 +85,14 @@ def secrets_in_environment(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def passwords_in(address: str) -> Iterator[str]:
-    """The password in an address, as it stands there and as it is meant; nothing of any other text."""
+    """The password in a URL, as it is written and percent-decoded; nothing for any other text."""
     with suppress(ValueError):
         if password := urlsplit(address).password:
             yield from {password, unquote(password)}
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """How a secret may be seen: without the space around it, as programs quote it, and line by line."""
+    """The forms in which a secret may appear: trimmed, escaped as Python and JSON do, and line by line."""
     trimmed = secret.strip()
     yield from (
         trimmed,
@@ -113,7 +113,7 @@ def _gather() -> None:
 
 
 class _Records:
-    """How log records are made, but for the secrets in them."""
+    """Keeps the factory of log records that was installed before ours."""
 
     before: Any = logging.LogRecord
 
@@ -122,7 +122,7 @@ def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
     if _known:
         hiding = hide if record.name.startswith("goalport") else hide_known
-        # What cannot be put together is complained of by whoever writes it.
+        # A message whose arguments do not fit it is left alone: the handler that formats it reports the error.
         try:
             shown = record.getMessage()
         except (TypeError, ValueError, KeyError):
@@ -130,7 +130,7 @@ def _record(*args: Any, **options: Any) -> logging.LogRecord:
         if (hidden := hiding(shown)) != shown:
             record.msg, record.args = hidden, ()
         if record.exc_info and record.exc_info[1] is not None:
-            # Formatted here: an exception's own text is out of reach later.
+            # Formatted here, because the text of the exception itself cannot be changed later.
             record.exc_text = hiding(_FORMATTER.formatException(record.exc_info))
     return record
 

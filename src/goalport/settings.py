@@ -1,7 +1,7 @@
 """How a server is set up: one typed object, from options, the environment, `.env` and `server/settings.toml`.
 
-What comes first in that list wins, and defaults come last. Settings are read once and passed on by whoever composes the
-server; no module reads them for itself. Nothing here starts or opens anything. Above: `platform`, `serve` and `cli`.
+An earlier source in that list takes precedence over a later one; defaults come last. Settings are read once and passed
+on; no module reads them for itself. Nothing here starts or opens anything. Above: `publish`, `serve`, `site`, `cli`.
 """
 
 import json
@@ -46,11 +46,11 @@ from goalport.words import did_you_mean, nearest, offer, validation_reason
 __all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
 
 SETTINGS_FILE = Path("server", "settings.toml")
-"""Where the settings stand in a workspace; there need not be one."""
+"""The path of the settings file in a workspace; the file is optional."""
 _ENV_FILE = ".env"
 _PREFIX = "GOALPORT_"
 _WITHIN = "__"
-"""What stands in a variable between a table and a setting in it."""
+"""The separator between a table and its setting in the name of an environment variable."""
 _SHORTEST_KEY = 32
 _NEARLY = 0.8
 _RETRY = RetryPolicy()
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 def _listed(value: object) -> object:
-    """A list as people write it in an environment variable: JSON, or separated by commas."""
+    """A list from an environment variable: JSON, or values separated by commas."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -70,7 +70,7 @@ def _listed(value: object) -> object:
 
 
 def _table(value: object) -> object:
-    """A table as one can write it in an environment variable: JSON."""
+    """A table from an environment variable, as JSON."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError as error:
@@ -82,7 +82,7 @@ def _lower(value: object) -> object:
 
 
 def _size(value: object) -> object:
-    if isinstance(value, str) and not re.fullmatch(r"\s*[\d.]+\s*\w*\s*", value):  # pydantic passes over what follows
+    if isinstance(value, str) and not re.fullmatch(r"\s*[\d.]+\s*\w*\s*", value):  # pydantic ignores what follows
         raise ValueError("should be a number of bytes, or a number with a unit such as MiB")
     return TypeAdapter(ByteSize).validate_python(value)
 
@@ -118,7 +118,7 @@ class RetrySettings(BaseModel):
 
     @property
     def policy(self) -> RetryPolicy:
-        """What actions take it for."""
+        """The same settings as the retry policy that actions use."""
         return RetryPolicy(**self.model_dump())
 
 
@@ -141,20 +141,20 @@ class Settings(BaseSettings):
     data_dir: Path = Path(".goalport")
     """Where state is kept; relative to the workspace."""
     roots: Paths = (Path(),)
-    """The folders that agents may read; relative to the workspace."""
+    """The folders that agents may read, relative to the workspace."""
     name: str = Field(default="goalport", min_length=1)
-    """What the server calls itself; the same on all replicas of one."""
+    """The server's name; all replicas of a server have the same."""
     hello_banner: bool = True
     """Publish the tool `helloBanner`, which says which server this is."""
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8080, ge=0, le=65_535)
-    """0: any free one."""
+    """The TCP port; 0: any free one."""
     allowed_hosts: Words = ()
     """Host headers that are accepted beside those of the loopback interface."""
     allowed_origins: Words = ()
-    """Web pages that may call; none of another machine by default."""
+    """Origins of web pages that may call the server; without any, only pages of this machine may."""
     stateless: bool = False
-    """No sessions: for fleets behind a load balancer."""
+    """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024
     max_result_bytes: Size = 900_000
     heartbeat_seconds: Seconds = 10.0
@@ -163,38 +163,38 @@ class Settings(BaseSettings):
     session_idle_seconds: Seconds = 1_800.0
     max_sessions: Count = 10_000
     max_connections: int = Field(default=0, ge=0)
-    """How many may be open at once; 0: as many as the file descriptors allow, with some to spare."""
+    """How many connections may be open at once; 0: almost as many as there are file descriptors."""
     max_connections_per_address: int = Field(default=0, ge=0)
-    """0: three quarters of all."""
+    """How many connections one address may have open at once; 0: three quarters of all."""
     max_header_bytes: Size = 64 * 1024
     max_header_lines: Count = 100
     header_seconds: Seconds = 20.0
     """How long a client may take to send the headers of a request."""
     stall_seconds: Seconds = 30.0
-    """For how long a client may send nothing of a body that it began, or read nothing of an answer."""
+    """How many seconds a client may pause while it sends the body of a request, or while it reads a response."""
     state_keys: Secrets = ()
-    """Keys that seal what a client keeps for us; the first seals, all open. None: one is made in `data_dir`."""
+    """Keys that seal the state that clients hold. The first seals, each one opens. Empty: one is made in `data_dir`."""
     state_ttl_seconds: Seconds = 7 * 24 * 3_600.0
     show_errors: bool = False
-    """Whether clients see the texts of unexpected exceptions, and not only where the log has them."""
+    """Whether clients see the messages of unexpected exceptions, and not only a reference to the log."""
     log_level: LogLevel = "info"
     log_personality: Personality = ""
-    """Whose words the log speaks in at level debug; empty: plain ones."""
+    """The personality that words the log at level debug; empty: plain words."""
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
-    """How long a start waits for upstream servers that are not required."""
+    """How many seconds the start waits for upstream servers that are not required."""
     max_threads: Count = 40
     max_processes: Count = 1_000
-    """How many processes that have ended are remembered: so many short ones, and so many that took a second or more."""
+    """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0
-    """How long the end of a process is remembered at least that took a second or more, asked people, or is `long`."""
+    """How long the end of a process is kept that took a second or more, asked people, or has a goal declared `long`."""
     max_waiting: Count = 10_000
-    """How many processes may wait for people; beyond, the one that has waited longest is terminated."""
+    """How many processes may wait for people; with more, the one that has waited longest is terminated."""
     retry: Annotated[RetrySettings, BeforeValidator(_table)] = RetrySettings()
-    """How often an action that fails is tried again, unless it says so itself."""
+    """How often a failed action is tried again, unless the action has a policy of its own."""
     models: Annotated[ModelsSettings, BeforeValidator(_table)] = ModelsSettings()
-    """Which language models there are, what each is for, and how their providers are reached."""
+    """The language models, the role of each, and how their providers are reached."""
     llm_operations: Annotated[LlmOperations, BeforeValidator(_table)] = LlmOperations()
-    """How they are worked with, whoever provides them."""
+    """How goalport works with models, whichever provider they come from."""
 
     @field_validator("workspace")
     @classmethod
@@ -238,9 +238,9 @@ class Settings(BaseSettings):
 
 
 def load_settings(workspace: Path, **options: Any) -> Settings:
-    """The settings of a workspace. `options` go before everything else; one that is None is as if not given.
+    """The settings of a workspace. `options` precede all other sources; one that is None counts as not given.
 
-    Raises SettingsError, with a line for each setting that cannot be used and where it came from.
+    Raises `SettingsError`, with a line for each setting that is invalid and the source that it came from.
     """
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     for name in given:
@@ -258,9 +258,9 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
 
 
 def environment_of(workspace: Path) -> Mapping[str, str]:
-    """The variables of the environment and, for those that are not there, of the workspace's `.env`.
+    """The variables of the environment, completed by the workspace's `.env` for those that are not set.
 
-    Providers' keys stand there. Nothing is put into the environment of this process, so no program that it starts
+    Providers' keys are read from here. Nothing is put into the environment of this process, so no program it starts
     inherits a key from the file.
     """
     found = dotenv_values(workspace / _ENV_FILE, encoding="utf-8") | os.environ
@@ -268,7 +268,7 @@ def environment_of(workspace: Path) -> Mapping[str, str]:
 
 
 def secrets_of(settings: Settings) -> Iterator[str]:
-    """Every key and token that a server was given: in its settings, its environment and its `.env`."""
+    """Every key and token in a server's settings, its environment and its `.env`."""
     yield from _secrets_in(settings)
     yield from secrets_in_environment(environment_of(settings.workspace))
 
@@ -312,7 +312,7 @@ def _read_file(workspace: Path) -> dict[str, object]:
 
 
 def _known() -> tuple[str, ...]:
-    """The names that may be set; the workspace is where settings are read from, and so is none of them."""
+    """The names of all settings but `workspace`, which says where the settings are read from."""
     return tuple(name for name in Settings.model_fields if name != "workspace")
 
 
@@ -322,7 +322,7 @@ def _offer(name: str, known: Sequence[str] = ()) -> str:
 
 
 def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables that look like one of ours. What stands in a table is judged with the table."""
+    """Variables that look like misspelt settings, with the probable names. Names in tables are checked elsewhere."""
     names = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
     for name in sorted(environment):
         head, delimiter, rest = name.partition(_WITHIN)
@@ -331,7 +331,7 @@ def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _told(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
-    """A line per setting. What came is shown, unless it is a secret or may hold one."""
+    """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
     lines: list[str] = []
     for each in error.errors(include_url=False, include_context=False):
         path = tuple(map(str, each["loc"])) if each["loc"][0] in _TABLES else (str(each["loc"][0]),)
@@ -347,7 +347,7 @@ def _told(error: ValidationError, workspace: Path, options: Mapping[str, object]
 _TABLES = ("models", "llm_operations", "retry")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
 _LEAF = len(("models", "providers", "openai", "api_key"))
-"""How deep single settings of providers and models are; what is above holds keys too."""
+"""The depth of single settings of providers and models; what is higher in the tree contains keys."""
 
 
 def _is_secret(path: tuple[str, ...]) -> bool:
@@ -357,7 +357,7 @@ def _is_secret(path: tuple[str, ...]) -> bool:
 
 
 def _names_at(path: Iterable[str]) -> tuple[str, ...]:
-    """The settings beside the last one of a path: tables are models, and what is between them is a name or a number."""
+    """The fields of the model that a path leads to; keys and indexes of items in the path are skipped."""
     table: type[BaseModel] = Settings
     for each in path:
         field = table.model_fields.get(each)
@@ -367,7 +367,7 @@ def _names_at(path: Iterable[str]) -> tuple[str, ...]:
 
 
 def _origin(path: tuple[str, ...], workspace: Path, options: Mapping[str, object]) -> str:
-    """Where the value of a setting came from, as the user would look for it."""
+    """The source of a setting's value, as the user would look for it."""
     variable = f"{_PREFIX}{_WITHIN.join(path).upper()}"
     if path[0] in options:
         return "option"
@@ -379,7 +379,7 @@ def _origin(path: tuple[str, ...], workspace: Path, options: Mapping[str, object
 
 
 def _is_in(values: object, path: tuple[str, ...]) -> bool:
-    """Whether a source says something at a place, or of all that is around it."""
+    """Whether a source has a value at a path, or for something that contains the path."""
     for each in path:
         if not isinstance(values, Mapping):
             return True

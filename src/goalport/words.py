@@ -1,7 +1,7 @@
-"""The words that messages of all rooms share: names of types, probable names, validation errors, cleaned texts.
+"""Wording that messages of all packages share: names of types, near names, validation errors, cleaned texts.
 
-Each room words its own messages; what several of them say is worded here, so that they agree. Nothing here knows of
-agents, tools or servers. Below everything, the errors too; pydantic is not imported, since start-up time counts.
+Each package words its own messages; what several of them say is worded here, so that they agree. Nothing here knows of
+agents, tools or servers. It imports nothing of goalport, and no pydantic, which would slow down the start.
 """
 
 import re
@@ -39,19 +39,19 @@ __all__ = [
 _QUALIFIER: Final = re.compile(r"[\w<>]+\.")
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9]+")
 _VOWEL: Final = re.compile("[aeio]|un(?!i)", re.IGNORECASE)
-"""How a name begins that takes "an": an Order and an UnpaidBill, but a UserInput and a Unit."""
+"""Matches names that take the article "an": an Order and an UnpaidBill, but a UserInput and a Unit."""
 _MOST_NEAR: Final = 3
 _AS_NEAR: Final = 0.05
-"""By how much names may be less like the one that was given than the nearest, to be offered beside it."""
+"""A name is offered beside the nearest one if its similarity is less by at most this much."""
 _MOST_LISTED: Final = 20
 _LONGEST: Final = 80
-"""Characters of a name that are compared: what came from outside may be of any length."""
+"""The number of characters of a name that are compared, since names from outside may have any length."""
 _LONGEST_TEXT: Final = 20_000
 _LONGEST_LINE: Final = 500
 _KEPT: Final = "\n\t\u200c\u200d"
-"""Besides line feed and tab the joiners: words of several scripts and emoji need them, and they hide nothing."""
+"""Besides line feed and tab, the joiners: several scripts and emoji need them, and they hide nothing."""
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-"""Categories of Unicode: control and format characters (zero width, direction, tags), what has no meaning by itself."""
+"""Unicode categories of invisible characters: control, format (zero width, direction, tags), private and unassigned."""
 _MOST_LINES: Final = 20
 _MOST_ERRORS: Final = 5_000
 """Beyond this, describing each error would keep the event loop from its other work."""
@@ -84,26 +84,26 @@ def class_name(cls: type) -> str:
 
 
 def error_summary(error: BaseException) -> str:
-    """The class of an error and what it says: `ValueError: no such day`."""
+    """The class of an error and its message: `ValueError: no such day`."""
     name, text = type(error).__name__, str(error)
     return f"{name}: {text}" if text else name
 
 
 def type_label(kind: object) -> str:
-    """A type's name of letters, digits and underscores: `list_Story`, `Story_or_None`."""
+    """The name of a type in letters, digits and underscores: `list_Story`, `Story_or_None`."""
     return _NOT_PORTABLE.sub("_", type_name(kind).replace(" | ", "_or_")).strip("_")
 
 
 def with_article(kind: object) -> str:
-    """A type's name, or another noun, with the article that it takes: `a Story`, `an Order`."""
+    """The name of a type, or another noun, with its indefinite article: `a Story`, `an Order`."""
     noun = type_name(kind)
     return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
 
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> tuple[str, ...]:
-    """The name that is spelled most like one that is not known, and those that are as near, at most three.
+    """The known names that are most similar to an unknown one: the nearest and those about as near, at most three.
 
-    Case counts for nothing, and `-` is `_`. `likeness` is how alike they have to be: 1.0 is the same.
+    Case is ignored, and `-` equals `_`. `likeness` is the least similarity, from 0.0 to 1.0, which means equal.
     """
     wanted = _plain(name)[:_LONGEST]
     spelled: dict[str, list[str]] = {}
@@ -116,7 +116,7 @@ def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> tuple[
 
 
 def did_you_mean(names: Iterable[str]) -> str:
-    """The question whether one of these names was meant; empty where there are none."""
+    """The question "Did you mean …?" for these names; empty where there are none."""
     asked = " or ".join(map(repr, names))
     return f"Did you mean {asked}?" if asked else ""
 
@@ -124,14 +124,14 @@ def did_you_mean(names: Iterable[str]) -> str:
 def offer(name: str, known: Iterable[str], *, none: str = "There are none.", most: int = _MOST_LISTED) -> str:
     """What to say after "unknown …": the nearest names as a question, else the names that are known.
 
-    `none` is said where no name is known. At most `most` names are listed, in the order in which they come.
+    `none` is the answer where no name is known. At most `most` names are listed, in the order in which they come.
     """
     names = list(dict.fromkeys(known))
     return did_you_mean(nearest(name, names)) or (f"Known: {listed(names, most)}." if names else none)
 
 
 def listed(names: Iterable[str], most: int = _MOST_LISTED) -> str:
-    """Names with commas between them: the first few, and how many more there are."""
+    """Names separated by commas: the first `most`, and how many more there are."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return f"{', '.join(every[:most])}{more}"
@@ -146,11 +146,11 @@ def _plain(name: str) -> str:
 
 
 def _taken_apart(kind: object) -> tuple[Any, tuple[Any, ...]]:
-    """A generic type and its arguments; None where it is none. Pydantic makes a class of each generic model."""
+    """The origin and the arguments of a generic type; the origin is None for others. Pydantic makes a class of each."""
     if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
         made = cast("Mapping[str, Any]", vars(kind).get("__pydantic_generic_metadata__") or {})
         return made.get("origin"), made.get("args", ())
-    # `Annotated` hides behind the type that it annotates.
+    # `get_origin` of an `Annotated` returns the origin of the annotated type.
     return (Annotated if hasattr(kind, "__metadata__") else get_origin(kind)), get_args(kind)
 
 
@@ -174,8 +174,8 @@ def validation_problems(
 ) -> tuple[str, ...]:
     """What pydantic found wrong with a value, one line per field: `stops[1].nights: required, but missing`.
 
-    `known` are the names that the top level may have, where unknown ones are to be told of them. `root` is what the
-    value itself is called.
+    `known` are the names that the top level may have; they are listed for unknown ones. `root` is the name of the
+    value itself.
     """
     if error.error_count() > _MOST_ERRORS:
         return (f"{error.error_count()} values do not fit the schema",)
@@ -190,7 +190,7 @@ def validation_problems(
 
 
 def validation_reason(message: str) -> str:
-    """A message of pydantic as the end of a sentence about the field: `should be a valid integer`."""
+    """A message of pydantic, reworded as the end of a sentence about the field: `should be a valid integer`."""
     words = " ".join(message.removeprefix("Value error, ").removeprefix("Assertion failed, ").split())
     return words.replace("Input should", "should", 1)
 
@@ -202,16 +202,16 @@ def corrections(problems: Sequence[str], *, of: Literal["arguments", "answer"] =
 
 
 def shortened(problems: Sequence[str], most: int = _MOST_LINES) -> tuple[str, ...]:
-    """As many problems as a reader takes in, and how many more there are."""
+    """The first `most` problems, and a line that says how many more there are."""
     more = len(problems) - most
     return (*problems[:most], f"and {more} more") if more > 0 else tuple(problems)
 
 
 def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
-    """The text without characters that nobody sees, and cut where it is longer than `limit` characters.
+    """The text without invisible characters, cut at `limit` characters.
 
-    Control characters steer terminals, marks of direction make a text read otherwise than it is written, what has no
-    width hides words from people and not from models, and lone surrogates fit into no UTF-8.
+    Control characters steer terminals, direction marks make a text look different from what it says, zero-width
+    characters hide words from people but not from models, and lone surrogates cannot be encoded as UTF-8.
     """
     kept = text[: 2 * limit]
     shown = (kept if kept.isprintable() else "".join(filter(_is_visible, kept))).strip()
@@ -229,12 +229,12 @@ def first_line(text: str, limit: int = _LONGEST_LINE) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things: `1 tool`, `2 tools`."""
+    """A number and a noun, in the plural where needed: `1 tool`, `2 tools`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def field_path(steps: Iterable[int | str]) -> str:
-    """A place inside a value as people write it: `stops[1].nights`."""
+    """The path of a field as people write it: `stops[1].nights`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{_field_name(step)}" for step in steps).removeprefix(
         "."
     )
@@ -253,10 +253,10 @@ def _reason(kind: str, path: str, message: str, came: object, known: Collection[
 
 
 def _path(location: Sequence[int | str], value: object, *, missing: bool) -> str:
-    """Where in a value a problem is.
+    """The path of a problem inside a value.
 
-    Pydantic's locations also name the members of unions and the validators on the way, which no caller ever wrote; what
-    cannot be found in the value itself is such a name, except for the field that is missing.
+    Pydantic's locations also name the members of unions and the validators on the way, which no caller ever wrote. A
+    step that does not exist in the value is such a name, except for the field that is missing.
     """
     steps: list[int | str] = []
     place = value
@@ -281,7 +281,7 @@ def _inside(place: object, step: int | str) -> tuple[object] | None:
 
 
 def _field_name(step: str) -> str:
-    """A field's name, which may come from outside, as it may stand in a line."""
+    """The name of a field, which may come from outside, made safe to be shown in a line."""
     return step if step.isprintable() and len(step) <= _SHOWN.maxstring else _SHOWN.repr(step)
 
 

@@ -1,7 +1,7 @@
 """Tools: what a model may call, made of functions and objects, filtered, renamed, grouped and exported.
 
-The room knows nothing of agents, models or servers. Above it, `ai` offers tools to models, `upstream` makes tools of
-other servers' tools, and `serve` publishes exports; below it are only the errors.
+This package knows nothing of agents, models or servers. Above it, `ai` offers tools to models, `upstream` makes tools
+of other servers' tools, and `publish` publishes exports; below it are the errors, `secrecy` and `words`.
 """
 
 from typing import TYPE_CHECKING
@@ -93,7 +93,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`ContentBlock` is MCP's, and is imported by those who ask for it."""
+    """Import `ContentBlock` from the MCP library when it is first asked for."""
     if name == "ContentBlock":
         from mcp_types import ContentBlock
 

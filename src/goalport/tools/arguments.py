@@ -1,9 +1,9 @@
-"""The arguments of a tool that is made of a function: their JSON Schema, and binding what a caller sends to parameters.
+"""The arguments of a tool that is made from a function: their JSON Schema, and binding a caller's values to parameters.
 
-Reads the signature once; pydantic does the validating. It does not call the function. Parameters may also be listed,
-where there is no signature to read. Some parameters no model fills: a process, a context, whatever is current where the
-tool is called. A type says that it is one of those by its classmethod `__goalport_current__`, which gives what is
-current or raises a `GoalportError`; so the rooms above bring their types, and this one knows none of them.
+The signature is read once, and pydantic validates. The function is not called here. Parameters may also be listed
+explicitly. Some parameters are not filled by the model but injected: a process, a context, or whatever else is current
+where the tool is called. A type is injected if it has a classmethod `__goalport_current__`, which returns the current
+object or raises a `GoalportError`; so packages above add such types, and this one knows none of them.
 """
 
 import inspect
@@ -31,10 +31,10 @@ class Injection:
 
     kind: type
     is_optional: bool
-    """Whether None is right where nothing is current."""
+    """Whether None is injected when there is no current object."""
 
     def value(self) -> object:
-        """What is current. Raises `ToolError` when nothing is and the tool cannot do without."""
+        """Return the current object. Raises `ToolError` when there is none and the parameter is not optional."""
         current = cast("Callable[[], object]", getattr(self.kind, _CURRENT))
         try:
             found = current()
@@ -48,7 +48,7 @@ class Injection:
 
 
 def injection_of(hint: Any) -> Injection | None:
-    """How a parameter with this annotation is filled; None: by whoever calls."""
+    """The injection of a parameter with this annotation; None when the caller fills it."""
     if get_origin(hint) is Annotated:
         return injection_of(get_args(hint)[0])
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
@@ -62,7 +62,7 @@ def injection_of(hint: Any) -> Injection | None:
 class Parameter:
     """One parameter of a tool whose parameters are listed: `Tool.of(…, parameters=[Parameter("a", int, "The first")])`.
 
-    `type` is any type that JSON can express; what a model sends is turned into it.
+    `type` is any type that JSON can express; what a model sends is converted to it.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Parameter:
     description: str = ""
     required: bool = True
     default: object = None
-    """What the tool gets where a parameter that is not required is not sent; None: it does not get it."""
+    """The value when the parameter is optional and was not sent; with None the tool receives no such argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,17 @@ class Arguments:
     """The parameters of one function."""
 
     model: type[BaseModel]
-    """One field per parameter, under a name of our own: a parameter may be called what no pydantic field may."""
+    """One field per parameter, under a generated name, since pydantic does not allow every name for a field."""
     parameters: Mapping[str, "_Slot"]
-    """By the field's name, those that callers do not see among them, in the order of the signature."""
+    """The parameters by field name, in the order of the signature, including those that are injected."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What callers call the parameters."""
+        """The names of the parameters that callers see."""
         return tuple(_wire_name(field) for field in self.model.model_fields.values())
 
     def schema(self, descriptions: Mapping[str, str]) -> dict[str, object]:
-        """The JSON Schema of the arguments; `descriptions`, by parameter, stand where the annotation has none."""
+        """The JSON Schema of the arguments. `descriptions`, by parameter, are used where the annotation has none."""
         found = self.model.model_json_schema(schema_generator=PlainSchema)
         properties = found.get("properties", {})
         for field, parameter in self._seen():
@@ -100,14 +100,14 @@ class Arguments:
         return {"type": "object", "properties": properties, **required, "additionalProperties": False, **definitions}
 
     def check(self, arguments: Mapping[str, object]) -> BaseModel:
-        """The arguments as they were meant; BadInput with a line per field when they are not right."""
+        """Return the validated arguments. Raises `BadInput`, with a line for each field that is wrong."""
         try:
             return self.model.model_validate(dict(arguments))
         except ValidationError as error:
             raise BadInput(corrections(validation_problems(error, arguments, self.names))) from None
 
     def bind(self, arguments: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Positional and named arguments for the function; BadInput as `check` raises it."""
+        """Return the positional and the named arguments for the function. Raises `BadInput`, as `check` does."""
         filled = self.check(arguments)
         positional: list[object] = []
         named: dict[str, object] = {}
@@ -126,13 +126,13 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Where an argument goes."""
+    """One parameter of the function, and how its argument is passed."""
 
     name: str
     default: object = inspect.Parameter.empty
     is_positional: bool = False
     injection: Injection | None = None
-    """What fills it when no caller does."""
+    """How the parameter is injected; None when the caller fills it."""
 
     @property
     def is_always_given(self) -> bool:
@@ -140,7 +140,7 @@ class _Slot:
 
 
 def read_arguments(function: Callable[..., object]) -> Arguments:
-    """Read the parameters of a function; DeclarationError names the one that no schema can describe."""
+    """Read the parameters of a function. Raises `DeclarationError` with the parameter that has no schema."""
     hints = type_hints(function)
     slots: list[_Slot] = []
     for parameter in inspect.signature(function).parameters.values():
@@ -151,7 +151,7 @@ def read_arguments(function: Callable[..., object]) -> Arguments:
 
 
 def listed_arguments(where: str, parameters: Iterable[Parameter]) -> Arguments:
-    """The arguments of a tool whose parameters are listed; DeclarationError as for those that are read."""
+    """The arguments of a tool whose parameters are listed. Raises `DeclarationError`, as `read_arguments` does."""
     slots: list[_Slot] = []
     hints: dict[str, Any] = {}
     for each in parameters:

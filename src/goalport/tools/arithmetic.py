@@ -1,6 +1,6 @@
-"""The core role `math`: arithmetic that a model had better not do in its head.
+"""The core role `math`: arithmetic, which language models are bad at.
 
-A default: a group of that role in a workspace or a configuration goes before it. User guide, section 3.9.2.
+This group is a default: a group of the role in a workspace or a configuration replaces it. User guide, section 3.9.2.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The decorator `@tool`. It only marks: the function comes back unchanged, and is read when its tool is asked for."""
+"""The decorator `@tool`. It marks a function and returns it unchanged; the function is read when its tool is made."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _ATTRIBUTE = "__goalport_tool__"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolMark:
-    """What `@tool` said of a function."""
+    """The settings that `@tool` gave to a function."""
 
     name: str = ""
     title: str = ""

@@ -27,20 +27,20 @@ _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000
 
 Approval = Literal["never", "always", "destructive"]
-"""Which calls a person has to agree to: none, all, or those of tools that do not say that they destroy nothing."""
+"""Which calls need a person's approval: none, all, or those of tools that do not declare themselves harmless."""
 Layer = Callable[["Tool", Mapping[str, object]], Awaitable[ToolResult]]
-"""What is done around a call: it gets the tool inside and the arguments, and calls the tool, or does not."""
+"""Wraps the calls of a tool: it receives the wrapped tool and the arguments, and decides whether to call the tool."""
 
 
 class CallSite(Protocol):
-    """Where tools are called: an action, which remembers what they gave and asks people who have to agree."""
+    """Where tools are called: an action, which records their results and asks people for approval."""
 
     def remembers(self, tool: "Tool", arguments: Mapping[str, object], /) -> bool:
-        """Whether the next such call runs nothing, since what it gave is known."""
+        """Whether the result of the next such call is recorded already, so that nothing will run."""
         ...
 
     async def call(self, tool: "Tool", arguments: Mapping[str, object], /) -> ToolResult:
-        """What the call gives; `Tool.run` is what it consists of."""
+        """Return the result of the call, by `Tool.run` or from the record."""
         ...
 
 
@@ -58,7 +58,7 @@ class Tool:
     title: str = ""
     """A name for people."""
     output_schema: Mapping[str, object] | None = None
-    """What `ToolResult.structured` is valid against."""
+    """The schema that `ToolResult.structured` is valid against."""
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
@@ -68,18 +68,18 @@ class Tool:
     checks_arguments: bool = False
     """The handler reports bad arguments itself; otherwise they are checked against `input_schema` before the call."""
     approval: Approval = "never"
-    """Whether a person has to agree to a call. Asked for in actions; where there is none, such a call is refused."""
+    """Which calls need a person's approval. It is asked for in actions; outside of actions such a call is refused."""
     confirmation: Callable[[Mapping[str, object]], str] | None = None
-    """What that person is asked, of the arguments; None: whether the tool may be called with them."""
+    """Makes the question from the arguments; None: the question is whether the tool may be called with them."""
     asks_people: bool = False
-    """Whether a call may come to a question for a person, which the tool puts itself."""
+    """Whether the tool itself may ask a person during a call."""
     server: str = ""
-    """The upstream server whose tool it is, which may ask a person itself in the middle of a call."""
+    """The name of the tool's upstream server, which may ask a person during a call; empty for other tools."""
     timed: bool = True
-    """Whether a model's call ends after the time that tools have; those that ask models have other limits."""
+    """Whether the time limit for tools applies to a model's calls; tools that ask models have other limits."""
 
     def __post_init__(self) -> None:
-        name = cast("object", self.name)  # a naming may be any function
+        name = cast("object", self.name)  # a naming may be any function, and return anything
         if not isinstance(name, str) or not name.strip():
             raise DeclarationError(
                 "Tool",
@@ -88,7 +88,7 @@ class Tool:
                 fix="Give one, and see that the naming keeps it.",
             )
         if self.approval not in get_args(Approval):
-            # Anything else would ask nobody.
+            # With any other value nobody would be asked.
             raise DeclarationError(
                 f"Tool {self.name!r}",
                 expected="approval to be never, always or destructive",
@@ -97,11 +97,11 @@ class Tool:
             )
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
-        """Call the tool. Bad arguments and failures are results with `is_error`, in words for the model that called.
+        """Call the tool. Invalid arguments and failures become results with `is_error`, in words for the model.
 
-        So is a call to which a person does not agree. In an action that begins again, what it gave before is given. A
-        `Signal`, which is meant for the process that the call is part of, is raised as it is; so is one that comes out
-        of a task group of the tool's own.
+        So is a call that a person does not approve. In an action that begins again, the recorded result is returned. A
+        `Signal`, which is meant for the process that the call is part of, is raised as it is, also when it comes out of
+        a task group of the tool.
         """
         site = _site.get()
         if site is not None:
@@ -113,7 +113,7 @@ class Tool:
         return await self.run(arguments)
 
     async def run(self, arguments: Mapping[str, object]) -> ToolResult:
-        """As `call`, at once: nobody is asked, and nothing is remembered."""
+        """As `call`, but without asking for approval and without recording the result."""
         return await self._answered(_handled(self, arguments))
 
     async def _answered(self, work: Awaitable[ToolResult]) -> ToolResult:
@@ -130,7 +130,7 @@ class Tool:
             return ToolResult(f"The tool {self.name!r} failed: {_summary(error)}", is_error=True, error=error)
 
     def check(self, arguments: Mapping[str, object]) -> None:
-        """Raises `BadInput` for arguments that the tool would refuse, as far as that is known before a call."""
+        """Raises `BadInput` for arguments that the tool would refuse, as far as this can be known before a call."""
         if not self.checks_arguments:
             self.checked(arguments)
         elif (check := getattr(self.handler, "check", None)) is not None:
@@ -138,21 +138,21 @@ class Tool:
 
     @property
     def needs_approval(self) -> bool:
-        """Whether a person is to be asked before a model's call.
+        """Whether a person has to approve a model's call first.
 
-        Under `destructive` that is so unless the tool says that it only reads or destroys nothing, as in MCP; what the
-        tools of others say of themselves is their word.
+        Under `destructive` that is so unless the tool declares, as in MCP, that it only reads or destroys nothing. For
+        tools of other servers these declarations are claims of the server.
         """
         harmless = self.read_only is True or self.destructive is False
         return self.approval == "always" or (self.approval == "destructive" and not harmless)
 
     @property
     def may_ask(self) -> bool:
-        """Whether a person may be asked before a call, or in it."""
+        """Whether a person may be asked before or during a call."""
         return self.asks_people or self.needs_approval
 
     def with_name(self, name: str) -> Self:
-        """A copy called so; a handler that speaks of its tool by name has a method `renamed`."""
+        """A copy with another name; a handler that mentions its tool by name has a method `renamed`."""
         renamed = getattr(self.handler, "renamed", None)
         return replace(self, name=name, handler=self.handler if renamed is None else renamed(name))
 
@@ -160,15 +160,15 @@ class Tool:
         return replace(self, description=description)
 
     def with_note(self, note: str) -> Self:
-        """A copy that says more: the note is a paragraph after the description."""
+        """A copy whose description has the note as one more paragraph."""
         return replace(self, description=f"{self.description}\n\n{note}".strip())
 
     def with_approval(self, approval: Approval) -> Self:
         return replace(self, approval=approval)
 
     def with_layer(self, layer: Layer) -> Self:
-        """A copy around whose calls `layer` does something; of several the last that was added is the outermost."""
-        inside = replace(self, approval="never", server="")  # once is enough: the tool outside waits for people
+        """A copy whose calls go through `layer`; of several layers, the one that was added last is the outermost."""
+        inside = replace(self, approval="never", server="")  # the outer tool already asks for approval
         return replace(self, handler=_Layered(inside, layer), checks_arguments=True)
 
     @classmethod
@@ -181,10 +181,10 @@ class Tool:
         parameters: Iterable[Parameter] | None = None,
         input_schema: Mapping[str, object] | None = None,
     ) -> "Tool":
-        """A function as a tool, marked with `@tool` or not; `name` and `description` go before the mark's.
+        """Make a tool of a function, marked with `@tool` or not; `name` and `description` override the mark's.
 
-        The signature says what the arguments are. Where there are `parameters`, or a JSON Schema of an object as
-        `input_schema`, they do instead, and the function takes one mapping of all arguments.
+        The signature defines the arguments. If `parameters` or `input_schema` (JSON Schema of an object) is given, it
+        defines them instead, and the function takes one mapping of all arguments. Raises `DeclarationError`.
         """
         if isinstance(function, type):
             raise _not_a_class(function)
@@ -212,7 +212,7 @@ class Tool:
 
     @classmethod
     def from_instance(cls, instance: object) -> "tuple[Tool, ...]":
-        """The `@tool` methods of an object, in the order in which they are written; having none is an error."""
+        """The `@tool` methods of an object as tools, in source order. Raises `DeclarationError` when there are none."""
         found = cls.safely_from_instance(instance)
         if not found:
             raise DeclarationError(
@@ -224,7 +224,7 @@ class Tool:
         return found
 
     def checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """The arguments as the schema wants them, numbers that came as text among them. Raises `BadInput`."""
+        """The arguments converted to the schema's types, such as numbers that were sent as text. Raises `BadInput`."""
         problems = schema_problems(self.input_schema, arguments)
         if problems:
             coerced = coerce_numbers(self.input_schema, arguments)
@@ -235,7 +235,7 @@ class Tool:
 
     @classmethod
     def safely_from_instance(cls, instance: object) -> "tuple[Tool, ...]":
-        """The `@tool` methods of any object; none is fine."""
+        """The `@tool` methods of any object as tools; the tuple may be empty."""
         if isinstance(instance, type):
             raise _not_a_class(instance)
         return tuple(cls.of(getattr(instance, name)) for name in _marked_methods(type(instance)))
@@ -243,7 +243,7 @@ class Tool:
 
 @contextmanager
 def calling_from(site: CallSite | None) -> Generator[None]:
-    """The time in which tools are called from there; None: from nowhere."""
+    """Within this block tools are called from `site`; None: from no action."""
     token = _site.set(site)
     try:
         yield
@@ -253,7 +253,7 @@ def calling_from(site: CallSite | None) -> Generator[None]:
 
 async def _called_from(site: CallSite, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
     if tool.needs_approval:
-        tool.check(arguments)  # no person is asked about what cannot be called
+        tool.check(arguments)  # do not ask a person about an invalid call
     return await site.call(tool, arguments)
 
 
@@ -262,7 +262,7 @@ async def _handled(tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
 
 
 def current_call_site() -> CallSite | None:
-    """Where the calling code calls tools."""
+    """The call site of the running code; None outside of actions."""
     return _site.get()
 
 
@@ -283,7 +283,7 @@ class _Layered:
 def _arguments_of(
     function: Callable[..., Any], parameters: Iterable[Parameter] | None, schema: Mapping[str, object] | None
 ) -> Arguments | None:
-    """How arguments are read; None: a schema says what they are."""
+    """How arguments are read; None when a JSON Schema defines them."""
     if schema is None:
         return (
             read_arguments(function) if parameters is None else listed_arguments(source_location(function), parameters)
@@ -307,7 +307,7 @@ def _handler(
 
 
 def _marked_methods(kind: type) -> Iterator[str]:
-    """The names of marked methods, bases first. A mark on a method of a base counts for what overrides it."""
+    """The names of marked methods, those of base classes first. A mark on a base's method also marks its overrides."""
     marked = dict.fromkeys(
         name for base in reversed(kind.__mro__) for name, value in vars(base).items() if mark_of(value) is not None
     )
@@ -340,10 +340,10 @@ def _summary(error: BaseException) -> str:
 
 
 def with_confirmation(tool: Tool, message: str | Callable[[Mapping[str, object]], str]) -> Tool:
-    """A copy of a tool to each of whose calls a person has to say yes; then it runs, and after a no it does not.
+    """A copy of a tool that asks a person for a yes before each call; after a no, or with no answer, it does not run.
 
-    `message` is the question, or makes it of the arguments: `with_confirmation(pay, lambda given: f"Pay {given}?")`.
-    The process that calls the tool waits for the answer; what is asked in it is a yes or no. A model is told of a no.
+    `message` is the question or makes it from the arguments: `with_confirmation(pay, lambda given: f"Pay {given}?")`.
+    The process that calls the tool waits for the answer. After a no the model is told that the call was refused.
     """
 
     def words(arguments: Mapping[str, object]) -> str:

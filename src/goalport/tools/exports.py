@@ -1,6 +1,6 @@
 """Tools that are published over MCP as they are, beside the goals.
 
-A value of this at the top level of a module in `tools/` is found and served; this module serves nothing.
+An `McpToolExport` at the top level of a module in `tools/` is found and served; this module itself serves nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ __all__ = ["McpToolExport"]
 
 
 class Named(Protocol):
-    """What has tools under a name of its own: a reference of the room above."""
+    """An object that has tools and a name for them, such as an `LlmReference` of the package `references`."""
 
     @property
     def name(self) -> str: ...
@@ -25,9 +25,9 @@ class Named(Protocol):
 
 @dataclass(frozen=True)
 class McpToolExport:
-    """Tools to publish. Each tool object's own naming comes first, then that of the export.
+    """Tools to publish. The naming of each tool object is applied first, then that of the export.
 
-    The filter of an export sees the tools' own names, as those of tool objects do.
+    The filter of an export sees the tools' original names, as the filters of tool objects do.
     """
 
     tool_objects: tuple[ToolObject, ...]
@@ -82,11 +82,11 @@ class McpToolExport:
         return cls((ToolObject(*group.tools),), naming, filter)
 
     def tools(self) -> tuple[Tool, ...]:
-        """What is published, each name once, sorted by name."""
+        """The published tools, sorted by name; of several tools with one name only the first."""
         return tuple(sorted(distinct(each.tool for each in self._named()), key=lambda each: each.name))
 
     def duplicates(self) -> tuple[str, ...]:
-        """Names that more than one tool would have; all but the first of these are not published."""
+        """The names that more than one tool has; of each, only the first tool is published."""
         return duplicate_names(each.tool for each in self._named())
 
     def _named(self) -> tuple[NamedTool, ...]:

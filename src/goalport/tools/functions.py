@@ -1,7 +1,7 @@
-"""Calling the functions of users as tools: in a task or a thread, and so that nothing ends more than the call.
+"""Calling users' functions as tools, in a task or a worker thread; whatever they raise ends only the call.
 
-An event loop takes what is no `Exception` for its own end, or that of a task: a function that raises such a thing would
-take the server with it. A thread cannot be stopped, so one that nobody waits for any more counts against the limit of
+An event loop treats an exception that is no `Exception`, such as SystemExit, as its own end or that of a task; raised
+by a tool, it would stop the server. A thread cannot be stopped, so an abandoned one counts against the limit of
 threads until it has really ended. Above: `definition`, and the contexts that call actions; below: arguments, results.
 """
 
@@ -27,15 +27,15 @@ __all__ = ["Contained", "FunctionHandler", "Interruption", "MappingHandler", "in
 
 
 class Interruption(BaseException):
-    """What a tool is called for cannot go on until something has happened outside of it: a person has answered.
+    """A tool call cannot go on until something has happened outside of it, such as the answer of a person.
 
-    No failure, and no `Exception`: no user's code may swallow it. Tools that run at the same time come to their end
-    before it goes on to whoever knows when to try again.
+    It is no failure and no `Exception`, so that users' code does not catch it by accident. Tools that run at the same
+    time finish first; then it is raised to the caller that knows when to try again.
     """
 
 
 class Contained:
-    """A block around a call, out of which come exceptions, interruptions and the cancellation of its task only."""
+    """A block around a call that lets through only exceptions, interruptions and the cancellation of its own task."""
 
     __slots__ = ("_task",)
 
@@ -55,13 +55,13 @@ class Contained:
 
 
 def _belongs_to_the_loop(escape: BaseException) -> bool:
-    """Whether this is how waiting for a person or a cancellation comes out of a task group."""
+    """Whether this is a group with an interruption or a cancellation, as a task group raises it."""
     kinds = (Interruption, CancelledError)
     return isinstance(escape, BaseExceptionGroup) and bool(cast("BaseExceptionGroup[Any]", escape).subgroup(kinds))
 
 
 def _runs_in(task: Task[Any] | None) -> bool:
-    """Whether the calling code still runs in a task; not when its coroutine is closed, which nothing may stop."""
+    """Whether the calling code still runs in the task; not while its coroutine is closed, which must not be stopped."""
     try:
         return current_task() is task
     except RuntimeError:
@@ -82,9 +82,9 @@ T = TypeVar("T")
 async def in_thread(
     function: Callable[[], T], limiter: CapacityLimiter, when_full: Callable[[], None] | None = None
 ) -> T:
-    """Call a function in a worker thread; when the wait is cancelled, it is abandoned and keeps its place to its end.
+    """Call a function in a worker thread; when the wait is cancelled, the thread keeps its token until it ends.
 
-    `when_full` is called where all places are taken, before one is waited for.
+    `when_full` is called when the limiter has no token left, before one is waited for.
     """
     place = _Place(function, limiter)
     try:
@@ -104,13 +104,13 @@ async def in_thread(
 
 @dataclass(frozen=True, slots=True)
 class _Escape:
-    """What a function raised that is no `Exception`: an event loop would take it for its own end, or its task's."""
+    """An exception of a function that is no `Exception`; an event loop would treat it as its own end, or its task's."""
 
     error: BaseException
 
 
 class _Place(Generic[T]):
-    """A place of a limiter: given back by whoever comes last, the function or the one who waits for it."""
+    """A token of a limiter, released by the function or by the one who waits for it, whichever ends last."""
 
     def __init__(self, function: Callable[[], T], limiter: CapacityLimiter) -> None:
         self._function = function
@@ -120,7 +120,7 @@ class _Place(Generic[T]):
         self._runs = self._left = False
 
     def call(self) -> T | _Escape:
-        """Call the function, in its thread, unless nobody waits for it any more."""
+        """Call the function, in its thread, unless the wait for it was cancelled before."""
         with self._lock:
             if self._left:
                 raise RuntimeError("Nobody waits for this any more.")
@@ -136,11 +136,11 @@ class _Place(Generic[T]):
                 self._runs = False
                 abandoned = self._left
             if abandoned:
-                with suppress(RuntimeError):  # the loop is over, and its limiter with it
+                with suppress(RuntimeError):  # the event loop is closed, and its limiter is gone with it
                     self._loop.call_soon_threadsafe(self._limiter.release_on_behalf_of, self)
 
     def leave(self) -> None:
-        """Nobody waits any more, on the event loop."""
+        """Note on the event loop that nobody waits for the result any more."""
         with self._lock:
             self._left = True
             running = self._runs
@@ -157,7 +157,7 @@ class FunctionHandler:
     output: Output
 
     def check(self, arguments: Mapping[str, object]) -> None:
-        """Raises BadInput for arguments that the function cannot be called with."""
+        """Raises `BadInput` for arguments that the function cannot be called with."""
         self.arguments.check(arguments)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
@@ -171,11 +171,11 @@ class MappingHandler:
 
     function: Callable[[Mapping[str, object]], Any]
     arguments: Arguments | None
-    """None: they come as they were sent."""
+    """How arguments are validated; None: they are passed as they were sent."""
     output: Output
 
     def check(self, arguments: Mapping[str, object]) -> None:
-        """Raises BadInput for arguments that were not listed so."""
+        """Raises `BadInput` for arguments that do not fit the listed parameters."""
         if self.arguments is not None:
             self.arguments.check(arguments)
 

@@ -1,7 +1,7 @@
-"""Tool groups: an action asks for a role, `web`, and whoever deploys decides which tools play it.
+"""Tool groups: an action asks for a role, such as `web`, and the deployment decides which tools fill it.
 
-A group is data. What its permissions allow is declared for people to read; nothing here enforces it. Groups that come
-and go, as those of other servers do, are asked of a source each time.
+A group is data. Its permissions are declared for people to read; nothing here enforces them. Groups that come and go,
+as those of other servers do, are requested from a source at each look-up.
 """
 
 import logging
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class CoreToolGroups:
-    """The roles that most agents ask for, with the descriptions of the groups that play them by themselves."""
+    """The roles that most agents ask for, with the descriptions of their default groups."""
 
     WEB: Final = "web"
     WEB_DESCRIPTION: Final = "Search the web, read pages, and look things up in Wikipedia"
@@ -36,7 +36,7 @@ class CoreToolGroups:
 
 
 class Permission(StrEnum):
-    """What the tools of a group may reach."""
+    """What the tools of a group can access."""
 
     INTERNET_ACCESS = "internet_access"
     HOST_ACCESS = "host_access"
@@ -44,23 +44,23 @@ class Permission(StrEnum):
 
 @dataclass(frozen=True)
 class ToolGroup:
-    """Tools that together play a role."""
+    """The tools that together fill a role."""
 
     role: str
-    """What actions ask for."""
+    """The role, by which actions ask for the group."""
     tools: tuple[Tool, ...]
     description: str = ""
     name: str = ""
-    """What this group is called among others that could play the role; the role where it has no name."""
+    """The name of this group among others that could fill the role; empty: the role is its name."""
     provider: str = ""
     version: str = "0.1.0"
     permissions: frozenset[Permission] = frozenset()
     approve: Approval = "never"
-    """Which calls a person has to agree to, of the tools that say nothing about it themselves."""
+    """Which calls need a person's approval, for tools that do not say so themselves."""
     exports: bool = False
     """Whether the tools are published over MCP too."""
     is_default: bool = False
-    """Whether any other group of the role goes before it, and nobody is told."""
+    """Whether any other group of the role replaces this one, without a warning."""
 
     def __post_init__(self) -> None:
         if not self.role.strip():
@@ -104,7 +104,7 @@ class ToolGroup:
 
 
 class Requirement(Protocol):
-    """What asks for a group: a `ToolGroupRequirement`, or the planner's fact that one is met."""
+    """What asks for a group: a `ToolGroupRequirement`, or the planner's fact that a requirement is met."""
 
     @property
     def role(self) -> str: ...
@@ -114,36 +114,36 @@ class Requirement(Protocol):
 
 @dataclass(frozen=True)
 class ToolGroupRequirement:
-    """A group that an action cannot do without, and tools that must be in it."""
+    """A group that an action needs, and the names of tools that must be in it."""
 
     role: str
     tools: tuple[str, ...] = ()
 
 
 class ToolGroupSource(Protocol):
-    """Groups that come and go."""
+    """A source of groups that come and go."""
 
     def groups(self) -> Iterable[ToolGroup]:
-        """Those that can be used now, in order."""
+        """The groups that can be used now, in order."""
         ...
 
     def absent(self) -> Mapping[str, tuple[Tool, ...]]:
-        """The tools, by role, that belong to its groups and cannot be called now."""
+        """The tools, by role, that belong to this source's groups but cannot be called now."""
         ...
 
     def why_missing(self, role: str) -> str:
-        """What is wrong with a role that this source would play, in sentences without secrets; empty: nothing is.
+        """What is wrong with a role that this source would fill, in sentences without secrets; empty when nothing is.
 
-        Also told of a group that is there, when a part of it is not.
+        A group that is available may have such a sentence too, when a part of it is missing.
         """
         ...
 
 
 class ToolGroupResolver:
-    """Finds the group that plays a role. The first group of a role plays it.
+    """Finds the group that fills a role: the first group that has the role.
 
-    Those given go before those of sources: what is written in code is what its author tested it with. Groups that are
-    defaults come last. Sources are asked at each look-up.
+    Groups that are passed in precede those of sources: the author of an agent has tested with groups written in code.
+    Default groups come last. Sources are asked at each look-up.
     """
 
     def __init__(self, groups: Iterable[ToolGroup] = (), sources: Iterable[ToolGroupSource] = ()) -> None:
@@ -152,13 +152,13 @@ class ToolGroupResolver:
 
     @property
     def groups(self) -> tuple[ToolGroup, ...]:
-        """The groups that play a role now, by role."""
+        """The groups that fill the roles now, one for each role."""
         playing = self._playing()
         return tuple(playing[role] for role in sorted(playing))
 
     @property
     def clashes(self) -> tuple[str, ...]:
-        """A sentence for each group whose role another one plays already."""
+        """A sentence for each group whose role is filled by another one."""
         playing = self._playing()
         passed_over = [each for each in self._all() if playing[each.role] is not each and not each.is_default]
         return tuple(_clash(each, playing[each.role]) for each in passed_over)
@@ -174,7 +174,7 @@ class ToolGroupResolver:
         return {each.role: each for each in reversed(self._all())}
 
     def absent(self, role: str) -> tuple[Tool, ...]:
-        """The tools of the group that plays a role, or would, which cannot be called now."""
+        """The tools of the group that fills a role, or would fill it, which cannot be called now."""
         group = self.find(role)
         return next(
             (
@@ -186,9 +186,9 @@ class ToolGroupResolver:
         )
 
     def tools_of(self, roles: Iterable[str]) -> Iterator[tuple[str, Tool]]:
-        """Each tool that can be called now of the groups that play these roles, with its role.
+        """The tools that can be called now, of the groups that fill these roles, each with its role.
 
-        A name that an earlier role has stays with it while its tool is absent: no tool of a later one takes its place.
+        A tool that is absent for a while keeps its name: no tool of the same name in a later role takes its place.
         """
         kept: dict[str, str] = {}
         for role in roles:
@@ -202,11 +202,11 @@ class ToolGroupResolver:
             kept |= {each.name: role for each in self.absent(role) if each.name not in kept}
 
     def why_missing(self, role: str) -> str:
-        """What sources say is wrong with a role, in sentences; empty: they know of nothing."""
+        """What sources say is wrong with a role, in sentences; empty when they report nothing."""
         return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
 
     def unmet(self, requirement: Requirement) -> str | None:
-        """Why a requirement does not hold, in a sentence; None: it holds."""
+        """Why a requirement is not met, in a sentence; None when it is met."""
         group = self.find(requirement.role)
         if group is None:
             why = self.why_missing(requirement.role)
@@ -235,7 +235,7 @@ class ToolGroupResolver:
 
 
 def _approved(tool: Tool, approval: Approval) -> Tool:
-    """What a tool says itself goes before what its group says."""
+    """The tool with its group's approval rule, unless it has a rule of its own."""
     return tool.with_approval(approval) if tool.approval == "never" != approval else tool
 
 

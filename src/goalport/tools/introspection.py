@@ -1,7 +1,7 @@
-"""What a function says of itself: where it stands, what its annotations mean there, and what its docstring describes.
+"""What a function declares: its location in the source, its resolved annotations, and the contents of its docstring.
 
-A docstring is taken apart for a model: parameters are found where Google, NumPy, Sphinx and Epydoc style put them, and
-every other word stays as it is.
+A docstring is parsed for a model: the descriptions of parameters are found in Google, NumPy, Sphinx and Epydoc style,
+and all other text stays as it is.
 """
 
 import builtins
@@ -20,7 +20,7 @@ __all__ = ["Documentation", "docstring_of", "read_docstring", "source_location",
 
 
 def source_location(function: Callable[..., object]) -> str:
-    """`module: Class.method (file:line)`, as much of it as the function tells."""
+    """`module: Class.method (file:line)`, or as much of it as the function reveals."""
     inner = _inner(function)
     name = getattr(inner, "__qualname__", repr(inner))
     module = getattr(inner, "__module__", None)
@@ -30,7 +30,7 @@ def source_location(function: Callable[..., object]) -> str:
 
 
 def type_hints(function: Callable[..., object]) -> dict[str, Any]:
-    """The annotations of a function, looked up in its module and in the classes around it."""
+    """The annotations of a function, resolved in its module and in the classes that enclose it."""
     inner = _inner(function)
     try:
         return get_type_hints(inner, localns=_names_around(function, inner), include_extras=True)
@@ -60,14 +60,14 @@ def _without_partials(function: Callable[..., object]) -> Any:
 
 
 def _inner(function: Callable[..., object]) -> Any:
-    """The function that carries the annotations: behind a partial, a bound method, a wrapper or a callable object."""
+    """The function with the annotations: inside a partial, a bound method, a wrapper or a callable object."""
     outer = _without_partials(function)
     inner = inspect.unwrap(getattr(outer, "__func__", outer))
     return inner if inspect.isroutine(inner) else inner.__call__
 
 
 def _names_around(function: Callable[..., object], inner: Any) -> dict[str, object]:
-    """Names of enclosing classes that no name of the module or of Python hides."""
+    """The names of enclosing classes, unless a name of the module or a builtin hides them."""
     found: dict[str, object] = {}
     place: object = sys.modules.get(getattr(inner, "__module__", ""))
     for part in getattr(inner, "__qualname__", "").split(".")[:-1]:
@@ -80,7 +80,7 @@ def _names_around(function: Callable[..., object], inner: Any) -> dict[str, obje
 
 
 def _owners(function: Callable[..., object]) -> tuple[type, ...]:
-    """The classes of the object that a method is bound to, the nearest last."""
+    """The classes of the object that a method is bound to, most derived last."""
     bound: object = getattr(_without_partials(function), "__self__", None)
     kind = bound if isinstance(bound, type) else type(bound)
     return () if bound is None else tuple(reversed(kind.__mro__))
@@ -102,7 +102,7 @@ _FIELD_TYPE = re.compile(r"[:@]type\s+\w+\s*:.*")
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """A docstring taken apart."""
+    """A parsed docstring: the description, and what it says of each parameter."""
 
     description: str
     parameters: Mapping[str, str]
@@ -110,14 +110,14 @@ class Documentation:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Lines that belong together; those of `entry` describe parameters, those without stay in the description."""
+    """Lines that belong together. With `entry` they describe parameters; without, they are part of the description."""
 
     lines: Sequence[str]
     entry: re.Pattern[str] | None = None
 
 
 def read_docstring(text: str | None, parameters: Collection[str]) -> Documentation:
-    """Take a docstring apart. A section that describes none of `parameters` is part of the description."""
+    """Parse a docstring. A section that describes none of `parameters` is part of the description."""
     lines = inspect.cleandoc(text or "").splitlines()
     kept: list[str] = []
     described: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
 
 
 def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | None, int]:
-    """The kind and the end of the section that begins at a line; any other line is a block by itself."""
+    """The entry pattern and the end of the section that begins at a line; any other line is a block by itself."""
     line = lines[start]
     if _GOOGLE_SECTION.fullmatch(line):
         return _GOOGLE_ENTRY, _end_of_indented(lines, start + 1)
@@ -161,14 +161,14 @@ def _is_rule(lines: Sequence[str], number: int) -> bool:
 
 
 def _is_type(block: _Block) -> bool:
-    """A line that only repeats a type of the signature."""
+    """Whether the block only repeats a type of the signature."""
     return _FIELD_TYPE.fullmatch(block.lines[0]) is not None
 
 
 def _described(block: _Block, parameters: Collection[str]) -> dict[str, str]:
-    """What a section says of each parameter; lines that begin no entry go on with the one before."""
+    """The description of each parameter in a section; a line that begins no entry continues the one before."""
     entries = [block.entry.fullmatch(line) if block.entry else None for line in block.lines]
-    # An entry further in belongs to a list inside a description.
+    # An entry that is indented further belongs to a list inside a description.
     margin = min((_indent(entry[0]) for entry in entries if entry), default=0)
     found: dict[str, list[str]] = {}
     names: list[str] = []

@@ -1,7 +1,7 @@
 """Naming strategies: how tools are renamed when they are published or put into a group.
 
-A naming strategy is a function from name to name. It knows no tool and no clash: whoever applies it looks for those.
-A strategy that takes no parameters is added by its function and one entry in `NAMING_STYLES`, from which the setting
+A naming strategy is a function from name to name. It knows no tools and detects no clashes: its caller does. A strategy
+that takes no parameters is added by its function and one entry in `NAMING_STYLES`, from which the setting
 `naming.style` of mcp_config.json is read and checked.
 """
 
@@ -31,7 +31,7 @@ _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9]")
 
 
 def identity(name: str) -> str:
-    """The name as it is."""
+    """The name, unchanged."""
     return name
 
 
@@ -66,19 +66,19 @@ def suffixed(suffix: str) -> Naming:
 
 
 def renamed(names: Mapping[str, str]) -> Naming:
-    """A naming for single tools: those that `names` lists get the name there, the others keep theirs."""
+    """A naming that renames the tools listed in `names` and keeps the names of all others."""
     chosen = dict(names)
     return lambda name: chosen.get(name, name)
 
 
 def composed(*namings: Naming) -> Naming:
-    """One naming after the other, the first first: `composed(prefixed("person_"), suffixed("_v2"))`."""
+    """A naming that applies several in order, the first one first: `composed(prefixed("person_"), suffixed("_v2"))`."""
     return lambda name: reduce(lambda current, naming: naming(current), namings, name)
 
 
 def reference_prefix(name: str) -> str:
     """The prefix of the tools of a reference called `name`: "My-API.v2" gives `my_api_v2_`.
 
-    Whatever is not an ASCII letter or digit becomes an underscore, so that the tools keep names that every host takes.
+    Whatever is not an ASCII letter or digit becomes an underscore, so that every MCP host accepts the names.
     """
     return f"{_NOT_PORTABLE.sub('_', name).lower()}_"

@@ -1,6 +1,6 @@
-"""Objects whose `@tool` methods are tools, with a naming and a filter: a tool object.
+"""Tool objects: objects whose `@tool` methods are tools, with a naming and a filter.
 
-Makes tools of objects; who offers them to a model or over the wire is not its business.
+This module makes tools of objects; it does not offer them to models and does not publish them.
 """
 
 import functools
@@ -18,7 +18,7 @@ __all__ = ["NamedTool", "ToolObject", "distinct", "duplicate_names", "everything
 
 
 def everything(_: str) -> bool:
-    """The filter that keeps all."""
+    """The filter that keeps every tool."""
     return True
 
 
@@ -26,8 +26,8 @@ def everything(_: str) -> bool:
 class ToolObject:
     """Tools of one or more objects: `ToolObject(Calculator(), naming=prefixed("calc_"), filter=lambda name: …)`.
 
-    An object is anything with `@tool` methods, a function, a tool, or another tool object. The filter sees the tools'
-    own names, before any naming; those that it keeps are renamed by the naming, after those of tool objects inside.
+    An object is anything with `@tool` methods, a function, a tool, or another tool object. The filter sees the original
+    names of the tools; the naming is applied to the tools that it keeps, after the namings of inner tool objects.
     """
 
     objects: tuple[object, ...]
@@ -47,35 +47,35 @@ class ToolObject:
         object.__setattr__(self, "filter", filter)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools, in the order in which they are written; of two with one name the first."""
+        """The tools, in source order; of several with one name only the first."""
         return distinct(each.tool for each in self.named())
 
     def named(self) -> "tuple[NamedTool, ...]":
-        """The tools with the names that they had at first, those of one name included."""
+        """The tools with their original names, including those whose names clash."""
         kept = (each for inner in self.objects for each in _named(inner) if self.filter(each.own_name))
         return tuple(each.renamed(self.naming) for each in kept)
 
     def duplicates(self) -> tuple[str, ...]:
-        """Names that more than one tool would have: a report for the author, who probably wants another naming."""
+        """The names that more than one tool has, so that the author can choose another naming."""
         return duplicate_names(each.tool for each in self.named())
 
     def with_prefix(self, prefix: str) -> "ToolObject":
-        """A copy whose tools' names all begin with `prefix`, in front of what the naming makes of them."""
+        """A copy that puts `prefix` in front of all names, after the naming is applied."""
         return self.with_naming(prefixed(prefix))
 
     def with_naming(self, naming: Naming) -> "ToolObject":
-        """A copy with one more naming, applied after those that there are."""
+        """A copy with one more naming, applied after the existing ones."""
         return ToolObject(*self.objects, naming=composed(self.naming, naming), filter=self.filter)
 
     def with_filter(self, keep: Callable[[str], bool]) -> "ToolObject":
-        """A copy that keeps fewer: those whose own names pass this filter too."""
+        """A copy with one more filter: it keeps the tools whose original names pass both."""
         before = self.filter
         return ToolObject(*self.objects, naming=self.naming, filter=lambda name: before(name) and keep(name))
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """A tool, and the name that it had before any naming."""
+    """A tool, and its original name."""
 
     own_name: str
     tool: Tool
@@ -85,12 +85,12 @@ class NamedTool:
 
 
 def tools_of(*objects: object) -> tuple[Tool, ...]:
-    """The tools of objects with `@tool` methods, of functions, tool objects and tools, in order."""
+    """The tools of functions, tool objects, tools and objects with `@tool` methods, in order."""
     return tuple(found for each in objects for found in _tools_of_one(each))
 
 
 def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Each name once: of tools with one name, the first."""
+    """The tools without those whose name an earlier one has."""
     found: dict[str, Tool] = {}
     for each in tools:
         found.setdefault(each.name, each)
@@ -98,7 +98,7 @@ def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
 
 
 def duplicate_names(tools: Iterable[Tool]) -> tuple[str, ...]:
-    """The names that more than one tool bears."""
+    """The names that more than one of the tools has."""
     counts = Counter(each.name for each in tools)
     return tuple(name for name, count in counts.items() if count > 1)
 
@@ -121,7 +121,7 @@ def _tools_of_one(value: object) -> tuple[Tool, ...]:
 
 
 def _refuse_collection(value: object) -> None:
-    """Refuse a list of objects where an object is meant; an object that can be iterated and has tools is fine."""
+    """Refuse a list of objects where one object is expected; an iterable object that has tools is accepted."""
     if isinstance(value, type | Tool | ToolObject) or not hasattr(type(value), "__iter__"):
         return
     if Tool.safely_from_instance(value):

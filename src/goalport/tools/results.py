@@ -1,9 +1,9 @@
-"""What a tool gives, a `ToolResult`: text for a model, content blocks, and the object behind them.
+"""`ToolResult`, the result of a tool: text for a model, content blocks, and the object behind them.
 
-The return type of a function is published as the output schema, and what comes is checked against it. One that is no
-object is the member `result` of one, as with goals: some clients take a bare number or list for a broken result. The
-wire's content blocks are the only thing of MCP that the room uses; their library is imported when the first result is
-made, since that takes longer than all of goalport.
+The return type of a function is published as the output schema, and its results are checked against it. A type that is
+no object is wrapped as the member `result` of one, as for goals, because some clients reject a bare number or list. The
+content blocks are the only part of MCP that this package uses; their library is imported when the first result is
+made, since that takes longer than importing all of goalport.
 """
 
 import inspect
@@ -44,23 +44,23 @@ def block_types() -> tuple[type, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome of one call. An error is an outcome too: the model that called reads it and tries something else."""
+    """The result of one call. An error is a result too: the model that called reads it and tries something else."""
 
     text: str = ""
-    """What a model reads."""
+    """The text for the model."""
     blocks: "tuple[ContentBlock, ...]" = ()
     """Images, audio, resources and texts, in the order in which they are to be shown; they come after `text`."""
     artifact: object = None
     """The object that the text describes, for code that calls the tool; no model sees it."""
     is_error: bool = False
     structured: Mapping[str, object] | None = None
-    """The result as JSON data, valid against the output schema where the tool declares one; None: it is none."""
+    """The result as JSON data, valid against the tool's output schema if it has one; None: there is no such data."""
     error: BaseException | None = field(default=None, compare=False, repr=False)
-    """The exception that the tool did not expect; `text` quotes it to the model that called, without secrets."""
+    """The unexpected exception that the tool raised; `text` quotes it to the model, without secrets."""
 
     @property
     def content(self) -> "tuple[ContentBlock, ...]":
-        """Text and blocks as blocks: what goes over the wire. There is at least one."""
+        """Text and blocks as content blocks, as MCP transmits them; there is at least one."""
         texts = (_block(self.text),) if self.text or not self.blocks else ()
         return (*texts, *self.blocks)
 
@@ -70,20 +70,20 @@ class ToolResult:
 
     @classmethod
     def of_error(cls, message: str) -> "ToolResult":
-        """A failure, in words that say what to do next."""
+        """A failure, described in words that say what to do next."""
         return cls(text=message, is_error=True)
 
     @classmethod
     def of_artifact(cls, text: str, artifact: object) -> "ToolResult":
-        """A text for the model, and the object behind it for the program."""
+        """A text for the model and an object for the program."""
         return cls(text=text, artifact=artifact)
 
     @classmethod
     def of(cls, value: object) -> "ToolResult":
-        """What a function returned, as a result.
+        """Convert the return value of a function into a result.
 
         None is the empty text, a string is the text, content blocks pass through, a result is itself, and anything
-        else is its JSON with the object as artifact. Raises ToolError for a value that has no JSON.
+        else becomes JSON text with the object as artifact. Raises `ToolError` for a value that has no JSON.
         """
         match value:
             case ToolResult():
@@ -101,7 +101,7 @@ class ToolResult:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
-        """In the eyes of pydantic an object with nothing inside: the blocks' types may not be imported yet."""
+        """Describe a result to pydantic as any instance: the types of the blocks may not be imported yet."""
         return core_schema.is_instance_schema(cls)
 
 
@@ -111,7 +111,7 @@ def is_content(value: object) -> "TypeGuard[ContentBlock]":
 
 
 def _blocks(value: object) -> "tuple[ContentBlock, ...] | None":
-    """The blocks that a value consists of, strings among them as text; None when it is something else."""
+    """The value as content blocks, with strings as text blocks; None when it contains anything else."""
     if is_content(value):
         return (value,)
     if not isinstance(value, list | tuple):
@@ -141,20 +141,20 @@ def _json(value: object) -> str:
 
 
 _UNDESCRIBED: Final = (None, NoneType, Any, object)
-"""Return types of which there is nothing to publish."""
+"""Return types for which no schema is published."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The declared return type; `schema` is None where it says nothing, and for content blocks and results."""
+    """The declared return type; `schema` is None where there is none to publish, and for content blocks and results."""
 
     adapter: TypeAdapter[Any] | None = None
     schema: Mapping[str, object] | None = None
     is_wrapped: bool = False
-    """Whether the value is the member `result` of the object that the schema describes."""
+    """Whether the value is wrapped as the member `result` of the object that the schema describes."""
 
     def result(self, value: object) -> ToolResult:
-        """What the function returned, as a result; ToolError when it is not what was declared."""
+        """Convert a return value into a result. Raises `ToolError` when it is not of the declared type."""
         if self.adapter is None:
             return _undeclared(value)
         if isinstance(value, ToolResult):
@@ -175,7 +175,7 @@ class Output:
 
 
 def read_output(function: Callable[..., object]) -> Output:
-    """Read the return annotation of a function; there need not be one."""
+    """Read the return annotation of a function, if it has one."""
     declared: Any = type_hints(function).get("return")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise _unusable(function, "it is a generator", "Return a list instead of yielding.")
@@ -190,7 +190,7 @@ def read_output(function: Callable[..., object]) -> Output:
 
 
 def _of_value(declared: Any) -> Output:
-    """The output of a type without fields; one that cannot be described is text."""
+    """The output of a type that is no object; if it has no schema, the output is text."""
     if declared in _UNDESCRIBED or _is_awaitable(declared) or _has_content(declared):
         return Output()
     try:
@@ -200,7 +200,7 @@ def _of_value(declared: Any) -> Output:
 
 
 def _undeclared(value: object) -> ToolResult:
-    """A value of no declared type: structured as declared ones are, as far as it is JSON at all."""
+    """A value without a declared type: structured as declared ones are, if it is JSON."""
     result = ToolResult.of(value)
     if value is None or result is value or result.blocks:
         return result
@@ -221,14 +221,14 @@ def _of_adapter(adapter: TypeAdapter[Any]) -> Output:
 
 
 def _wrapped(schema: Mapping[str, object]) -> dict[str, object]:
-    """The schema of an object whose member `result` is what the given one describes."""
+    """The schema of an object whose member `result` has the given schema."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
     return {"type": "object", "properties": {"result": inner}, "required": ["result"], **definitions}
 
 
 def _has_content(declared: object) -> bool:
-    """Whether a type is, or has in it, content blocks or results, which are not written as JSON."""
+    """Whether a type is or contains content blocks or results, which are not written as JSON."""
     if any(map(_has_content, get_args(declared))):
         return True
     return inspect.isclass(declared) and issubclass(declared, (ToolResult, *block_types()))

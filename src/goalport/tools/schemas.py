@@ -1,7 +1,7 @@
-"""How JSON Schemas are made of types here, and why a type has none.
+"""JSON Schemas of types, and the reason why a type has none.
 
-Schemas come without the titles that repeat the names of fields: a model pays for every word. The reason names the field
-of the class that is to blame, in words for its author; it is looked for once it is known that there is no schema.
+Schemas have no titles that repeat the names of fields, since a model pays for every word. The reason names the field of
+the class that has no schema, in words for its author; it is searched for only after the schema could not be made.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,12 +37,12 @@ _SIGNS: Final = ("null", "NaN", "Infinity")
 
 
 def may_hold_non_finite(written: str) -> bool:
-    """Whether a value that was written as this JSON is worth a look: pydantic writes NaN as null or by its name."""
+    """Whether this JSON may contain a non-finite number: pydantic writes NaN as null or by name."""
     return any(sign in written for sign in _SIGNS)
 
 
 def non_finite_in_words(value: object) -> str:
-    """What to say of the first few of them, and what to do instead; empty when there are none."""
+    """A message that names the first few non-finite numbers and says what to do instead; empty when there are none."""
     found = list(islice(non_finite_numbers(value), _MOST))
     if not found:
         return ""
@@ -63,9 +63,9 @@ def non_finite_numbers(value: object, path: str = "") -> Iterator[str]:
 
 
 def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An array's schema with `items` in place of `prefixItems`: VS Code and model APIs refuse arrays without them.
+    """The schema of an array with `items` in place of `prefixItems`: VS Code and model APIs refuse arrays without them.
 
-    It takes more than before, an element's type in another's place; what reads the values still refuses that.
+    It accepts more than before: an element's type in another position. Validation of the values still refuses that.
     """
     rest = {name: value for name, value in schema.items() if name != "prefixItems"}
     others: list[Any] = [rest["items"]] if isinstance(rest.get("items"), dict) else []
@@ -75,7 +75,7 @@ def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rooted(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the object at its root: pydantic gives a type that contains itself as a mere reference."""
+    """The schema with the object at its root: for a type that contains itself pydantic returns only a reference."""
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema
@@ -84,7 +84,7 @@ def rooted(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_fields(schema: dict[str, Any], fields: frozenset[str]) -> dict[str, Any]:
-    """An object's schema without some of its properties, which clients and models shall neither see nor send."""
+    """The schema of an object without some of its properties, which clients and models must neither see nor send."""
     if not fields & schema.get("properties", {}).keys():
         return schema
     kept = {name: value for name, value in schema["properties"].items() if name not in fields}
@@ -96,7 +96,7 @@ def without_fields(schema: dict[str, Any], fields: frozenset[str]) -> dict[str, 
 class PlainSchema(GenerateJsonSchema):
     """Pydantic's schema without made-up titles and with `items` for each array.
 
-    Defaults that JSON cannot express are left out silently.
+    Defaults that JSON cannot express are omitted without a warning.
     """
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic declares it so
@@ -111,7 +111,7 @@ class PlainSchema(GenerateJsonSchema):
         return with_items(super().p_arguments_schema(*given, **named))
 
     def encode_default(self, dft: Any) -> Any:
-        """A default as JSON. Raises `PydanticSerializationError` for what JSON does not have, which is left out."""
+        """A default as JSON. Raises `PydanticSerializationError` for one that has no JSON; pydantic then omits it."""
         encoded = super().encode_default(dft)
         if words := non_finite_in_words(encoded):
             raise PydanticSerializationError(words)
@@ -123,12 +123,12 @@ UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, Pydan
 
 
 def why_not_json(kind: object, error: Exception, mode: JsonSchemaMode = "validation") -> str:
-    """The field that keeps a type from JSON and the class that has it; the error, where it is the type itself."""
+    """The field that JSON cannot express, with its class; the error's message, where it is the type itself."""
     return next(_culprits(kind, mode, []), str(error).partition("\n")[0].rstrip("."))
 
 
 def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[str]:
-    """The innermost fields of a type, and of what it is made of, that JSON cannot express."""
+    """The innermost fields, in a type and in the types that it consists of, that JSON cannot express."""
     if any(kind is each for each in seen):
         return
     seen.append(kind)
@@ -146,7 +146,7 @@ def _fields(kind: Any) -> Mapping[str, object]:
     cls: Any = getattr(kind, "__origin__", kind)
     fields: Mapping[str, FieldInfo] | None = getattr(kind, "model_fields", None)
     if fields is not None:
-        # Metadata may say how a value is written that has no JSON by itself.
+        # Metadata may define a serialization for a type that has none by itself.
         return {name: Annotated[each.annotation, *each.metadata, None] for name, each in fields.items()}
     return field_kinds(kind) if is_dataclass(cls) or is_typeddict(cls) else {}
 

@@ -1,7 +1,7 @@
-"""Arguments beside a JSON Schema: what is wrong with them, in words that a model can act on, and numbers sent as text.
+"""Checks arguments against a JSON Schema, in words for a model, and converts numbers that were sent as text.
 
-For tools that are known by their schema alone; where there is a type, pydantic validates. It decides nothing: whoever
-asks says what follows.
+For tools that are known by their schema alone; where there is a type, pydantic validates. Nothing here raises: the
+caller decides what follows from a problem.
 """
 
 import re
@@ -19,7 +19,7 @@ _MOST_ERRORS = 5_000
 
 
 def schema_fault(schema: Mapping[str, object]) -> str:
-    """What keeps a mapping from being a JSON Schema; empty: nothing does."""
+    """Why a mapping is no valid JSON Schema; empty when it is one."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
@@ -31,11 +31,11 @@ def schema_fault(schema: Mapping[str, object]) -> str:
 
 
 def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """One line per place where arguments break a JSON Schema."""
+    """One line for each place where the arguments violate a JSON Schema."""
     from jsonschema import Draft202012Validator
     from referencing.jsonschema import EMPTY_REGISTRY
 
-    # An empty registry: a schema of somebody else's must not make us fetch what it refers to.
+    # The empty registry prevents that the references of a foreign schema are fetched from the network.
     validator: Any = Draft202012Validator(dict(schema), registry=EMPTY_REGISTRY)
     errors = islice(validator.iter_errors(dict(arguments)), _MOST_ERRORS)
     found = sorted(errors, key=lambda each: list(map(str, each.absolute_path)))
@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def coerce_numbers(schema: Mapping[str, object], value: Mapping[str, object]) -> dict[str, object]:
-    """A copy in which texts are numbers wherever the schema takes a number and no text."""
+    """A copy in which strings are converted to numbers where the schema allows a number and no string."""
     return cast("dict[str, object]", _coerced(schema, value))
 
 
@@ -76,7 +76,7 @@ def _coerced(schema: object, value: object) -> object:
 
 
 def _types(rules: Mapping[str, object]) -> set[object]:
-    """The types that a schema takes, as far as it says so plainly."""
+    """The types that a schema allows, by its `type` and `anyOf` alone."""
     said = rules.get("type")
     found: set[object] = set(cast("list[object]", said)) if isinstance(said, list) else {said}
     for each in cast("Sequence[object]", rules.get("anyOf") or ()):
