@@ -1,6 +1,6 @@
-"""What is offered and how answers look: names, schemas, arguments, tools, prompts, answers. Floor 8.
+"""What a server publishes and how it answers: names, schemas, arguments, tools, prompts, results. Floor 8.
 
-No transport and no session: a door (`serve`) puts what is made here on its wire. The command line reads it too.
+This room knows no transport and no session: `serve` sends what is made here. The command line uses this room too.
 """
 
 from goalport.publish.publication import Publication, publish

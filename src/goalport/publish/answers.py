@@ -1,7 +1,7 @@
-"""The answer to a call: the goal's output or why there is none, what it cost, and what to do when it is too large.
+"""The answer to a call: the goal's output or why there is none, its cost, and what to do when the output is too large.
 
-`output` writes the values and `handle` names the next call; here they become one result. All the words that tell a
-client how a process stands or has ended are here. Nothing is awaited.
+`output` serializes the values and `handle` names the next call; this module joins them into one `tools/call` result.
+All texts that tell a client the status or the end of a process are here. Nothing is awaited.
 """
 
 import json
@@ -29,18 +29,18 @@ __all__ = [
 ]
 
 _ENVELOPE: Final = 1_000
-"""Bytes around content and structured content, with `_meta`."""
+"""Bytes that a result needs beside its content and structured content, including `_meta`."""
 _TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
-"""What stands below a text that is only the beginning of a result."""
+"""The note that follows a truncated text of a result."""
 
 
 def error_wire(text: str) -> Wire:
-    """A failure that a model is to read."""
+    """An error result with a text for the model, cleaned and without known secrets."""
     return failed(text_block(cleaned(hide_known(text))))
 
 
 def cost_of(process: AgentProcess) -> Mapping[str, float]:
-    """What models cost a process and those that it started: US dollars, tokens, and how often they were asked."""
+    """What the models cost a process and its child processes: US dollars, tokens, and the number of model requests."""
     spent = process.usage
     return {
         "usd": spent.cost,
@@ -51,7 +51,7 @@ def cost_of(process: AgentProcess) -> Mapping[str, float]:
 
 
 def large_result_of(process: AgentProcess, limit: int) -> LargeResult:
-    """Where the result of a process that has one is read."""
+    """Where the result of a completed process is read; `limit` is the most bytes of an answer."""
     pages = Pages.of(process, limit)
     assert pages is not None
     return LargeResult(process.id, result_uri(process.id), len(pages.pages))
@@ -71,13 +71,13 @@ def _handle(terms: Terms, process: AgentProcess) -> Wire:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """How the calls of a server are answered."""
+    """Writes the answers to the calls of one server."""
 
     max_bytes: int
-    """An answer that takes more on the wire is not sent; mcp clients cut the connection at 1 MiB."""
+    """The most bytes of an answer on the wire; MCP clients close the connection at 1 MiB."""
 
     def of(self, terms: Terms, process: AgentProcess, outcome: Outcome | None) -> Wire:
-        """The answer to a call of a goal, or of a companion tool; None: the process still runs."""
+        """The answer to a call of a goal or of a companion tool. An `outcome` of None means the process still runs."""
         if outcome is None or isinstance(outcome, Waiting):
             wire = _handle(terms, process)
         else:
@@ -90,7 +90,7 @@ class AnswerFormat:
         return wire
 
     def fitting(self, tool: str, wire: Wire) -> Wire:
-        """The answer of an exported tool, unless it is too big or no text: such a tool has no result to read later."""
+        """An exported tool's answer; its text is cut or an error replaces it if it is larger than `max_bytes`."""
         try:
             size = len(to_json(wire))
         except PydanticSerializationError as error:
@@ -113,10 +113,10 @@ class AnswerFormat:
         return wire if bound <= self.max_bytes else self._fitted(tool, process, wire)
 
     def _fitted(self, tool: str, process: AgentProcess, wire: Wire) -> Wire:
-        """The answer as it is where it fits, else with its text cut, else a link in its place.
+        """The answer unchanged if it fits into `max_bytes`, else with its text cut, else a link to the result.
 
-        The text says again what is structured, so the limit is one for the value; but both go in one message, and
-        clients cut the connection at 1 MiB.
+        The text repeats the structured content and both go in one message, on which clients close the connection when
+        it exceeds 1 MiB. So the text is cut first.
         """
         if len(json.dumps(wire)) <= self.max_bytes:
             return wire
@@ -127,7 +127,7 @@ class AnswerFormat:
         return done([text_block(_large_in_words(large, tool)), link], large.structured)
 
     def _with_text_cut(self, wire: Wire, below: str) -> Wire | None:
-        """The answer whose text says again what is structured, cut so that it fits; None where that is too little."""
+        """The answer with its text cut to fit; None if it has more than that text or is too large even without it."""
         structured, content = wire.get("structuredContent"), wire["content"]
         room = self.max_bytes - len(json.dumps(structured)) - len(below) - _ENVELOPE
         if structured is None or room < 0 or [each["type"] for each in content] != ["text"]:
@@ -136,7 +136,7 @@ class AnswerFormat:
 
 
 def reason_of(outcome: Outcome, goal: str) -> str | None:
-    """Why there is no result, and what may help; None when there is one."""
+    """Why a process has no result and what the caller can do; None for a process that is completed."""
     match outcome:
         case Completed():
             return None
@@ -159,7 +159,7 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
 
 
 def _unannounced(goal: str) -> str:
-    """What is said of a goal that asks a person although its publication excludes it."""
+    """The error for a goal that asks a person although it was published as one that never does."""
     return (
         f"{goal} has to ask a person, but is not published as a goal that may: an action of it asks in its middle, or"
         " an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
@@ -167,7 +167,7 @@ def _unannounced(goal: str) -> str:
 
 
 def _large_in_words(large: LargeResult, goal: str) -> str:
-    """That a result is there, and how it is read."""
+    """The text that says that a large result exists and how to read it."""
     return (
         f"{goal} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not call"
         f" {goal} again. To read the first page, {large.reading(1)} A client that reads resources finds the pages at"
@@ -176,12 +176,12 @@ def _large_in_words(large: LargeResult, goal: str) -> str:
 
 
 def _cut_in_words(large: LargeResult) -> str:
-    """What stands below a text that is only the beginning of a goal's result."""
+    """The note that follows a truncated text of a goal's result."""
     return f"{_TEXT_CUT[:-1]} To read it in pages, {large.reading(1)}]"
 
 
 def _handle_in_words(handle: Handle) -> Iterator[str]:
-    """What a handle means and which tool to call with it: all that its structured form says, and more."""
+    """What a handle means and which tool to call with it; it repeats and explains the structured form."""
     goal, process = handle.goal, handle.process_id
     do_not = f"Do not call {goal} again: that would start another."
     if handle.waiting:

@@ -1,7 +1,7 @@
-"""The arguments of a call: the schema that clients are shown, and the objects that a run starts from.
+"""The arguments of a call: the input schema that clients see, and the objects that a process starts from.
 
-They are read and refused here; nothing is started. What is refused is told in one readable list. Unknown arguments are
-refused too: types alone would drop them in silence, and a model that misspells an optional one would never learn of it.
+Arguments are validated here; nothing is started. All mistakes are reported in one list. Unknown arguments are mistakes
+too: pydantic would ignore them silently, and a model that misspells an optional argument would never learn of it.
 `goal_tool` and `prompts` are above, `portable_schemas` is below.
 """
 
@@ -25,7 +25,7 @@ from goalport.words import corrections, offer, type_label, type_name, validation
 __all__ = ["PublishedArguments", "unknown_arguments"]
 
 _MOST_LINES: Final = 20
-"""How many unknown arguments are named one by one; more would keep the server from its other work."""
+"""How many unknown arguments an error names; searching for more would block the event loop."""
 _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if")
 _BRANCHES: Final = ("anyOf", "oneOf")
 _LONGEST_PATH: Final = 80
@@ -35,19 +35,19 @@ _ODD: Final = frozenset({"nan", "inf", "infinity"})
 
 @dataclass(frozen=True, slots=True)
 class PublishedArguments:
-    """What a tool or prompt takes."""
+    """The arguments that a tool or prompt takes."""
 
     schema: Schema
-    """An object with one property for each argument."""
+    """The schema of an object with one property for each argument."""
     _parse: Callable[[Mapping[str, Any]], tuple[object, ...]]
     kinds: tuple[object, ...]
-    """The type of each."""
+    """The start types, in order."""
 
     @classmethod
     def of(cls, starts: Sequence[object]) -> "PublishedArguments":
-        """For one type with an object's schema its fields, else a property for each type.
+        """The arguments for these start types: the fields of a single object type, else one argument for each type.
 
-        Raises `DeclarationError` for a type that has no JSON.
+        Raises `DeclarationError` for a type that cannot be read from JSON.
         """
         try:
             fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
@@ -62,7 +62,7 @@ class PublishedArguments:
 
     @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
-        """For a type with an object's schema its fields, else a property called `otherwise`."""
+        """The arguments for one type: its fields if it is an object in JSON, else one argument named `otherwise`."""
         return cls._by_fields(kind) or cls._by_name({otherwise: kind})
 
     @classmethod
@@ -75,7 +75,7 @@ class PublishedArguments:
 
     @classmethod
     def _by_name(cls, starts: Mapping[str, object]) -> "PublishedArguments":
-        # Not a model: its methods' names would be forbidden as names of arguments.
+        # A TypedDict and not a model: a model forbids the names of its methods as names of arguments.
         fields: Any = TypedDict("Arguments", dict(starts))  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
         adapter = TypeAdapter[dict[str, object]](fields)
         schema = portable(adapter.json_schema(schema_generator=PlainSchema))
@@ -85,11 +85,11 @@ class PublishedArguments:
         return cls(schema, lambda arguments: tuple(adapter.validate_python(arguments)[name] for name in starts), kinds)
 
     def begin(self, arguments: Mapping[str, Any]) -> tuple[Typed, ...]:
-        """The same as `read`, for a process to begin with."""
+        """The objects of `read`, each with its start type, for a process to start from. Raises `BadInput`."""
         return tuple(map(Typed, self.read(arguments), self.kinds))
 
     def read(self, arguments: Mapping[str, Any]) -> tuple[object, ...]:
-        """The objects to start from, in the order of the start types. Raises `BadInput` with a line per field."""
+        """The objects to start from, in the order of the start types. Raises `BadInput` with one line per mistake."""
         strange = list(islice(unknown_arguments(self.schema, arguments), _MOST_LINES + 1))
         try:
             objects = self._parse(arguments)
@@ -115,14 +115,14 @@ def _shown(start: object, schema: Schema) -> Schema:
 
 
 def unknown_arguments(schema: Schema, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each field that the schema does not know, and each number that JSON does not have, at any depth."""
+    """One line for each field that the schema does not name and each non-finite number, at any depth."""
     reader = _FieldReader(schema.get("$defs", {}))
     yield from reader.value(list(reader.branches(schema)), arguments, "")
 
 
 @dataclass(frozen=True, slots=True)
 class _FieldReader:
-    """Reads values beside the schemas that may describe them: one, or the branches of a union."""
+    """Compares values with the schemas that may describe them: one schema, or the members of a union."""
 
     definitions: Schema
 
@@ -151,7 +151,7 @@ class _FieldReader:
             yield from self.value([branch for each in described for branch in self.branches(each)], inner, place)
 
     def branches(self, schema: object) -> Iterator[Schema]:
-        """The schemas that a schema stands for: what it refers to, or the members of its unions."""
+        """The schemas that a schema expands to: the target of its reference, or the members of its unions."""
         if not isinstance(schema, Mapping):
             return
         described = cast("Schema", schema)
@@ -167,18 +167,18 @@ class _FieldReader:
 
 
 def _is_open(schema: Schema) -> bool:
-    """Whether it takes fields that it does not name."""
+    """Whether a schema accepts fields that it does not name."""
     return any(schema.get(key) for key in _OPEN) or not {"type", "const", "enum"} & schema.keys()
 
 
 def _constants_fit(schema: Schema, value: Mapping[str, Any]) -> bool:
-    """Whether a member of a union is not ruled out by the constants in its fields, which tell the members apart."""
+    """Whether no field of a value contradicts the constants (discriminators) of a union's member."""
     constants = {name: each["const"] for name, each in schema.get("properties", {}).items() if "const" in each}
     return all(name not in value or value[name] == constant for name, constant in constants.items())
 
 
 def _is_odd(value: object, schemas: Sequence[Schema]) -> bool:
-    """Whether a value is no finite number where the schemas want a number, by itself or as a text."""
+    """Whether a value is a non-finite number, or a text such as "NaN" where the schemas want a number."""
     if isinstance(value, float):
         return not isfinite(value)
     kinds = {each.get("type") for each in schemas}

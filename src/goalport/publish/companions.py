@@ -1,8 +1,8 @@
-"""The companion tools: what a client calls with a handle to follow a process, answer it or end it, or read its result.
+"""The companion tools, which a client calls with a handle to follow, answer or end a process, or to read its result.
 
-Only their declarations; `serve.companion_calls` does what they say. The tools that take answers are declared by the
-kinds of questions, in `forms`. All are published when some goal may answer with a handle, or with a link to a large
-result, and publish no output schema: they answer with the output of any goal.
+This module declares them; `serve.companion_calls` carries them out. The tools that take answers are declared by the
+kinds of questions, in `forms`. A companion tool is published when some goal may answer with a handle or with a link to
+a large result. It publishes no output schema, since it answers with the output of any goal.
 """
 
 from collections.abc import Iterable
@@ -85,7 +85,7 @@ class Companion:
     def of(
         cls, name: str, title: str, description: str, takes: type[CompanionCall], hints: ToolAnnotations
     ) -> "Companion":
-        """A companion tool that takes the fields of a model."""
+        """A companion tool whose arguments are the fields of the model `takes`."""
         arguments = PublishedArguments.of([takes])
         return cls(
             Tool(
@@ -100,9 +100,9 @@ class Companion:
 
 
 def following(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
-    """The tools for goals that may answer with a handle.
+    """The tools for goals that may answer with a handle; `goals` are the hints of those goals.
 
-    An answer lets the goal go on, so what may come of it is what may come of the goals: `goals` are their hints.
+    An answer resumes a goal, so the tools that take answers are destructive or open-world if one of the goals is.
     """
     told = [each or ToolAnnotations() for each in goals]
     answering = ToolAnnotations(

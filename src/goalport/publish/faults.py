@@ -1,6 +1,6 @@
-"""Failures put into words: a declaration that cannot be read is a `Fault`, a bug is logged and told in a sentence.
+"""Failures in words: a declaration that cannot be read becomes a `Fault`, a bug is logged and told in one sentence.
 
-Only here may anything be caught that the types of users raise when they are read. `serve` catches what handlers raise.
+Only this module of the room catches every exception that users' types raise. `serve.handlers` does so for handlers.
 """
 
 import logging
@@ -21,15 +21,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why something cannot be read."""
+    """The reason why a declaration cannot be read."""
 
     reason: str
 
 
 def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
-    """What a client is told of a failure whose traceback goes to the log, and under which id it is found there.
+    """Log the traceback of a bug, and return a sentence for the client with the id by which the log has it.
 
-    What the exception says may be anything; only errors of goalport are made for people.
+    The sentence quotes the exception's message if `tells_errors`, or if it is an error of goalport.
     """
     found = token_hex(4)
     _log.error("%s broke (error %s).", what, found, exc_info=bug)
@@ -39,7 +39,7 @@ def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
 
 
 def read_or_fault(reading: Callable[[], T]) -> T | Fault:
-    """What is read of a declaration, or why it cannot be, whatever its types raise."""
+    """The value that `reading` returns, or a `Fault` for any exception that it raises."""
     try:
         return reading()
     except Exception as bug:

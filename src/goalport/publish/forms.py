@@ -1,9 +1,9 @@
-"""How questions are shown to clients and answered: one class for each kind of question, and one table of the kinds.
+"""How clients see and answer questions: one class for each kind of question, and one table of the kinds.
 
-A new kind is a class here, with the call that takes its answers, and an entry in `FORMS`. Nobody else compares kinds:
-the handle, the companion tools and the server ask the form, and the command line and other goalports, which follow a
-handle, go by the JSON Schema of the answer. A form neither asks nor settles anything. Above: `companions`, `handle`,
-`serve` and the command line.
+A new kind is a class here, with the call that takes its answers, and an entry in `FORMS`. No other module compares
+kinds: the handle, the companion tools and the server use the form; the command line and other goalport servers, which
+follow a handle, use the JSON Schema of the answer. A form does not ask the question and does not record the answer.
+`companions`, `handle`, `serve` and the command line are above.
 """
 
 import json
@@ -24,11 +24,11 @@ from goalport.publish.portable_schemas import Schema
 __all__ = ["FORMS", "Answer", "CompanionCall", "FieldsForm", "Form", "YesNoForm", "form_answered_by", "form_of"]
 
 _BARE: Final = "answer"
-"""The one field of a form whose answer is no object."""
+"""The name of the only field of a form whose answer is not an object."""
 
 
 def _from_text(value: object) -> object:
-    """What a text holds as JSON: some hosts send the objects in arguments so."""
+    """The value of a JSON text, anything else unchanged: some hosts send objects in arguments as JSON texts."""
     if isinstance(value, str):
         with suppress(ValueError):
             return from_json(value)
@@ -52,7 +52,7 @@ class Answer(Protocol):
 
     @property
     def question_id(self) -> str | None:
-        """The question; None: the only open one of its kind."""
+        """The id of the question; None stands for the only open question of this kind."""
         ...
 
     @property
@@ -63,17 +63,17 @@ class Answer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Form(ABC):
-    """What an answer to one question looks like, and the companion tool that takes it."""
+    """The form of the answer to one question, and the companion tool that takes it."""
 
     kind: ClassVar[str]
-    """What clients are told that the question is."""
+    """The name of this kind of question, as clients see it."""
     tool: ClassVar[str]
     """The name of the companion tool."""
     title: ClassVar[str]
     description: ClassVar[str]
-    """What the tool is for, as clients and their models read it."""
+    """The description of the companion tool, read by clients and models."""
     call: ClassVar[type[CompanionCall]]
-    """The arguments of the tool; each is an `Answer`."""
+    """The model of the tool's arguments; it is an `Answer`."""
     argument: ClassVar[str]
     """The name of the argument that holds the answer."""
 
@@ -83,23 +83,23 @@ class Form(ABC):
     @classmethod
     @abstractmethod
     def of(cls, answer_type: object) -> "Form | None":
-        """The form of an answer of this type; None when questions of this kind have other answers.
+        """The form of an answer of this type; None if this kind of question does not take the type.
 
-        Raises one of `UNREADABLE` for a type that no JSON can be read as.
+        Raises one of `UNREADABLE` for a type that cannot be read from JSON.
         """
 
     @property
     @abstractmethod
     def example(self) -> Any:
-        """An answer of the form, for whoever has to see one."""
+        """An example of an answer, as JSON data."""
 
     @abstractmethod
     def read(self, answer: Any) -> object:
-        """The object that an answer stands for. Raises `BadInput` with a line per field."""
+        """The object made from an answer. Raises `BadInput` with one line for each wrong field."""
 
     @abstractmethod
     def instruction(self, call: str) -> str:
-        """What a model does to get the answer; `call` says how it is sent, with the example in it."""
+        """What a model does to get the answer; `call` is the sentence that says how to send it, with an example."""
 
 
 class Confirm(CompanionCall):
@@ -118,7 +118,7 @@ class Confirm(CompanionCall):
 
 @dataclass(frozen=True, slots=True)
 class YesNoForm(Form):
-    """A person says yes or no."""
+    """The form of a question that a person answers with yes or no."""
 
     kind = "confirmation"
     tool = "_confirm"
@@ -163,7 +163,7 @@ class Submit(CompanionCall):
 
 @dataclass(frozen=True, slots=True)
 class FieldsForm(Form):
-    """A person fills in the fields of a type."""
+    """The form of a question that a person answers with the fields of a type."""
 
     kind = "form"
     tool = "submitFormAndResumeProcess"
@@ -195,14 +195,14 @@ class FieldsForm(Form):
 
 
 FORMS: Final[Sequence[type[Form]]] = (YesNoForm, FieldsForm)
-"""The kinds of questions. The first that takes the type of the answer is the form; the last takes every type."""
+"""The kinds of questions. The first kind that takes the type of the answer is used; the last kind takes every type."""
 
 
 def form_answered_by(call: Answer) -> type[Form]:
-    """The kind of question that a call answers."""
+    """The kind of question that a call of a companion tool answers."""
     return next(each for each in FORMS if isinstance(call, each.call))
 
 
 def form_of(question: Question) -> Form:
-    """The form of a question. Raises one of `UNREADABLE` for an answer that no JSON can be read as."""
+    """The form of a question. Raises one of `UNREADABLE` if its answer's type cannot be read from JSON."""
     return next(filter(None, (each.of(question.response_type) for each in FORMS)))

@@ -1,7 +1,7 @@
-"""An exported function or object method as an MCP tool: no process, no plan, the function's answer at once.
+"""An exported function or method as an MCP tool: a call runs it directly, without a process or a plan.
 
-`goalport.tools` reads the function and checks its arguments; here its tool only gets its form for the wire. The banner
-is the one exported tool that comes with goalport.
+`goalport.tools` reads the function and validates its arguments; this module makes the MCP definition and results of
+it. The banner is the only exported tool that comes with goalport.
 """
 
 import platform
@@ -26,14 +26,14 @@ _STARTED: Final = datetime.now(UTC)
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """What is published of one exported tool."""
+    """One exported tool with its MCP definition."""
 
     tool: Tool
     exported: tools.Tool
 
     @classmethod
     def of(cls, exported: tools.Tool) -> "FunctionTool":
-        """The tool in its form for the wire."""
+        """The exported tool with its MCP definition. Raises `TypeError` if its output schema holds bytes."""
         output = exported.output_schema
         if output is not None:
             refuse_bytes(dict(output))
@@ -48,10 +48,10 @@ class FunctionTool:
         return cls(tool, exported)
 
     async def call(self, arguments: dict[str, Any], *, tells_errors: bool) -> Wire:
-        """Run it. Bad arguments and failures are error results in words for a model."""
+        """Run the tool and return its result; bad arguments and failures become error results for the model."""
         try:
             result = await self.exported.call(arguments)
-        except Signal as signal:  # there is no process to steer here
+        except Signal as signal:  # signals steer a process, and this call has none
             result = tools.ToolResult.of_error(str(signal))
         if result.error is not None:
             return failed(text_block(logged(self.tool.name, result.error, tells_errors=tells_errors)))
@@ -64,7 +64,7 @@ class FunctionTool:
 
 
 def annotations_of(hints: Any) -> ToolAnnotations | None:
-    """The hints of an export or a tool; None when it gives none."""
+    """The MCP annotations for the hints of an export or a tool; None if it gives no hints."""
     given = {
         "read_only_hint": hints.read_only,
         "destructive_hint": hints.destructive,
@@ -76,7 +76,7 @@ def annotations_of(hints: Any) -> ToolAnnotations | None:
 
 
 def banner(server: str) -> tools.Tool:
-    """A tool without arguments that answers with six lines."""
+    """The tool `helloBanner`, which answers with six lines about the server named `server`."""
     lines = [
         _RULE,
         f"Goalport MCP server {server!r}, asynchronous",

@@ -1,8 +1,8 @@
-"""A goal as an MCP tool: what is published of it, what its call starts, and the terms on which it runs for its callers.
+"""A goal as an MCP tool: its definition, what a call starts, and how long and for whom the process runs (`Terms`).
 
-Data, made once at publication; `serve` runs it. One goal tool may stand for several goals of one agent that share a
-published name and an output type. The terms come from the goals alone, so that a process can be followed on the same
-terms by whoever comes later with its handle.
+Immutable data, made at publication; `serve` runs it. One goal tool may stand for several goals of one agent that share
+a published name and an output type. The terms depend on the goals alone, so a later call with the handle of a process
+follows it on the terms of the first call.
 """
 
 from collections.abc import Sequence
@@ -22,27 +22,27 @@ from goalport.publish.output import OutputFormat
 __all__ = ["GoalTool", "Terms"]
 
 _SILENT: Final = 45.0
-"""Seconds that hosts wait for an answer when they hear nothing meanwhile: most give up after 60."""
+"""Seconds that a call waits for the result when its client gets no progress: most hosts time out after 60."""
 _WATCHED: Final = 240.0
-"""Seconds when they hear of progress: some give up after five minutes all the same."""
+"""Seconds that it waits when its client gets progress: some hosts time out after 300 all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What whoever called a goal may expect."""
+    """How a goal's process relates to the calls that wait for it, and how its output is written."""
 
     name: str
-    """What the caller called."""
+    """The name of the tool that was called."""
     output: OutputFormat
     detached: bool
     """Whether the process outlives the request that waits for it."""
     hands_over: bool
-    """Whether a handle may come in place of the result."""
+    """Whether a call may be answered with a handle in place of the result."""
     wait_budget: float | None = None
 
     @classmethod
     def of(cls, name: str, goals: Sequence[Goal], *, may_wait: bool, asks_models: bool = False) -> "Terms":
-        """The terms of goals that are one tool. What asks models is long where nothing else is said."""
+        """The terms of goals that share one tool; `asks_models` is the default where an export does not set `long`."""
         exports = [goal.export for goal in goals]
         return cls(
             name,
@@ -54,12 +54,12 @@ class Terms:
 
     @classmethod
     def of_process(cls, process: AgentProcess) -> "Terms":
-        """The terms of a process that somebody has the handle of."""
+        """The terms of a process that a caller follows by its handle."""
         goals = [process.scope.goals[name] for name in process.goals]
         return cls.of(published_name(process.agent, goals[0]), goals, may_wait=True)
 
     def seconds(self, *, watched: bool) -> float | None:
-        """How long a request waits before it answers with the handle; None: for as long as it takes."""
+        """Seconds that a request waits before it is answered with the handle; None means without limit."""
         if not self.hands_over:
             return None
         return self.wait_budget or (_WATCHED if watched else _SILENT)
@@ -67,12 +67,12 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class GoalTool:
-    """A tool that starts a process of one agent from one set of start types."""
+    """A tool that starts a process of one agent from objects of one set of start types."""
 
     tool: Tool
     agent: Agent
     goals: tuple[str, ...]
-    """The full names of the goals; reaching any of them will do."""
+    """The full names of the goals; the process is done when it has reached one of them."""
     arguments: PublishedArguments
     terms: Terms
 
@@ -80,9 +80,9 @@ class GoalTool:
     def of(
         cls, agent: Agent, goals: Sequence[Goal], starts: Sequence[object], terms: Terms, apart: str = ""
     ) -> "GoalTool":
-        """The tool for goals that share a name, from these start types; `apart` is said first of it.
+        """The tool for goals that share a name, from these start types; its description begins with `apart`.
 
-        Some hosts show the model no more than the beginning of a description.
+        `apart` comes first since some hosts show the model only the beginning of a description.
         """
         first, arguments, output = goals[0], PublishedArguments.of(starts), terms.output
         instead = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]

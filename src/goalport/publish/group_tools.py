@@ -1,7 +1,7 @@
-"""The tools of exported groups: which are published, under which names, and which can only say that they are absent.
+"""The tools of exported groups: which are published, under which names, and which cannot be called at present.
 
-Whatever else has a name keeps it: tools of others must not displace ours. Of two groups, the one that had a name before
-keeps it, also while its tool cannot be called. `publication` is above.
+A name that a tool of this server has is never given to a tool of a group. Of two groups that claim a name, the one
+that had it before keeps it, even while its tool cannot be called. `publication` is above.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,36 +19,36 @@ __all__ = ["GroupTools", "PublishedGroups", "exported_groups", "publish_groups"]
 
 @dataclass(frozen=True, slots=True)
 class GroupTools:
-    """The tools of an exported group at one time."""
+    """The tools of one exported group at one moment."""
 
     present: tuple[Tool, ...] = ()
     absent: tuple[Tool, ...] = ()
-    """Those that are its own, and cannot be called now."""
+    """Tools that belong to the group and cannot be called now."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedGroups:
-    """What became of the tools of exported groups."""
+    """Which tools of exported groups are published, which are absent, and which could not be published."""
 
     groups: Mapping[str, GroupTools]
-    """The tools that there were, by role."""
+    """The tools from which this was made, by the role of their group."""
     present: dict[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
     absent: dict[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
-    """Not listed, as the server is down or the tool is not trusted: who calls one is told so."""
+    """Not listed, as the server is down or the tool is not trusted; a call of one is answered with that reason."""
     roles: dict[str, str] = field(default_factory=dict[str, str])
-    """The group that each name belongs to, also while its tool is absent."""
+    """The role of the group that each name belongs to, even while its tool is absent."""
     problems: list[str] = field(default_factory=list[str])
     """Tools that are not published, and why."""
 
     def known(self, name: str, tool: Tool) -> FunctionTool | None:
-        """What was published of this very tool."""
+        """What was published under this name for this same tool object; None if nothing was."""
         found = self.present.get(name) or self.absent.get(name)
         return found if found is not None and found.exported is tool else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A tool that wants its name."""
+    """A tool of a group that claims its name."""
 
     role: str
     tool: Tool
@@ -60,7 +60,7 @@ class _Claim:
 
 
 def exported_groups(platform: AgentPlatform) -> Mapping[str, GroupTools]:
-    """The tools of the groups that are published, by role, as they are now."""
+    """The current tools of the groups that are exported, by role."""
     found = {each.role: GroupTools(each.tools) for each in platform.groups.groups if each.exports}
     for role, config in platform.upstream.groups.config.items():
         if config.exports and (absent := platform.groups.absent(role)):
@@ -71,7 +71,7 @@ def exported_groups(platform: AgentPlatform) -> Mapping[str, GroupTools]:
 def publish_groups(
     groups: Mapping[str, GroupTools], taken: Mapping[str, str], before: PublishedGroups | None
 ) -> PublishedGroups:
-    """Publish tools of groups beside what has the names in `taken`; what is as it was `before` is taken from there."""
+    """Publish tools of groups under names that are not in `taken` (name to owner); reuse unchanged ones of `before`."""
     made = PublishedGroups(groups)
     roles = before.roles if before else {}
     for name, claims in _claims(groups).items():

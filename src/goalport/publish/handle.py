@@ -1,7 +1,7 @@
-"""What a caller gets in place of a result: the handle of a process without one yet, or where a large one is read.
+"""What a caller gets in place of a result: the handle of an unfinished process, or a link to a large result.
 
-Either names the process and the next call, so that the companion tools can finish it. Data only: `answers` has the
-words, `companions` the tools.
+Both name the process and the next call of a companion tool. This module holds data only: `answers` has the texts,
+`companions` the tools.
 """
 
 import json
@@ -73,7 +73,7 @@ LARGE: Final[Schema] = {
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """A call of a companion tool that can be sent as it is."""
+    """A call of a companion tool, with all its arguments."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -88,7 +88,7 @@ class NextCall:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """One open question as a client is shown it."""
+    """One open question, as clients see it."""
 
     id: str
     message: str
@@ -96,7 +96,7 @@ class OpenQuestion:
 
     @classmethod
     def of(cls, question: Question) -> "OpenQuestion":
-        """Raises one of `UNREADABLE` for an answer that no JSON can be read as."""
+        """The question with its form. Raises one of `UNREADABLE` if its answer's type cannot be read from JSON."""
         return cls(question.id, question.message, form_of(question))
 
     @property
@@ -107,25 +107,25 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """How a process stands that has no result yet."""
+    """The state of a process that has no result yet, and the calls by which its caller goes on."""
 
     process_id: str
     goal: str
-    """What its caller called."""
+    """The name of the tool that was called."""
     waiting: bool
-    """Whether nothing goes on until somebody answers."""
+    """Whether the process is paused until a person answers."""
     questions: tuple[OpenQuestion, ...]
     waits_for: tuple[str, ...] = ()
-    """The providers of models that did not answer and will be asked again."""
+    """What the process waits for, such as a model provider that will be asked again; one sentence each."""
 
     @classmethod
     def of(cls, process: AgentProcess, goal: str) -> "Handle":
-        """Raises one of `UNREADABLE` for a question whose answer cannot be read from JSON."""
+        """The handle of a process. Raises one of `UNREADABLE` if the answer to a question cannot be read from JSON."""
         questions = tuple(map(OpenQuestion.of, process.open_questions))
         return cls(process.id, goal, process.outcome is not None, questions, tuple(_waits_of(process)))
 
     def answering(self, question: OpenQuestion) -> NextCall:
-        """The call that answers a question, with an example for the answer."""
+        """The call that answers a question, with an example of an answer in it."""
         which = {"questionId": question.id} if len(self.questions) > 1 else {}
         form = question.form
         return NextCall(form.tool, {"processId": self.process_id, form.argument: form.example, **which})
@@ -163,14 +163,14 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class LargeResult:
-    """Where a result is read that does not fit into an answer."""
+    """A link to a result that does not fit into one answer."""
 
     process_id: str
     uri: str
     pages: int
 
     def reading(self, page: int) -> NextCall:
-        """The call that reads one page of it."""
+        """The call that reads one page of the result; pages count from 1."""
         return NextCall(READ, {"processId": self.process_id, "page": page})
 
     @property
@@ -187,7 +187,7 @@ class LargeResult:
 
 
 def _waits_of(process: AgentProcess) -> Iterator[str]:
-    """What it waits for, and what the processes do that its actions started."""
+    """What a process and its child processes wait for, one sentence each."""
     if not process.status.ended:
         yield from process.progress.waits.values()
         for child in process.children:
@@ -195,7 +195,7 @@ def _waits_of(process: AgentProcess) -> Iterator[str]:
 
 
 def or_instead(schema: Schema | None, *instead: Schema) -> Schema | None:
-    """The schema of an output in whose place others may come; what has no schema stays without."""
+    """An output schema that allows the schemas `instead` too; None stays None."""
     if schema is None or not instead:
         return schema
     definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}

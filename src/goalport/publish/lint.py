@@ -1,6 +1,6 @@
-"""What the clients of the field cannot take: a check of each tool before anybody meets the trouble.
+"""A check of each published tool for what known MCP clients and model APIs drop, cut or reject.
 
-It warns and never refuses; names that no client takes are refused in `publication`.
+It only warns; names that no client accepts are refused in `publication`.
 """
 
 import re
@@ -21,12 +21,12 @@ _PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def warnings_of_tool(tool: Tool) -> list[str]:
-    """One sentence for each thing about the tool that some client drops, cuts or rejects."""
+    """One sentence for each property of the tool that some client drops, cuts or rejects."""
     return [f"{tool.name}: {each}" for each in (*_name(tool), *_description(tool), *_input(tool), *_output(tool))]
 
 
 def warnings_of_list(tools: Sequence[Tool]) -> list[str]:
-    """One sentence when there are more tools than some client shows."""
+    """One sentence if there are more tools than some client shows, else none."""
     for most, reason in _MANY:
         if len(tools) > most:
             return [f"{len(tools)} tools are published; {reason} and leaves out the rest."]
@@ -34,7 +34,7 @@ def warnings_of_list(tools: Sequence[Tool]) -> list[str]:
 
 
 def without_hints(tools: Iterable[GoalTool]) -> Iterator[str]:
-    """A sentence that names the goals whose callers are not told what they may do."""
+    """One sentence that names the goals without hints (`read_only`, `destructive`, `open_world`), if there are any."""
     names = [each.tool.name for each in tools if each.tool.annotations is None]
     if names:
         yield (

@@ -1,6 +1,6 @@
-"""How published things are called: tool names from agents, goals and start types, and what a name may be.
+"""The names of published tools: how they are made from agents, goals and start types, and which names are valid.
 
-Pure text; it knows no tools. `publication` and `goal_tool` are above it.
+Pure functions over texts; `publication` and `goal_tool` are above.
 """
 
 import re
@@ -12,26 +12,26 @@ from goalport.tools import snake
 __all__ = ["LONG", "LONGEST", "fault_of", "published_name", "snake_identifier"]
 
 LONGEST: Final = 64
-"""No name may be longer: model APIs refuse it."""
+"""The most characters of a name: model APIs refuse longer ones."""
 LONG: Final = 48
-"""Beyond this, hosts that prefix the server's name begin to drop tools."""
+"""The most characters of a safe name: hosts that prefix the server's name drop tools with longer ones."""
 
 _ALLOWED: Final = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_PORTABLE: Final = re.compile(r"[^a-z0-9]+")
 
 
 def snake_identifier(text: str) -> str:
-    """`StarNewsFinder` as `star_news_finder`; what no name may hold becomes an underscore."""
+    """`StarNewsFinder` as `star_news_finder`; characters that a name may not have become underscores."""
     return _NOT_PORTABLE.sub("_", snake(text)).strip("_")
 
 
 def published_name(agent: Agent, goal: Goal) -> str:
-    """What a goal is offered as, from the first of its start types."""
+    """The name under which a goal is published, for the first of its sets of start types."""
     return goal.export.name or f"{snake_identifier(agent.name)}_{snake_identifier(goal.short_name)}"
 
 
 def fault_of(name: str) -> str | None:
-    """Why a tool may not bear this name; None when it may."""
+    """Why a tool may not have this name; None if it may."""
     if not name:
         return "it is empty"
     if len(name) > LONGEST:

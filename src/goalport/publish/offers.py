@@ -1,6 +1,6 @@
-"""The goals that are offered to clients: under which names, from which start types, and why some are not.
+"""Which goals are published as tools: under which names, from which start types, and why others are not.
 
-Reads the platform and decides; it makes no tools and knows no wire. `publication` is above it.
+This module reads the platform and decides; it makes no tools. `publication` is above.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ __all__ = ["Broken", "Offer", "Refusal", "offers_of"]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One tool to be: goals of one agent that share it, and what they start from."""
+    """A tool to publish: the goals of one agent that share it, and their start types."""
 
     name: str
     agent: Agent
@@ -27,17 +27,17 @@ class Offer:
     prompt: str
     """The name of the prompt that goes with it."""
     apart: str
-    """What tells it from the other tools of its goals, to be said first; empty where there is none."""
+    """The beginning of its description, which tells it from other tools of its goals; empty if there are none."""
 
     @property
     def owner(self) -> str:
-        """What the tool stands for, in messages."""
+        """The goals and the agent of the tool, for messages."""
         return " and ".join(f"goal {goal.name} of agent {self.agent.name}" for goal in self.goals)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A goal, or one of its start types, that is not offered, and why."""
+    """A goal that is not published, at all or from one of its start types, and why."""
 
     goal: Goal
     agent: Agent
@@ -50,7 +50,7 @@ class _StartingPoint:
 
     goal: Goal
     group: tuple[str, str]
-    """The published name and the output: goals of one agent that share both are one tool."""
+    """The published name and the output type: goals of one agent that share both become one tool."""
     starts: tuple[object, ...]
     kind: str
     """The start types as part of a name."""
@@ -58,7 +58,7 @@ class _StartingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A goal whose export or types cannot even be read, and why."""
+    """A goal whose export or types cannot be read, and why."""
 
     goal: Goal
     agent: Agent
@@ -66,7 +66,7 @@ class Broken:
 
 
 def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal | Broken]:
-    """Every goal of every agent as offers, refusals or broken, in the order of declaration."""
+    """The offers, refusals and broken goals for every goal of every agent, in the order of declaration."""
     for agent in platform.agents:
         groups: dict[tuple[str, str], list[_StartingPoint]] = {}
         for goal in agent.goals:
@@ -82,7 +82,7 @@ def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal | Broken]:
 
 
 def _ways(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_StartingPoint | Refusal]:
-    """How a goal can be started, and why some ways are no ways. May raise whatever the goal's types raise."""
+    """The starting points of a goal, and a refusal for each that does not work. Raises what the goal's types raise."""
     if not goal.export.remote:
         return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
     name = published_name(agent, goal)
@@ -113,7 +113,7 @@ def _offers(agent: Agent, ways: Sequence[_StartingPoint]) -> Iterator[Offer]:
 
 
 def _starts(platform: AgentPlatform, goal: Goal) -> list[tuple[object, ...]]:
-    """The sets of start types: each declared type is one, those that are derived are one together."""
+    """The sets of start types: each declared type is a set of its own; derived types form one set together."""
     types: Sequence[object] = platform.starting_types(goal)
     if goal.export.starting_input_types:
         return [(kind,) for kind in dict.fromkeys(types)]
@@ -121,7 +121,7 @@ def _starts(platform: AgentPlatform, goal: Goal) -> list[tuple[object, ...]]:
 
 
 def _unreachable(platform: AgentPlatform, goal: Goal, starts: tuple[object, ...]) -> str | None:
-    """Why a goal cannot be reached from there. One that lacks only tool groups is published: its callers are told."""
+    """Why a goal cannot be reached from these types; None if it can, or if only tool groups are missing."""
     explanation = platform.explain(goal, starts)
     if explanation.plan is not None or explanation.lacks_only_groups:
         return None

@@ -1,7 +1,7 @@
-"""What comes out of a goal, as a client receives it: the output schema, the structured content and the text.
+"""The output of a goal as a client receives it: the output schema, the structured content and the text.
 
-The structured content is made by the same pydantic serializer that the schema describes, so it is valid by
-construction and never checked again. How big an answer may be is `answers`' business.
+The structured content is made by the pydantic serializer that the schema describes, so it is valid by construction
+and not validated again. `answers` limits the size of an answer.
 """
 
 import json
@@ -37,33 +37,33 @@ __all__ = [
 BLOCKS: Final[tuple[type, ...]] = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
 _ESCAPED: Final = 6
-"""How many times its bytes in UTF-8 a text may take in JSON, at worst."""
+"""The most bytes in JSON for one byte of a text in UTF-8."""
 _ENVELOPE: Final = 500
-"""Bytes around content and structured content."""
+"""Bytes that a result needs beside its content and structured content."""
 
 Wire = dict[str, Any]
-"""A `tools/call` result as it goes over the wire: the SDK would make the same dict out of its own model."""
+"""A `tools/call` result as JSON data: the same dict that the SDK would make of its own model."""
 _BLOCK: Final = 4_096
 _BESIDE: Final = 1_000
-"""Bytes beside a page in its answer."""
+"""Bytes that the answer with a page needs beside the page."""
 _LARGEST_BLOCK: Final = 12 * _BLOCK + 2
-"""A character takes twelve bytes in JSON at worst, as two escapes."""
+"""The most bytes in JSON of a block of text: a character takes at most twelve, as two escapes."""
 _PAGE: Final = 100_000
-"""Bytes of a page: some 25,000 tokens, the most that hosts give a model of one answer."""
+"""The most bytes of a page: about 25,000 tokens, the most of one answer that hosts pass to a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """How the objects of one type are written."""
+    """How the values of one output type are written as results."""
 
     schema: Schema | None
-    """What to publish; None for content blocks, for nothing, and for anything at all."""
+    """The output schema to publish; None for content blocks, for `None` and for `Any`."""
     _adapter: TypeAdapter[object] | None = None
     _wrapped: bool = False
 
     @classmethod
     def of(cls, kind: object) -> "OutputFormat":
-        """How a goal's declared output is written. Raises `DeclarationError` for a type that has no JSON."""
+        """The format of a goal's declared output. Raises `DeclarationError` for a type that JSON cannot express."""
         if kind in (None, NoneType) or _is_blocks(kind):
             return cls(None)
         try:
@@ -83,9 +83,9 @@ class OutputFormat:
         return cls(schema, adapter) if _is_rooted(schema) else cls(_wrapped(schema), adapter, _wrapped=True)
 
     def wire(self, value: object) -> tuple[Wire, int]:
-        """The value as content and structured content, and a size in bytes that it surely keeps below on the wire.
+        """The value as a result, and an upper bound of its size on the wire in bytes.
 
-        Raises `ToolError` for numbers that JSON does not have.
+        Raises `ToolError` for numbers that are not finite, and pydantic's error for a value that is not of the type.
         """
         if self._adapter is None:
             content = blocks_of(value)
@@ -106,11 +106,11 @@ class OutputFormat:
 
     @property
     def may_be_large(self) -> bool:
-        """Whether its values may take more than an answer; numbers and choices cannot."""
+        """Whether values may be too large for one answer, as texts, lists and open objects may be."""
         return self.schema is None or any(map(_is_unbounded, nodes(self.schema)))
 
     def document(self, value: object) -> tuple[str, str]:
-        """The whole value as one text with its media type, for reading it in pages."""
+        """The media type and the text of the whole value, to be read in pages."""
         if isinstance(value, str):
             return "text/plain", hide_known(value)
         if self._adapter is None:
@@ -123,7 +123,7 @@ def _bytes_of(text: str) -> int:
 
 
 def done(content: list[Wire], structured: Any = None) -> Wire:
-    """A result that is no failure."""
+    """A successful result."""
     wire: Wire = {"content": content, "isError": False, "resultType": "complete"}
     if structured is not None:
         wire["structuredContent"] = structured
@@ -131,17 +131,17 @@ def done(content: list[Wire], structured: Any = None) -> Wire:
 
 
 def failed(*content: Wire) -> Wire:
-    """A failure that a model is to read."""
+    """An error result."""
     return {"content": list(content), "isError": True, "resultType": "complete"}
 
 
 def text_block(text: str) -> Wire:
-    """A text as a content block on the wire."""
+    """A text as a content block."""
     return {"type": "text", "text": text}
 
 
 def blocks_of(value: object) -> list[Wire]:
-    """Blocks as they are, texts as text blocks, anything else as its JSON; lists of these in their order."""
+    """A value as content blocks: blocks unchanged, texts as text blocks, lists item by item, anything else as JSON."""
     if value is None:
         return [text_block("Done.")]
     if isinstance(value, TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource):
@@ -153,7 +153,7 @@ def blocks_of(value: object) -> list[Wire]:
 
 
 def _told(value: object) -> str | None:
-    """The text that a value is or bears."""
+    """A value that is a text, or the text in its field `content`; None if there is no text."""
     if isinstance(value, str):
         return value
     content: object = (
@@ -165,7 +165,7 @@ def _told(value: object) -> str | None:
 
 
 def _is_blocks(kind: object) -> bool:
-    """Whether a type is made of content blocks, alone, in a union or in a list, perhaps among texts."""
+    """Whether a type is a content block, or a union or list of content blocks and texts."""
     members = _members(kind)
     texts = [each for each in members if each is str]
     blocks = [each for each in members if isinstance(each, type) and issubclass(each, BLOCKS)]
@@ -180,14 +180,14 @@ def _members(kind: object) -> list[object]:
 
 
 def _refuse_streams(kind: object) -> None:
-    """Pydantic would take a generator for a list, and write it by its repr or not at all."""
+    """Raises `TypeError` for generators: pydantic describes them as lists and writes their repr, or nothing."""
     origin: object = get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, Iterator | AsyncIterable):
         raise TypeError("it gives its values one by one; return a list")
 
 
 def refuse_bytes(schema: Schema) -> None:
-    """Raises `TypeError` for bytes that would be written as if they were text: most are none, and fail at the call."""
+    """Raises `TypeError` for bytes that pydantic would write as text: most bytes are not UTF-8 and fail at the call."""
     if any(node.get("format") == "binary" for node in nodes(schema)):
         raise TypeError(
             "it holds bytes, which JSON does not have: give them as ImageContent, AudioContent or EmbeddedResource, in"
@@ -196,7 +196,7 @@ def refuse_bytes(schema: Schema) -> None:
 
 
 def _is_unbounded(schema: Mapping[str, Any]) -> bool:
-    """Whether values of one node of a schema may be of any length."""
+    """Whether the values of one node of a schema have no greatest length."""
     if "enum" in schema or "const" in schema:
         return False
     match schema.get("type"):
@@ -233,16 +233,16 @@ def _wrapped(schema: Schema) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The result of a process, page by page."""
+    """The result of a process, cut into pages."""
 
     media: str
     text: str
-    """The whole."""
+    """The whole result."""
     pages: tuple[str, ...]
 
     @classmethod
     def of(cls, process: AgentProcess, limit: int) -> "Pages | None":
-        """The pages of what a process has reached, none above `limit` bytes in JSON; None when it has no result."""
+        """The pages of the result of a process, each at most `limit` bytes in JSON; None if it has no result."""
         if not isinstance(process.outcome, Completed) or process.goal is None:
             return None
         media, text = OutputFormat.of(process.goal.output).document(process.outcome.value)
@@ -250,12 +250,12 @@ class Pages:
 
 
 def beginning_of(text: str, limit: int) -> str:
-    """As much of a text as surely takes no more than `limit` bytes in JSON."""
+    """The beginning of a text, at most `limit` bytes in JSON."""
     return next(_cut(text, limit)) if limit > _LARGEST_BLOCK else ""
 
 
 def _cut(text: str, limit: int) -> Iterator[str]:
-    """The text cut so that no piece takes more than `limit` bytes in JSON; together they are the text again."""
+    """The consecutive pieces of a text, each at most `limit` bytes in JSON."""
     begin, size = 0, 0
     for at in range(0, len(text), _BLOCK):
         weight = len(json.dumps(text[at : at + _BLOCK]))

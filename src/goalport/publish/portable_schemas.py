@@ -1,6 +1,6 @@
-"""JSON Schemas that every client can read: references inlined, an object at the root, no decoration.
+"""JSON Schemas that every client can read: references inlined, an object at the root, no `$schema` or `discriminator`.
 
-Pure functions over dicts. They change how a schema is written, never what it accepts, but for the places in tuples.
+Pure functions over dicts. They change how a schema is written and not what it accepts, except for positions in tuples.
 `arguments` and `output` are above; `lint` says what could not be made portable.
 """
 
@@ -12,18 +12,18 @@ from goalport.tools.schemas import with_items
 __all__ = ["DEFINITIONS", "Schema", "is_object", "nodes", "portable"]
 
 Schema = dict[str, Any]
-"""A JSON Schema as it goes over the wire."""
+"""A JSON Schema as JSON data."""
 
 _MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLES: Final = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"})
 _DECORATION: Final = frozenset({"$schema", "discriminator"})
 DEFINITIONS: Final = "#/$defs/"
-"""What stands before the name in a reference."""
+"""The prefix of a reference, before the name of the definition."""
 
 
 def portable(schema: Mapping[str, Any]) -> Schema:
-    """The same schema with `$ref` inlined wherever it does not recurse, and with `$defs` only for what does."""
+    """The schema with every `$ref` inlined that is not recursive, and with `$defs` only for those that are."""
     definitions = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     recursive = {name for name in definitions if name in _reachable(name, definitions)}
     root = {key: value for key, value in schema.items() if key != "$defs"}
@@ -37,12 +37,12 @@ def portable(schema: Mapping[str, Any]) -> Schema:
 
 
 def is_object(schema: Mapping[str, Any]) -> bool:
-    """Whether the root is an object that no combinator and no reference stands in front of."""
+    """Whether the root of a schema is an object, without a combinator (`anyOf` and so on) or a reference."""
     return schema.get("type") == "object" and not {"anyOf", "oneOf", "allOf", "$ref"} & schema.keys()
 
 
 def nodes(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The schema and every schema inside it; examples, defaults and enum values are data and not among them."""
+    """The schema and every schema inside it, but not examples, defaults and enum values, which are data."""
     yield schema
     for key, value in schema.items():
         if key in _MAPS or key == "$defs":

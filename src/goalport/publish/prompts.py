@@ -1,6 +1,6 @@
-"""Goals as prompts: what a person picks from a menu, fills in, and gives to the model as one message.
+"""Goals as MCP prompts, which a person picks from a menu and fills in; the model gets one message.
 
-The arguments of a prompt are texts; what can be read of them as the tool would is shown so. Nothing runs here.
+The arguments of a prompt are texts; where the tool takes another type, the message shows them as JSON. Nothing runs.
 """
 
 import json
@@ -21,14 +21,14 @@ __all__ = ["GoalPrompt"]
 
 @dataclass(frozen=True, slots=True)
 class GoalPrompt:
-    """A prompt that asks a model to call a goal's tool with the values given."""
+    """A prompt that asks a model to call a goal's tool with the given values."""
 
     prompt: Prompt
     goal: GoalTool
 
     @classmethod
     def of(cls, name: str, goal: GoalTool) -> "GoalPrompt":
-        """The prompt for one goal tool, with an argument for each of its fields."""
+        """The prompt for one goal tool, with one argument for each argument of the tool."""
         schema = goal.arguments.schema
         required = set(schema.get("required", ()))
         arguments = [
@@ -39,10 +39,10 @@ class GoalPrompt:
         return cls(prompt, goal)
 
     def message(self, given: Mapping[str, str]) -> GetPromptResult:
-        """The message with these values, those that cannot be read as they came: the tool checks them anyway.
+        """The message with these values; a value that is not JSON of its type stays text, as the tool validates it.
 
-        Some hosts ask for the text once, with `$1` and `$2` in the place of values. Raises `BadInput` for values that
-        there are no arguments for, and for arguments without a value.
+        Some hosts ask for the message once, with `$1` and `$2` in place of values. Raises `BadInput` for unknown
+        arguments and for required arguments that are missing.
         """
         if problems := list(self._problems(given)):
             raise BadInput(corrections(problems))
@@ -52,7 +52,7 @@ class GoalPrompt:
         return GetPromptResult(description=self.prompt.description, messages=[message])
 
     def options(self, argument: str) -> list[str]:
-        """The values that an argument can have, where they are few enough to list."""
+        """The values of an argument that is an enum, a constant or a boolean; empty for other types."""
         return list(_options(self._field(argument)))
 
     def _problems(self, given: Mapping[str, str]) -> Iterator[str]:
@@ -70,7 +70,7 @@ class GoalPrompt:
             yield f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
     def _parsed(self, name: str, text: str) -> object:
-        """A text as what its field wants: itself, or the JSON in it, if that is as a call may have it."""
+        """The text itself where the field takes a string or the text is not JSON, else the value of the JSON."""
         if "string" in _types(self._field(name)):
             return text
         try:

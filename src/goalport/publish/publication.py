@@ -1,6 +1,6 @@
-"""All that one server offers at one time: tools, prompts, resources, and what could not be offered and why.
+"""All that one server publishes at one moment: tools, prompts, resources, and what could not be published and why.
 
-Made once at load and never changed; a reload makes another. Publishing is pure: nothing runs, nothing is asked.
+A publication is immutable; a reload makes a new one. Publishing runs no action, calls no model and connects nowhere.
 """
 
 import json
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Something that wants a name, and what it is called in messages."""
+    """Something to publish under a name, and its owner as messages name it."""
 
     name: str
     owner: str
@@ -48,33 +48,33 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What clients can list and use."""
+    """What clients can list and use, and what could not be published."""
 
     tools: Mapping[str, PublishedTool]
     of_groups: PublishedGroups
-    """What of them came from exported groups, and what is absent there."""
+    """The tools that came from exported groups, and those that are absent there."""
     prompts: Mapping[str, PublishedPrompt]
     resources: Mapping[str, RawResource]
     templates: tuple[RawTemplate, ...]
     mirrored: Mapping[str, Mapping[str, Any]]
-    """The input schemas by which clients repeat arguments in headers; only those calls' headers need a comparison."""
+    """The input schemas, by tool, that make clients repeat arguments in headers, which are compared with the call."""
     tool_list: tuple[Tool, ...]
-    """Sorted by name, as the prompts are; resources and templates are sorted by URI."""
+    """Tools and prompts are sorted by name, resources and templates by URI."""
     prompt_list: tuple[Prompt, ...]
     resource_list: tuple[Resource, ...]
     template_list: tuple[ResourceTemplate, ...]
     refusals: tuple[Refusal, ...]
     """Goals that are not published."""
     problems: tuple[str, ...]
-    """What should have been published and is not."""
+    """What should have been published and could not be; one sentence each."""
     warnings: tuple[str, ...]
-    """What is served, but not as it was meant: tools that no group gives, names and schemas that some client drops."""
+    """Flaws of what is published, such as a missing tool group or a name that some client drops; one sentence each."""
 
 
 def publish(
     platform: AgentPlatform, workspace: Workspace, settings: Settings, before: PublishedGroups | None = None
 ) -> Publication:
-    """What this platform and workspace offer now; tools of groups that are as they were `before` are not read again."""
+    """The publication of this platform and workspace; unchanged tools of groups are reused from `before`."""
     problems: list[str] = []
     offered = list(offers_of(platform))
     candidates = [
@@ -113,7 +113,7 @@ def publish(
 
 
 def _of_parts(platform: AgentPlatform, workspace: Workspace) -> Iterator[str]:
-    """What could not be read or deployed, and so is not published."""
+    """The problems of modules and agents that could not be read or deployed, and of upstream servers."""
     yield from map(str, workspace.problems)
     yield from platform.problems
     yield from map(str, platform.upstream.problems)
@@ -140,7 +140,7 @@ def _resources(workspace: Workspace, problems: list[str]) -> dict[str, RawResour
 
 
 def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _Candidate]:
-    """Those who get the name that they want, and the companion tools where some goal needs them."""
+    """The candidates by name, with the companion tools that the goals need; problems are appended to `problems`."""
     goals = [each.published for each in candidates if isinstance(each.published, GoalTool)]
     handing = [each.tool.annotations for each in goals if each.terms.hands_over]
     large = any(each.terms.output.may_be_large for each in goals)
@@ -211,7 +211,7 @@ def _goal_tool(platform: AgentPlatform, offer: Offer) -> GoalTool:
 
 
 def _may_ask(platform: AgentPlatform, action: Action) -> bool:
-    """Whether an action may end with a question, or come to one in its middle by a tool of a group that it names."""
+    """Whether an action may ask a person: by its output, or in its middle by a tool of a group that it names."""
     configured = platform.upstream.groups.config
     groups = filter(None, map(platform.groups.find, action.roles))
     return (
@@ -227,7 +227,7 @@ def _unreadable(agent: Agent) -> str:
 
 
 def _without(taken: Collection[str], candidates: Iterable[_Candidate], problems: list[str]) -> Iterator[_Candidate]:
-    """The candidates that are not called like a companion tool, without which no process could be answered."""
+    """The candidates whose name is not in `taken`, the names of the companion tools; the others become problems."""
     for each in candidates:
         if each.name in taken:
             problems.append(
@@ -254,7 +254,7 @@ def _raw(workspace: Workspace) -> Iterator[_Candidate]:
 
 
 def _settle(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]) -> dict[str, T]:
-    """Who gets which name. A name that two want goes to neither; the rest is served."""
+    """The candidates by name. A name that two candidates claim goes to neither of them and becomes a problem."""
     claims: dict[str, list[tuple[str, T]]] = {}
     for name, owner, thing in wanted:
         claims.setdefault(name, []).append((owner, thing))

@@ -1,6 +1,6 @@
-"""The publisher: it holds what is offered now, publishes anew when that changes, and tells the doors of it.
+"""The publisher: it holds the current publication, publishes again after changes, and notifies its subscribers.
 
-One publisher serves all doors of a server. It starts no process and knows no client; `publication` is below it.
+One publisher serves all doors (`site.app.Door`) of a server. It starts no process and knows no client.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ ListKind = Literal["tools", "prompts", "resources"]
 
 _log = logging.getLogger(__name__)
 _GAP: Final = 0.05
-"""Seconds in which changes of several servers become one."""
+"""Seconds in which changes of several upstream servers are collected into one publication."""
 
 
 class Publisher:
-    """What one server offers while it runs. Raises `SettingsError` for a role whose model is not ready."""
+    """The current publication of one server. Raises `SettingsError` for a role whose model is not ready."""
 
     def __init__(self, platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
         if problems := platform.models.problems():
@@ -43,11 +43,11 @@ class Publisher:
         self._subscribers: list[Callable[..., Awaitable[None]]] = []
 
     def subscribe(self, tell: Callable[..., Awaitable[None]]) -> None:
-        """Call `tell` with the kinds of the lists that changed, whenever some did, for as long as the server runs."""
+        """Call `tell` with the kinds of the lists that changed, at each change, for as long as the server runs."""
         self._subscribers.append(tell)
 
     async def adopt(self, workspace: Workspace) -> None:
-        """Offer a workspace that was loaded anew; calls that are open finish with what they began with."""
+        """Publish a workspace that was reloaded; open calls finish with the agents that they started with."""
         self.platform.load(workspace)
         self.workspace = workspace
         try:
@@ -57,8 +57,8 @@ class Publisher:
         await self.republish("tools", "prompts", "resources")
 
     async def republish(self, *kinds: ListKind) -> None:
-        """Publish what platform and workspace offer now, and say that the lists of these kinds changed."""
-        # In a thread: for a hundred agents it takes half a second, in which others are served.
+        """Publish platform and workspace again, and tell the subscribers that the lists of these kinds changed."""
+        # In a thread: a hundred agents take half a second, which would block the event loop.
         async with self._publishing:
             before = self.publication.of_groups
             self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings, before)
@@ -66,7 +66,7 @@ class Publisher:
 
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[None]:
-        """The time in which upstream servers are connected, and what is published follows what they list."""
+        """A context in which upstream servers are connected and the publication follows the tools that they list."""
         upstream = self.platform.upstream
         changed = asyncio.Event()
         upstream.on_change = changed.set
@@ -83,13 +83,13 @@ class Publisher:
             upstream.on_change = lambda: None
 
     async def _follow(self, changed: asyncio.Event) -> None:
-        """Publish anew whenever exported tools are others, until cancelled."""
+        """Publish again whenever the tools of exported groups change, until cancelled."""
         while True:
             await changed.wait()
             await anyio.sleep(_GAP)
             changed.clear()
             before = self.publication
-            # In a thread, as publishing is: thousands of tools take long to look through.
+            # In a thread, as publishing is: comparing thousands of tools would block the event loop.
             if await to_thread.run_sync(exported_groups, self.platform) != before.of_groups.groups:
                 await self.republish()
                 if self.publication.tool_list != before.tool_list:
@@ -101,7 +101,7 @@ class Publisher:
             await tell(*kinds)
 
     def _log_what_is_new(self, before: Publication) -> None:
-        """Log the problems and warnings that another publication did not have."""
+        """Log the problems and warnings that the publication `before` did not have."""
         known = {*before.problems, *before.warnings}
         for each in (*self.publication.problems, *self.publication.warnings):
             if each not in known:

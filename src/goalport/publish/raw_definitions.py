@@ -1,6 +1,6 @@
-"""Raw definitions: tools, prompts, resources and templates that are published as they are and answer by themselves.
+"""Raw definitions: tools, prompts, resources and templates whose handlers users write against the MCP SDK.
 
-Only data: the door that publishes them calls the handlers with its own context. `serve.raw` makes them.
+This module holds data only: `serve.raw` makes the definitions, and `serve` calls the handlers.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,12 +12,12 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 __all__ = ["Handler", "RawPrompt", "RawResource", "RawTemplate", "RawTool"]
 
 Handler = Callable[..., Awaitable[Any]]
-"""Takes the context of a door and the parameters of a request, and answers with a result of that door."""
+"""Takes the SDK's request context and the parameters of a request, and returns the SDK's result."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawTool:
-    """A tool whose definition is published as it is."""
+    """A tool whose definition is published unchanged."""
 
     tool: Tool
     handler: Handler
@@ -25,7 +25,7 @@ class RawTool:
 
 @dataclass(frozen=True, slots=True)
 class RawPrompt:
-    """A prompt whose definition is published as it is."""
+    """A prompt whose definition is published unchanged."""
 
     prompt: Prompt
     handler: Handler
@@ -33,7 +33,7 @@ class RawPrompt:
 
 @dataclass(frozen=True, slots=True)
 class RawResource:
-    """A resource at one address."""
+    """A resource at one URI."""
 
     resource: Resource
     handler: Handler
@@ -41,9 +41,9 @@ class RawResource:
 
 @dataclass(frozen=True, slots=True)
 class RawTemplate:
-    """Resources at all addresses of one form."""
+    """Resources at all URIs of one URI template."""
 
     template: ResourceTemplate
     handler: Handler
     matches: Callable[[str], bool]
-    """Whether a URI has the form."""
+    """Whether a URI matches the template."""

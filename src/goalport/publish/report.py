@@ -1,7 +1,7 @@
-"""The publishing report: what is offered and what is not, and whether what it needs is ready.
+"""The publishing report: what is published and what is not, and whether models, tool groups and servers are ready.
 
-Goals and tools, tool groups and the upstream servers behind them, models. Plain text, printed at start and by `goalport
-check`; `/health` has the numbers. No secret is told, no model asked and no provider's library loaded.
+It is plain text, printed at start and by `goalport check`; `/health` has the numbers. It contains no secret. Writing it
+calls no model and loads no provider's library.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ __all__ = ["groups_in_words", "groups_of", "models_in_words", "report_of", "serv
 
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
-    """The lines about goals, tool groups, models, problems and warnings; each of them is indented."""
+    """The indented lines about goals, tool groups, models, problems and warnings."""
     yield from _goals(publication)
     for line in groups_in_words(platform):
         yield f"  {_indented(line)}"
@@ -57,7 +57,7 @@ def _what(tool: PublishedTool) -> str:
 
 
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
-    """A line on the default model where some action asks one; what is not ready comes with what to set."""
+    """A line about the default model if some action asks one; a model that is not ready comes with what to set."""
     asking = {each.name: _asking(each) for each in (*platform.agents, *platform.agents.components)}
     number = sum(asking.values())
     if not number:
@@ -76,7 +76,7 @@ def _asking(agent: Agent) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _GroupState:
-    """A group as people are told of it."""
+    """The state of a tool group, as the report shows it."""
 
     role: str
     status: str
@@ -86,12 +86,12 @@ class _GroupState:
 
 
 def groups_of(platform: AgentPlatform) -> dict[str, Any]:
-    """Each tool group by role: whether it can be used, and how many tools it has. What is wrong stands in the log."""
+    """Each tool group by role: whether it can be used, and how many tools it has. The log has the reasons."""
     return {each.role: {"status": each.status, "tools": len(each.tools)} for each in _states(platform)}
 
 
 def servers_of(platform: AgentPlatform) -> dict[str, Any]:
-    """Each upstream server by name: how it is reached, and how it is; none of what it says, which may hold a secret."""
+    """Each upstream server by name: its transport and its state, but none of its messages, which may hold a secret."""
     return {
         each.name: {
             "status": each.state,
@@ -106,7 +106,7 @@ def servers_of(platform: AgentPlatform) -> dict[str, Any]:
 
 
 def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
-    """A line for each tool group, and one for each upstream server."""
+    """One line for each tool group, and one for each upstream server."""
     for each in _states(platform):
         exported = ", published" if each.exports else ""
         why = "" if each.status == "up" else f". {first_line(each.why)}"
@@ -118,7 +118,7 @@ def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
 
 
 def _states(platform: AgentPlatform) -> Iterator[_GroupState]:
-    """Each role that somebody plays or should, by name; what is built in is no news to anybody."""
+    """The state of each tool group that is deployed or configured, sorted by role; without built-in groups."""
     found: dict[str, _GroupState] = {}
     reports = {each.role: each for each in platform.upstream.groups.reports()}
     for group in platform.groups.groups:
@@ -134,7 +134,7 @@ def _states(platform: AgentPlatform) -> Iterator[_GroupState]:
 
 
 def switched_off(upstream: UpstreamServers) -> Iterator[str]:
-    """A sentence for each group all of whose servers are disabled: it only has to be wanted."""
+    """A sentence for each tool group all of whose servers are disabled in the configuration."""
     servers = upstream.config.servers
     for role, group in upstream.groups.config.items():
         known = [servers[name] for name in group.servers if name in servers]
@@ -144,5 +144,5 @@ def switched_off(upstream: UpstreamServers) -> Iterator[str]:
 
 
 def _indented(text: str) -> str:
-    """A text of several lines whose later lines stay below its first, and do not pass for lines of their own."""
+    """A text of several lines, with all lines but the first indented so that they do not look like new entries."""
     return text.strip().replace("\n", "\n      ")

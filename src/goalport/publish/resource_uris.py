@@ -1,6 +1,6 @@
-"""The URIs of goalport's own resources: how they are written, listed and read.
+"""The URIs of goalport's own resources: how they are written, listed and parsed.
 
-Text only; `views` makes what is there, `serve` answers with it.
+This module handles URIs only; `views` makes the contents of the resources, `serve` answers requests for them.
 """
 
 import re
@@ -24,19 +24,19 @@ _FORM: Final = re.compile(r"goalport://(?:(goals)|agents/([^/]+)|processes/([^/]
 
 @dataclass(frozen=True, slots=True)
 class ResourceUri:
-    """What a URI of ours names: the goals, an agent, or a process."""
+    """What a URI of goalport names: the goals, an agent, or a process."""
 
     goals: bool
     agent: str
     process: str
     result: bool
-    """The output of the process, not its state."""
+    """Whether the URI names the output of the process and not its state."""
     page: int | None
-    """One page of it; None: the whole."""
+    """The number of a page of the output, from 1; None for the whole output."""
 
 
 def read_uri(uri: str) -> ResourceUri | None:
-    """What a URI names; None when it is none of ours."""
+    """What a URI names; None if it is not a URI of goalport's own resources."""
     found = _FORM.fullmatch(uri)
     if found is None:
         return None
@@ -47,17 +47,17 @@ def read_uri(uri: str) -> ResourceUri | None:
 
 
 def process_uri(process_id: str) -> str:
-    """Where the state of a process is read."""
+    """The URI of the state of a process."""
     return f"{_PROCESS}{quote(process_id, safe='')}"
 
 
 def result_uri(process_id: str) -> str:
-    """Where the whole output of a process is read."""
+    """The URI of the whole output of a process."""
     return f"{process_uri(process_id)}/result"
 
 
 def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
-    """What is listed: the goals, and each agent."""
+    """The resources that are listed: the goals, and each agent."""
     yield Resource(uri=GOALS, name="goals", title="Goals", description="Every goal and its tools", mime_type=_JSON)
     for agent in platform.agents:
         uri = f"{_AGENT}{quote(agent.name, safe='')}"
@@ -65,7 +65,7 @@ def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
 
 
 def own_templates() -> Iterator[ResourceTemplate]:
-    """The templates of URIs that are too many to list."""
+    """The URI templates of the resources that are not listed, as there are too many."""
     for path, name, description, media in (
         ("agents/{name}", "agent", "An agent: its actions, goals and conditions", _JSON),
         ("processes/{id}", "process", "A process that you started: status, plan, history and a picture", _JSON),

@@ -1,6 +1,6 @@
-"""What the resources hold, as JSON: the goals with their tools, an agent, a process and a picture of it.
+"""The contents of goalport's resources as JSON data: the goals with their tools, an agent, a process with a diagram.
 
-No resource and no protocol: whoever has them read puts them on the wire. `publication` and `answers` are below.
+This module knows neither resources nor the protocol: `serve.resources` sends the data. `publication` is below.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _CLASSES = {"declined": "declined", "replanned": "declined", "terminated": "decl
 
 
 def goals_view(publication: Publication, platform: AgentPlatform) -> list[dict[str, Any]]:
-    """Every goal of every agent, and the tools by which it is reached."""
+    """Every goal of every agent, with the tools that start it."""
     tools: dict[tuple[str, str], list[str]] = {}
     for name, each in publication.tools.items():
         if isinstance(each, GoalTool):
@@ -66,7 +66,7 @@ def agent_view(agent: Agent) -> dict[str, Any]:
 
 
 def process_view(process: AgentProcess) -> dict[str, Any]:
-    """A process: its status, plan, questions, history and cost, and a picture of it."""
+    """A process: its status, plan, questions, history and cost, and a diagram of it."""
     return {
         "id": process.id,
         "agent": process.agent.name,
@@ -96,7 +96,7 @@ def process_view(process: AgentProcess) -> dict[str, Any]:
 
 
 def picture_of(process: AgentProcess) -> str:
-    """A process as the source of a Mermaid flowchart: what ran and how it went, and what is still planned."""
+    """A process as the source of a Mermaid flowchart: the actions that ran with their status, and those planned."""
     return "\n".join(_lines(process))
 
 
