@@ -1,6 +1,6 @@
-"""The MCP server and its transports: sessions, calls, resources, subscriptions, and how bytes come and go. Floor 10.
+"""The MCP server and its transports: sessions, calls, resources, subscriptions, stdio and HTTP. Floor 10.
 
-What is offered is made in `publish`; `site` mounts this door, listens and shuts down.
+`publish`, below, makes what the server offers; `site`, above, mounts its routes, listens and shuts down.
 """
 
 from goalport.serve.raw import (

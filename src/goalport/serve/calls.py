@@ -1,7 +1,7 @@
 """`tools/call`: from a name and arguments to an answer.
 
-Every failure becomes an answer here: the caller's mistakes and the goal's failures as error results for the model, our
-own bugs as one sentence for it and a trace for the log.
+Failures become answers here: the caller's mistakes and the goal's failures are error results for the model; a bug is
+an error result with one sentence, and its traceback goes to the log.
 """
 
 import logging
@@ -39,7 +39,7 @@ _LONGEST_NAME = 100
 
 
 async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
-    """Answer one call. Raises -32602 for a tool that there is not."""
+    """Answer one call. Raises `MCPError` with code -32602 for an unknown tool."""
     state = context.lifespan_context
     publication = state.publication
     published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
@@ -101,7 +101,7 @@ def _key_of(params: CallToolRequestParams) -> object:
 
 
 def _ended_by_disconnect(context: Context) -> anyio.CancelScope:
-    """The time of a handler that works for one client only; it ends when that client goes."""
+    """A cancel scope for a handler; it is cancelled when the client of the request disconnects."""
     scope = anyio.CancelScope()
     disconnect = disconnect_of(context)
     if disconnect is not None:

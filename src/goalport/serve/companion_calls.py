@@ -1,7 +1,7 @@
-"""Calls of the companion tools: a client looks at a process that it started, answers it or ends it.
+"""Calls of the companion tools: a client follows, answers or ends a process that it started, or reads its result.
 
-After an answer the call waits as a call of the goal does, and is answered in the same form. `publish.companions`
-declares the tools; `calls` is above.
+A call that answers a question then waits for the process and is answered as a call of the goal's tool is.
+`publish.companions` declares the tools; `calls` is above.
 """
 
 from typing import NoReturn, assert_never
@@ -30,11 +30,11 @@ from goalport.serve.state import Context
 __all__ = ["accompany"]
 
 _ENDING = 5.0
-"""Seconds that a process may take to stop before its cancellation is answered."""
+"""The most seconds that a cancellation waits for the process to stop before it is answered."""
 
 
 async def accompany(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
-    """Answer a call of a companion tool. Raises `BadInput`."""
+    """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
     (asked,) = companion.arguments.read(arguments)
     assert isinstance(asked, Look | Answer | Cancel | Read)
     state = context.lifespan_context
@@ -48,7 +48,7 @@ async def accompany(context: Context, companion: Companion, arguments: dict[str,
     try:
         return await _carried_out(context, process, asked)
     except BadInput as refusal:
-        # With its process, by which another goalport knows whose words these are.
+        # The id of the process shows another goalport server that this error comes from a companion tool.
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 
 
@@ -114,7 +114,7 @@ def _of_page(process: AgentProcess, number: int, last: int, media: str) -> str:
 
 
 def _question(process: AgentProcess, question_id: str | None, kind: str) -> Question:
-    """The question that is meant. Raises `BadInput` when there is none, or more than one might be."""
+    """The open question of this id and kind. Raises `BadInput` if there is none, or several without an id."""
     if question_id is None:
         return _only(process, kind)
     found = next((each for each in _all(process) if each.id == question_id), None)
@@ -143,7 +143,7 @@ def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
 
 
 def _now(process: AgentProcess) -> str:
-    """What can be done with a process as it stands."""
+    """The state of a process, and which companion tool can be called next."""
     if process.open_questions:
         asked = "; ".join(f"{each.id}, with {form_of(each).tool}: {each.message}" for each in process.open_questions)
         return f"It waits for an answer to {asked}"

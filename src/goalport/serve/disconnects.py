@@ -1,8 +1,8 @@
-"""Disconnects: what is done when a client drops the HTTP connection of its call.
+"""Disconnects: what happens when a client closes the HTTP connection of its call.
 
-The SDK turns every other end of a request into a cancellation. A client of the handshake era that drops its connection
-would leave the handler running for nobody. This ASGI middleware tells the handler, which finds its `Disconnect` in the
-scope of the request. `runs`, `progress` and the transports are above it.
+The SDK cancels the handler at every other end of a request, but not when a handshake-era client closes its connection:
+the handler would run on for nobody. This ASGI middleware notifies the handler, which finds its `Disconnect` in the
+scope of the request. `progress`, `calls` and the transports are above.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,21 @@ _VERSION: Final = b"mcp-protocol-version"
 
 
 class Disconnect:
-    """Whether the client of one HTTP request has gone, and what to do about it."""
+    """Whether the client of one HTTP request has disconnected, and the callbacks to run when it does."""
 
     def __init__(self) -> None:
         self.gone = False
         self._then: list[Callable[[], None]] = []
 
     def then(self, do: Callable[[], None]) -> None:
-        """Do this when the client goes; at once when it has."""
+        """Call `do` when the client disconnects, or at once if it has."""
         if self.gone:
             do()
         else:
             self._then.append(do)
 
     def note(self) -> None:
-        """The client has gone."""
+        """Note that the client has disconnected, and run the callbacks once."""
         if not self.gone:
             self.gone = True
             for do in self._then:
@@ -42,19 +42,19 @@ class Disconnect:
 
 
 def disconnect_of(context: ServerRequestContext[Any, Any]) -> Disconnect | None:
-    """The disconnect of the request that is being answered; None where transports cancel by themselves."""
+    """The `Disconnect` of the current request; None where the SDK or the transport cancels the handler."""
     request = context.request
     return request.scope.get(_KEY) if isinstance(request, Request) else None
 
 
 def new_disconnect(scope: Scope) -> Disconnect:
-    """The disconnect of a request, which its handler finds from now on. Whoever makes it watches the connection."""
+    """Make the `Disconnect` of a request and store it in its scope; the caller must watch the connection."""
     disconnect = scope[_KEY] = Disconnect()
     return disconnect
 
 
 class DisconnectMiddleware:
-    """Watches the connection of each handshake-era POST, unless somebody else does."""
+    """Watches the connection of each handshake-era POST whose scope has no `Disconnect` yet."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -81,6 +81,6 @@ class DisconnectMiddleware:
 
 
 def is_modern_request(scope: Scope) -> bool:
-    """Whether the SDK itself watches the connection: in the era without sessions, closing it is how one cancels."""
+    """Whether the protocol version has no sessions: there, closing the connection cancels, and the SDK watches it."""
     version = next((value for name, value in scope["headers"] if name == _VERSION), b"")
     return version.decode("latin-1") in MODERN_PROTOCOL_VERSIONS

@@ -1,6 +1,6 @@
-"""The MCP server as a door of a site: the routes of all its transports, and what runs behind them.
+"""The MCP server as a door (`site.app.Door`): the routes of all its HTTP transports, and their lifespan.
 
-It listens on nothing and mounts nothing; `site` does. Below it are `server` and `transports`.
+It neither listens nor mounts its routes; `site` does. `server` and `transports` are below.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -17,7 +17,7 @@ __all__ = ["McpDoor"]
 
 
 class McpDoor:
-    """One MCP server over every transport of HTTP."""
+    """One MCP server with all its HTTP transports."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._state = McpState(publisher)
@@ -26,12 +26,12 @@ class McpDoor:
 
     @property
     def routes(self) -> Sequence[Route]:
-        """Its endpoints, without a slash at the end."""
+        """The endpoints, without a slash at the end."""
         return [route for each in self._transports for route in each.routes]
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """The time in which requests may come."""
+        """A context in which requests can be answered."""
         async with AsyncExitStack() as stack:
             for each in self._transports:
                 await stack.enter_async_context(each.running())
@@ -39,7 +39,7 @@ class McpDoor:
 
     @property
     def open_calls(self) -> int:
-        """How many calls are being answered."""
+        """The number of calls that are being answered."""
         return self._state.open_calls
 
     async def idle(self) -> None:
@@ -47,5 +47,5 @@ class McpDoor:
         await self._state.idle()
 
     def close(self) -> None:
-        """End the streams of subscriptions as the protocol wants it."""
+        """Close the subscription streams with their final response."""
         self._streams.close()

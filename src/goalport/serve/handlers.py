@@ -1,4 +1,4 @@
-"""The one place of this room where anything may be caught: a handler that breaks becomes an answer for its caller.
+"""The only place of this room that catches every exception: the failure of a handler becomes an error for its caller.
 
 The traceback goes to the log. `calls`, `resources` and `server` are above.
 """
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class HandlerFailed(MCPError):
-    """A handler raised what it should not. Over the wire it is an internal error with a sentence."""
+    """A handler raised an unexpected exception. The client gets an internal error (-32603) with one sentence."""
 
     def __init__(self, words: str) -> None:
         super().__init__(INTERNAL_ERROR, words)
 
 
 async def answer_of(what: str, handling: Awaitable[T], *, tells_errors: bool) -> T:
-    """What a handler answers. Raises what it says to the caller on purpose, and `HandlerFailed` for anything else."""
+    """The result of a handler. Lets `BadInput` and `MCPError` pass, and raises `HandlerFailed` for any other error."""
     try:
         return await handling
     except (BadInput, MCPError):

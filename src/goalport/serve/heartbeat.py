@@ -1,6 +1,6 @@
-"""The heartbeat of an exported tool: progress that it reports itself, and a sign of life when it is silent.
+"""The heartbeat of an exported tool: the progress that it reports, and a notification when it has reported none.
 
-Such a tool has no process whose events could be told; `progress` does that for goals. `calls` is above.
+Such a tool has no process with events to report; `progress` reports those of goals. `calls` is above.
 """
 
 from collections.abc import AsyncGenerator
@@ -19,14 +19,14 @@ __all__ = ["heartbeat"]
 Context = ServerRequestContext[Any, Any]
 
 _EARLY: Final = 0.95
-"""The part of a heartbeat after which silence is broken, so that clients never wait for longer than a whole one."""
+"""The part of the interval after which a notification is sent, so that clients never wait for a whole interval."""
 _LITTLE: Final = 0.001
-"""How much a sign of life adds to what a tool has told: it must grow, and the tool must not be outrun."""
+"""What a heartbeat adds to the progress that a tool reported: progress must grow, but not overtake the tool."""
 
 
 @asynccontextmanager
 async def heartbeat(context: Context, what: str, interval: float) -> AsyncGenerator[None]:
-    """The time of a call; a caller that asked for progress hears of it at least each `interval` seconds."""
+    """A context for one call: a client that asked for progress is notified at least every `interval` seconds."""
     if not progress_wanted(context):
         yield
         return
@@ -39,7 +39,7 @@ async def heartbeat(context: Context, what: str, interval: float) -> AsyncGenera
 
 
 class _Heartbeat:
-    """What one caller hears, which only grows."""
+    """The progress notifications of one call, whose numbers only grow."""
 
     def __init__(self, context: Context, what: str, silence: float) -> None:
         self._context = context
@@ -49,10 +49,10 @@ class _Heartbeat:
         self._told = 0.0
         self._total: float | None = None
         self._before: float | None = None
-        """What had been told when the tool spoke first; None: it has not."""
+        """The progress sent before the tool's first report; None while the tool has reported nothing."""
 
     async def beat(self) -> None:
-        """Break each silence, until cancelled."""
+        """Send a notification whenever none was sent for `silence` seconds, until cancelled."""
         while True:
             await anyio.sleep_until(self._spoke + self._silence)
             now = anyio.current_time()
@@ -61,7 +61,7 @@ class _Heartbeat:
                 await self._report(self._told + more, f"still at {self._what} after {now - self._began:.0f} s")
 
     async def tell(self, progress: float, total: float | None, message: str | None) -> None:
-        """What the tool tells; what does not grow is left out."""
+        """Send progress that the tool reports; a number that does not grow is left out."""
         if self._before is None:
             self._before = self._told
         if self._before + progress > self._told:

@@ -1,7 +1,7 @@
-"""JSON-RPC messages: what the protocol wants of one before anybody looks at what it says.
+"""JSON-RPC messages: what makes one valid, before its method and parameters are read.
 
-The SDK takes a request whose id it cannot read for a notification, which is never answered. Pure functions; the
-transports are above.
+The SDK treats a request with an invalid id as a notification, so its sender would never get an answer. Pure functions;
+the transports are above.
 """
 
 import json
@@ -19,7 +19,7 @@ _LONGEST: Final = 80
 
 
 def read_message(data: bytes) -> tuple[object, JSONRPCError | None]:
-    """A message as it is on the wire, and the answer to it if it is none."""
+    """The JSON value of a message, and the error response if it is not a valid message, else None."""
     try:
         message = from_json(data)
     except ValueError as error:
@@ -29,7 +29,7 @@ def read_message(data: bytes) -> tuple[object, JSONRPCError | None]:
 
 
 def _problem_in(message: object) -> str | None:
-    """Why something that was read from JSON is no message; None when it is one."""
+    """Why a JSON value is not a valid message; None if it is."""
     if not isinstance(message, dict):
         return f"A message should be a JSON object; came {_shown(message)}. Send each message by itself."
     fields = cast("Mapping[str, object]", message)
@@ -55,18 +55,18 @@ def _problem_in_answer(fields: Mapping[str, object]) -> str | None:
 
 
 def is_request(message: object) -> bool:
-    """Whether whoever sent it waits for an answer."""
+    """Whether a message is a request, so that its sender waits for a response."""
     return isinstance(message, dict) and "method" in message and id_of(cast("object", message)) is not None
 
 
 def id_of(message: object) -> str | int | None:
-    """The id that an answer to it bears; None when it has none that could be borne."""
+    """The id of a message; None if it has no valid one."""
     found = cast("Mapping[str, object]", message).get("id") if isinstance(message, dict) else None
     return cast("str | int", found) if _is_id(found) else None
 
 
 def refusal(identity: str | int | None, reason: str, code: int = INVALID_REQUEST) -> JSONRPCError:
-    """The answer to what is not taken."""
+    """The error response that refuses a message; `identity` is the id of the request, or None."""
     return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=code, message=reason))
 
 

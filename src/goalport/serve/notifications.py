@@ -1,7 +1,7 @@
 """Notifications about lists and resources, for clients of both eras.
 
-Handshake-era clients are told over their live connections, later ones over the streams they opened with
-`subscriptions/listen`. What caused them is not known here; `state` owns the one `Notifications` of a server.
+Handshake-era clients get them over their open connections, later clients over the streams that they opened with
+`subscriptions/listen`. This module does not know what caused a change; `state` owns the `Notifications` of a server.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from goalport.serve.sessions import connection_of
 __all__ = ["Notifications"]
 
 _PATIENCE: Final = 5.0
-"""Seconds after which a client that does not read is left behind."""
+"""Seconds after which a notification is dropped for a client that does not read it."""
 _SUBSCRIPTIONS: Final = "goalport.subscriptions"
 _EVENTS: Final[dict[ListKind, ServerEvent]] = {
     "tools": ToolsListChanged(),
@@ -37,22 +37,22 @@ _EVENTS: Final[dict[ListKind, ServerEvent]] = {
 
 
 class Notifications:
-    """Who wants to be notified of changes, and the means to do it."""
+    """The clients that want to be notified of changes, and the functions that notify them."""
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
         self.watched: Counter[str] = Counter()
-        """How many clients asked for news of a resource."""
+        """The number of subscribers by the URI of the resource."""
         self._live: WeakSet[Connection] = WeakSet()
         self._pending: set[str] = set()
         self._telling: asyncio.Task[None] | None = None
 
     def join(self, context: ServerRequestContext[Any, Any]) -> None:
-        """Note a handshake-era connection; it is forgotten when it closes."""
+        """Notify a handshake-era connection of changed lists, until it closes."""
         self._live.add(connection_of(context))
 
     def subscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Tell this handshake-era connection about one resource from now on."""
+        """Notify this handshake-era connection of changes of one resource from now on."""
         connection = connection_of(context)
         self._live.add(connection)
         if _SUBSCRIPTIONS not in connection.state:
@@ -64,25 +64,25 @@ class Notifications:
             self.watched[uri] += 1
 
     def unsubscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Tell it no more."""
+        """No longer notify this connection of changes of one resource."""
         uris: set[str] = connection_of(context).state.get(_SUBSCRIPTIONS, set())
         if uri in uris:
             uris.discard(uri)
             self.watched[uri] -= 1
 
     async def announce(self, *kinds: ListKind) -> None:
-        """Say that lists changed."""
+        """Notify all clients that the lists of these kinds changed."""
         for kind in kinds:
             await self.bus.publish(_EVENTS[kind])
         await self._tell([(connection, kind) for kind in kinds for connection in list(self._live)])
 
     async def updated(self, uri: str) -> None:
-        """Say that a resource changed."""
+        """Notify the subscribers of a resource that it changed."""
         await self.bus.publish(ResourceUpdated(uri))
         await self._tell([(each, uri) for each in list(self._live) if uri in each.state.get(_SUBSCRIPTIONS, ())])
 
     def mark(self, uri: str) -> None:
-        """Say so soon, from code that cannot wait; many marks of one resource become one message."""
+        """Notify them soon, for callers that cannot await; several marks of a resource become one notification."""
         if self.watched[uri] <= 0:
             return
         self._pending.add(uri)

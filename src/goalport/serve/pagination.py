@@ -1,6 +1,6 @@
-"""Long lists, a page at a time: opaque cursors that survive a change of the list between two pages.
+"""Pagination of lists, with opaque cursors that stay valid when the list changes between two pages.
 
-A cursor holds the last key of its page, so the next page begins after it whatever came or went before it.
+A cursor holds the last key of its page. The next page begins after that key, even if entries were added or removed.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -18,16 +18,16 @@ ListedT = TypeVar("ListedT")
 
 @dataclass(frozen=True)
 class Pagination(Generic[ListedT]):
-    """How a list of one kind is cut into pages."""
+    """The pagination of the lists of one kind."""
 
     kind: str
     key: Callable[[ListedT], str]
-    """What tells entries apart; the list is sorted by it."""
+    """The unique key of an entry; the list must be sorted by it."""
 
     def page(
         self, entries: Sequence[ListedT], params: PaginatedRequestParams | None, size: int
     ) -> tuple[list[ListedT], str | None]:
-        """The page that a client asks for, and the cursor of the next. Raises -32602 for a cursor that is not ours."""
+        """A page of at most `size` entries, and the cursor of the next. Raises `MCPError` for an invalid cursor."""
         rest = entries
         if params is not None and params.cursor is not None:
             after = self._read(params.cursor)

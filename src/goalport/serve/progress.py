@@ -1,8 +1,8 @@
-"""Progress: what a request that waits for a process is told meanwhile, and how the process ends for it.
+"""Progress: the notifications to a request that waits for a process, and the outcome that it waits for.
 
-A process is detached from the request: following it changes nothing in it, but when the last request that wanted its
-result is gone, it is ended. The numbers of progress only grow, and its words are for a person. `runs` is below, `calls`
-and `companion_calls` are above.
+Waiting for a process does not change it; but an attached process is killed when the last request that waits for it is
+gone (`runs`). The numbers of progress only grow, and its messages are for people. `runs` is below, `calls` and
+`companion_calls` are above.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ Context = ServerRequestContext[Any, Any]
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 _EARLY: Final = 0.95
-"""The part of a heartbeat after which silence is broken, so that clients never wait for longer than a whole one."""
+"""The part of the interval after which a notification is sent, so that clients never wait for a whole interval."""
 _MOST_NEWS: Final = 500
-"""A client that reads more slowly than its process works misses the oldest news."""
+"""The most events that wait to be reported; for a client that reads too slowly the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ProgressStep:
 
 
 class Meter:
-    """Counts the actions of one process. Between two actions it creeps towards the next number without reaching it."""
+    """The progress of one process: the number of its finished actions, plus a growing fraction between two actions."""
 
     def __init__(self) -> None:
         self._done = 0
@@ -62,7 +62,7 @@ class Meter:
         self._doing = ""
 
     def after(self, event: Event) -> ProgressStep | None:
-        """What an event says of the progress; None when it says nothing."""
+        """The progress after an event; None if the event is none of progress."""
         match event:
             case ActionStarted(action=action, planned=planned):
                 self._doing, self._planned = _short(action), planned
@@ -83,7 +83,7 @@ class Meter:
                 return None
 
     def beat(self, seconds: float) -> ProgressStep:
-        """A sign of life after so many seconds of work."""
+        """The heartbeat after this many seconds of work."""
         doing = f"still at {self._doing}" if self._doing else "still planning"
         return self._creep(f"{doing} after {seconds:.0f} s")
 
@@ -97,9 +97,9 @@ def _short(action: str) -> str:
 
 
 async def outcome_of(context: Context, run: Run, heartbeat: float, patience: float | None = None) -> Outcome | None:
-    """How the run ends or what it waits for; None when it still goes on after `patience` seconds.
+    """The outcome of the run; None if it still runs after `patience` seconds. `heartbeat` is in seconds too.
 
-    When the request is cancelled or its client goes, the run is left to its other watchers.
+    If the request is cancelled or its client disconnects, its watch on the run ends (`Watch.leave`).
     """
     watch = Watch(run)
     disconnect = disconnect_of(context)
@@ -109,7 +109,7 @@ async def outcome_of(context: Context, run: Run, heartbeat: float, patience: flo
         outcome = await observed_outcome(context, run.process, heartbeat, patience)
         watch.end()
     finally:
-        # Whatever else ended the wait, nobody hears of the end any more.
+        # After `end` this does nothing; after a cancellation or an error this request watches the run no more.
         watch.leave()
     return outcome
 
@@ -117,7 +117,7 @@ async def outcome_of(context: Context, run: Run, heartbeat: float, patience: flo
 async def observed_outcome(
     context: Context, process: AgentProcess, heartbeat: float, patience: float | None
 ) -> Outcome | None:
-    """The same for one who only looks on: nothing happens to the process when the request ends early."""
+    """As `outcome_of`, without a watch: the process runs on if the request is cancelled or its client disconnects."""
     with anyio.move_on_after(patience):
         progress, level = progress_wanted(context), log_level_of(context)
         if progress or level:
@@ -127,7 +127,7 @@ async def observed_outcome(
 
 
 class _News:
-    """What one request wants to be told while it waits."""
+    """The progress and log notifications to one request while it waits for a process."""
 
     def __init__(self, context: Context, *, progress: bool, level: LoggingLevel | None) -> None:
         self._context = context
@@ -137,15 +137,15 @@ class _News:
         self._inbox: deque[Event] = deque(maxlen=_MOST_NEWS)
         self._arrived = asyncio.Event()
         self._spoke = 0.0
-        """When the caller last heard of progress."""
+        """The time of the last progress notification, on anyio's clock."""
 
     def on_event(self, event: Event, /) -> None:
-        """Take it in; the request tells it on when it can."""
+        """Store the event; `follow` reports it."""
         self._inbox.append(event)
         self._arrived.set()
 
     async def follow(self, process: AgentProcess, heartbeat: float) -> None:
-        """Tell all news until the process has ended or waits for a person."""
+        """Report all events until the process has ended or waits for a person."""
         began = self._spoke = anyio.current_time()
         unsubscribe = process.subscribe(self)
         try:
@@ -157,7 +157,7 @@ class _News:
                 self._arrived.clear()
                 while self._inbox:
                     await self._tell(self._inbox.popleft())
-                # The bell may ring for news that was told already, or that is no progress: only time makes a silence.
+                # Events that are no progress also set `_arrived`, so the clock decides whether a heartbeat is due.
                 if anyio.current_time() >= self._spoke + _EARLY * heartbeat and process.outcome is None:
                     await self._report(self._meter.beat(anyio.current_time() - began))
         finally:

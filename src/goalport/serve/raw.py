@@ -1,7 +1,7 @@
-"""Raw handlers: tools, prompts, resources and templates that need all of the protocol, written by users.
+"""Raw handlers: tools, prompts, resources and templates that users write against the MCP SDK.
 
-A handler gets the SDK's own context and params and answers with the SDK's own results, so everything that the protocol
-has is within reach. goalport adds nothing but its place in the lists and an answer for a handler that breaks.
+A handler gets the SDK's own context and params and returns the SDK's own result, so it can use all of the protocol.
+goalport only adds it to the lists, and answers with an error if the handler raises.
 """
 
 from collections.abc import Awaitable, Callable
@@ -45,31 +45,31 @@ ReadResource = Callable[
 
 
 def raw_tool(tool: Tool, handler: CallTool) -> RawTool:
-    """A tool that answers by itself; bind it to a name at the top level of a module in `tools/` or `agents/`."""
+    """A tool with a raw handler; assign it to a name at the top level of a module in `tools/` or `agents/`."""
     return RawTool(tool, handler)
 
 
 def raw_prompt(prompt: Prompt, handler: GetPrompt) -> RawPrompt:
-    """A prompt that answers by itself, as `raw_tool`."""
+    """A prompt with a raw handler; assign it as a `raw_tool`."""
     return RawPrompt(prompt, handler)
 
 
 def raw_resource(resource: Resource, handler: ReadResource) -> RawResource:
-    """A resource that answers by itself, as `raw_tool`."""
+    """A resource with a raw handler; assign it as a `raw_tool`."""
     return RawResource(resource, handler)
 
 
 def raw_template(template: ResourceTemplate, handler: ReadResource) -> RawTemplate:
-    """Resources of one form (RFC 6570) that answer by themselves, as `raw_tool`; the handler reads `params.uri`."""
+    """The resources of a URI template (RFC 6570); assign it as a `raw_tool`. The handler reads `params.uri`."""
     form = UriTemplate.parse(template.uri_template)
     return RawTemplate(template, handler, lambda uri: form.match(uri) is not None)
 
 
 async def changed(context: Context, *kinds: ListKind) -> None:
-    """Publish anew and tell every client which lists changed: "tools", "prompts", "resources"."""
+    """Publish again and notify all clients that these lists changed: "tools", "prompts" or "resources"."""
     await context.lifespan_context.publisher.republish(*kinds)
 
 
 async def resource_updated(context: Context, uri: str) -> None:
-    """Tell the clients that asked for it that a resource changed."""
+    """Notify the clients that subscribed to a resource that it changed."""
     await context.lifespan_context.notifications.updated(uri)

@@ -1,6 +1,6 @@
 """`resources/read`: goalport's own resources, and those of raw handlers.
 
-`publish.views` makes the contents of our own: the goals, the agents, a caller's processes. `server` is above.
+`publish.views` makes the contents of the own ones: the goals, the agents, the caller's processes. `server` is above.
 """
 
 import json
@@ -24,7 +24,7 @@ __all__ = ["may_watch", "read_resource"]
 
 
 async def read_resource(context: Context, params: ReadResourceRequestParams) -> HandlerResult:
-    """The contents at an address. Raises -32602 when there is nothing, or nothing for this caller."""
+    """The contents at a URI. Raises `MCPError` (-32602) if there is no such resource for this caller."""
     state, uri = context.lifespan_context, str(params.uri)
     raw = state.publication.resources.get(uri)
     if raw is not None:
@@ -39,7 +39,7 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
 
 
 def may_watch(state: McpState, uri: str) -> bool:
-    """Whether this caller may be told of changes there: of everything but other callers' processes."""
+    """Whether the current caller may watch a URI: every one, except those of other callers' processes."""
     named = read_uri(uri)
     return named is None or not named.process or state.process(named.process, current_caller()) is not None
 

@@ -1,6 +1,6 @@
-"""Runs: the processes that calls have started, who still waits for each, and which call may join one that exists.
+"""Runs: the processes that calls started, the calls that wait for each, and the calls that join an existing one.
 
-A run is a process as the calls see it. It knows nothing of the wire; `calls` answers with its end.
+A run is a process with the calls that wait for it. It knows nothing of the protocol; `calls` and `progress` are above.
 """
 
 import json
@@ -32,18 +32,18 @@ class Run:
 
 
 class Watch:
-    """One call that waits for a run. When the last one leaves, an attached process is of no use to anybody."""
+    """One call that waits for a run. When the last one leaves, a process that is not detached is killed."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         run.watches.add(self)
 
     def end(self) -> None:
-        """The call has its answer."""
+        """Stop watching, as the call has its answer."""
         self._run.watches.discard(self)
 
     def leave(self) -> None:
-        """The call's client has gone or has cancelled it; while a person is being asked, that ends nothing."""
+        """Stop watching, as the call was cancelled or its client disconnected; a process that waits is not killed."""
         run = self._run
         if self in run.watches:
             run.watches.discard(self)
@@ -53,7 +53,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a call says so that a repeated call joins its run instead of starting another."""
+    """The caller, tool, idempotency key and arguments of a call, by which a repeated call joins the first one's run."""
 
     caller: Caller
     tool: str
@@ -62,7 +62,7 @@ class Ticket:
 
     @classmethod
     def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "Ticket":
-        """Raises `BadInput` for a key that is none."""
+        """The ticket of a call; `key` is from its `_meta`. Raises `BadInput` for a key that is not valid."""
         if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
             raise BadInput(
                 f"goalport/idempotencyKey must be a text of 1 to {_LONGEST_KEY} characters, not {key!r:.80}."
@@ -72,7 +72,7 @@ class Ticket:
 
 
 class Runs:
-    """The runs that can be joined, the newest of them."""
+    """The newest `window` runs that can be joined."""
 
     def __init__(self, window: int = _WINDOW) -> None:
         self._window = window
@@ -80,16 +80,16 @@ class Runs:
         self._watched: WeakValueDictionary[str, Run] = WeakValueDictionary()
 
     def of(self, process: AgentProcess, *, detached: bool) -> Run:
-        """The run of a process: one and the same for all who watch it at a time."""
+        """The run of a process; all calls that watch the process at one time share it."""
         known = self._watched.get(process.id)
         if known is None:
             known = self._watched[process.id] = Run(process, detached)
         return known
 
     def join(self, ticket: Ticket, start: Callable[[], Run]) -> Run:
-        """The run that goes by this ticket, started if there is none. Raises `BadInput` for other arguments.
+        """The run with this ticket, or one that `start` makes. Raises `BadInput` for a known key with other arguments.
 
-        A run that was killed is none: nothing came of it, and the call is meant to be made again.
+        A run that was killed cannot be joined: it has no result, so a repeated call starts another.
         """
         place = (ticket.caller.issuer, ticket.caller.id, ticket.tool, ticket.key)
         known = self._known.get(place)

@@ -1,7 +1,7 @@
-"""The MCP server: the SDK's low-level `Server`, fed from a publication, for every revision of the protocol.
+"""The MCP server: the SDK's low-level `Server`, which serves a publication to clients of every protocol version.
 
-It wires methods to handlers and says what the server can do; lists, prompts and completion are answered here. What a
-call means is in `calls`, how bytes come and go in `transports`.
+It connects methods with handlers and declares the capabilities; lists, prompts and completion are answered here.
+`calls` answers tool calls; `transports` are above.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -59,7 +59,7 @@ _MOST = 100
 
 
 class GoalServer(Server[McpState]):
-    """The low-level server, which says in every era that its lists may change."""
+    """The low-level server; it declares `listChanged` for all its lists in every protocol version."""
 
     def create_initialization_options(
         self,
@@ -67,14 +67,14 @@ class GoalServer(Server[McpState]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """What the handshake answers. The SDK's HTTP sessions ask for it without arguments."""
+        """The server's part of the handshake. The SDK's HTTP sessions call this without arguments."""
         everything = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         options = notification_options or everything
         return super().create_initialization_options(options, experimental_capabilities, extensions or {})
 
 
 def make_server(state: McpState) -> tuple[GoalServer, subscriptions.SubscriptionStreams]:
-    """The server for this state, and its open streams, which a shutdown closes."""
+    """The server for this state, and its subscription streams, which a shutdown closes."""
 
     @asynccontextmanager
     async def lifespan(_: Server[McpState]) -> AsyncGenerator[McpState]:
@@ -90,7 +90,7 @@ def make_server(state: McpState) -> tuple[GoalServer, subscriptions.Subscription
             cache_hints=_HINTS,
             get_tool_input_schema=lambda name: _mirrored_schema(state, name),
             on_list_tools=_list_tools,
-            on_call_tool=calls.call_tool,  # pyright: ignore - it answers with dicts, which the SDK takes too
+            on_call_tool=calls.call_tool,  # pyright: ignore - it returns dicts, which the SDK accepts too
             on_list_prompts=_list_prompts,
             on_get_prompt=_get_prompt,  # pyright: ignore - as above
             on_list_resources=_list_resources,
@@ -158,7 +158,7 @@ async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyRe
 
 
 async def _complete(context: Context, params: CompleteRequestParams) -> HandlerResult:
-    """The values that begin with what was typed. Raises -32602 for a prompt or template that there is not."""
+    """The values that begin with the typed text. Raises `MCPError` (-32602) for an unknown prompt or template."""
     state, reference = context.lifespan_context, params.ref
     if isinstance(reference, PromptReference):
         values = _of_prompt(state, reference.name, params.argument.name)

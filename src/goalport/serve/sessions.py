@@ -1,6 +1,6 @@
-"""What is known of the session that a request belongs to: its connection, era, log level and caller.
+"""The session that a request belongs to: its connection, protocol era, log level and caller.
 
-Here the SDK is asked for what it does not offer: its private attributes are used in this module, and for stdin in
+The SDK has no public way to some of these. Its private attributes are used in this module, and for stdin in
 `transports.stdio`, and nowhere else.
 """
 
@@ -39,12 +39,12 @@ def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
 
 
 def is_modern(context: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the request belongs to the era without sessions."""
+    """Whether the protocol version of the request has no handshake and no sessions."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def progress_wanted(context: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the caller asked for progress: by a token on a wire, by a callback in memory."""
+    """Whether the client asked for progress: by a progress token, or by a callback if it is in this process."""
     if context.meta is not None and "progress_token" in context.meta:
         return True
     outbound = context.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - see the docstring
@@ -53,19 +53,19 @@ def progress_wanted(context: ServerRequestContext[Any, Any]) -> bool:
 
 
 def set_log_level(context: ServerRequestContext[Any, Any], level: LoggingLevel) -> None:
-    """Remember which log messages this connection wants."""
+    """Set the least severe level of the log messages that this connection gets."""
     connection_of(context).state[_LOG_LEVEL] = level
 
 
 def log_level_of(context: ServerRequestContext[Any, Any]) -> LoggingLevel | None:
-    """The least severe level that the caller wants to see; None when it asked for no log."""
+    """The least severe level of the log messages that the client gets; None if it asked for none."""
     if is_modern(context):
         return cast("LoggingLevel | None", (context.meta or {}).get(LOG_LEVEL_META_KEY))
     return connection_of(context).state.get(_LOG_LEVEL)
 
 
 async def send_log(session: ServerSession, level: LoggingLevel, text: str, request_id: str | int | None) -> None:
-    """One log message beside the answer to a request."""
+    """Send one log message that belongs to a request."""
     with without_deprecations():
         sending = session.send_log_message(level, text, "goalport", request_id)  # pyright: ignore[reportDeprecated]
     await sending
@@ -73,14 +73,14 @@ async def send_log(session: ServerSession, level: LoggingLevel, text: str, reque
 
 @contextmanager
 def without_deprecations() -> Generator[None]:
-    """Silence about features that the newest revision drops and the earlier ones still have."""
+    """Suppress the SDK's warnings about features that the newest protocol version no longer has."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         yield
 
 
 def current_caller() -> Caller:
-    """The caller of the request that is being answered; anonymous where nobody authenticates."""
+    """The authenticated caller of the current request; `ANONYMOUS` without authentication."""
     token = get_access_token()
     if token is None:
         return ANONYMOUS

@@ -1,6 +1,6 @@
-"""The state of one MCP server: what it offers now, whom it notifies of changes, which calls are open.
+"""The state of one MCP server: its publication, its notifications, its runs and its open calls.
 
-Handlers find it as the SDK's lifespan context. It composes; the work is done in `calls`, `resources` and `server`.
+Handlers get it as the SDK's lifespan context. It only holds these; `calls`, `resources` and `server` do the work.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ __all__ = ["Context", "McpState"]
 
 
 class McpState:
-    """One server's state; each replica has its own."""
+    """The state of one server; each replica has its own."""
 
     def __init__(self, publisher: Publisher) -> None:
         self.publisher = publisher
@@ -39,11 +39,11 @@ class McpState:
 
     @property
     def publication(self) -> Publication:
-        """What is offered now."""
+        """The current publication."""
         return self.publisher.publication
 
     def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
-        """A process of this caller; None when it is unknown or somebody else's, which nobody else shall learn."""
+        """A process of this caller; None if there is none, or, without a difference, if it is another caller's."""
         try:
             found = self.platform.process(process_id)
         except UnknownName:
@@ -52,7 +52,7 @@ class McpState:
 
     @contextmanager
     def call(self) -> Generator[None]:
-        """The time in which a call is answered; a shutdown waits for it."""
+        """A context in which a call counts as open; a shutdown waits for open calls."""
         self.open_calls += 1
         self._idle.clear()
         try:

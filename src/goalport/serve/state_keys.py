@@ -1,6 +1,6 @@
-"""The keys that seal the state which clients keep for us between two requests.
+"""The keys that encrypt the state which clients keep for the server between two requests.
 
-Fleets share keys by the setting `state_keys`; a single server makes one once and keeps it where only its user can read.
+Replicas share keys by the setting `state_keys`. A single server makes a key once, in a file only its user can read.
 """
 
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def sealing_keys(settings: Settings) -> list[bytes]:
-    """The keys in use; the first seals, all of them open. Raises `SettingsError` for a key file that cannot be used."""
+    """The keys: the first encrypts, all of them decrypt. Raises `SettingsError` for a key file that cannot be used."""
     if settings.state_keys:
         return [key.get_secret_value().encode() for key in settings.state_keys]
     path = settings.data_dir / _FILE
@@ -52,10 +52,10 @@ def _read(path: Path) -> bytes:
 
 
 def _close_to_others(path: Path) -> None:
-    """See that only the file's user can read it; who could read it before may know the key."""
+    """Let only the file's owner read it, and warn if others could, since they may know the key."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & _OTHERS:
-        with suppress(OSError):  # where it cannot be closed, the warning says all there is to say
+        with suppress(OSError):  # the warning below covers a failure too
             path.chmod(mode & ~_OTHERS)
         _log.warning(
             "The key file %s was open to other users (mode %o); it should be 600, and is set to it where that can be"
@@ -71,7 +71,7 @@ def _make(path: Path) -> bytes:
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_bytes(_BYTES).hex())
-        # Linking is atomic and never overwrites: of two servers that start at once, both use the key of the first.
+        # A hard link is atomic and never overwrites: two servers that start at once both use the key of the first.
         with suppress(FileExistsError):
             path.hardlink_to(draft)
     except OSError as error:

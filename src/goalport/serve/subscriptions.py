@@ -1,6 +1,6 @@
-"""Subscriptions to resources, in both eras, and the events of processes that they are for.
+"""Subscriptions to resources, for clients of both eras, and the process events that make a resource change.
 
-`notifications` tells the subscribers; `server` is above.
+`notifications` notifies the subscribers; `server` is above.
 """
 
 from collections.abc import Callable
@@ -30,12 +30,12 @@ __all__ = ["SubscriptionStreams", "joined", "subscribe", "unsubscribe"]
 
 
 async def joined(context: Context, _: NotificationParams) -> None:
-    """A handshake-era client is there and can be told of changes."""
+    """Notify this handshake-era client of changes, as its handshake is complete."""
     context.lifespan_context.notifications.join(context)
 
 
 async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyResult:
-    """Tell this client when the resource changes. Raises -32602 for what it may not read."""
+    """Notify this client when the resource changes. Raises `MCPError` (-32602) if it may not read the resource."""
     state, uri = context.lifespan_context, str(params.uri)
     if not may_watch(state, uri):
         raise MCPError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}, or not for you.", {"uri": uri})
@@ -45,13 +45,13 @@ async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyRe
 
 
 async def unsubscribe(context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-    """Tell it no more."""
+    """No longer notify this client when the resource changes."""
     context.lifespan_context.notifications.unsubscribe(context, str(params.uri))
     return EmptyResult()
 
 
 class SubscriptionStreams:
-    """`subscriptions/listen`: the SDK's streams, for what the caller may watch."""
+    """`subscriptions/listen`: the SDK's streams, limited to the resources that the caller may watch."""
 
     def __init__(self, notifications: Notifications) -> None:
         self._notifications = notifications
@@ -73,12 +73,12 @@ class SubscriptionStreams:
             self._notifications.watched.subtract(uris)
 
     def close(self) -> None:
-        """End all streams as the protocol wants it."""
+        """Close all streams with their final response."""
         self._handler.close()
 
 
 def _watch(state: McpState, uri: str) -> None:
-    """See that the events of a process become news of its resource."""
+    """If the URI is of a process, notify its subscribers of the process's events."""
     found = read_uri(uri)
     process = state.process(found.process, current_caller()) if found is not None and found.process else None
     if process is not None and process.outcome is None:
@@ -86,7 +86,7 @@ def _watch(state: McpState, uri: str) -> None:
 
 
 class _ProcessListener:
-    """One listener on one process; it leaves when nobody is subscribed any more."""
+    """Marks the resource of a process as changed at each event; it unsubscribes itself when it has no subscribers."""
 
     def __init__(self, notifications: Notifications, uri: str, state: str) -> None:
         self._notifications = notifications
@@ -98,7 +98,7 @@ class _ProcessListener:
         self._leave = subscribe_to(self)
 
     def on_event(self, event: Event, /) -> None:
-        """Something happened, so the resource is another."""
+        """Mark the resource as changed."""
         if self._notifications.watched[self._uri] <= 0:
             self._leave()
         else:

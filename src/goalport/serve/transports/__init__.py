@@ -1,7 +1,7 @@
-"""The transports over HTTP, one file each. Another one is a file of its own and a line of `TRANSPORTS`.
+"""The HTTP transports, one file each, and stdio. A new HTTP transport is one file and one entry of `TRANSPORTS`.
 
-A transport is made of the server and its state, and carries messages; what they mean is decided in `server`. `stdio` is
-no part of the table: it has no routes, and one client is all that it serves.
+A transport is made from the server and its state, and carries messages; `server` handles them. `stdio` is not in the
+table, as it has no routes and serves only one client.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ __all__ = ["TRANSPORTS", "HttpTransport"]
 
 
 class HttpTransport(Protocol):
-    """A way in which messages come and go over HTTP."""
+    """A transport of MCP messages over HTTP."""
 
     @property
     def routes(self) -> Sequence[Route]:
-        """Its endpoints, without a slash at the end; the app adds the same with one."""
+        """The endpoints, without a slash at the end; the app adds each with one too."""
         ...
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """The time in which requests may come."""
+        """A context in which requests can be answered."""
         ...
 
 
 TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], HttpTransport]]] = (StreamableHttp, Sse)
-"""Every transport of the MCP server over HTTP."""
+"""All HTTP transports of the MCP server."""

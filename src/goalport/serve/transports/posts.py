@@ -1,8 +1,8 @@
-"""Messages that come by HTTP POST: each is read once, whole, and refused when nobody could answer it.
+"""Messages that come by HTTP POST: each body is read once, whole, and refused if the SDK would not answer it.
 
-What is no message, and a request whose id is in use, would leave its sender without an answer. This ASGI middleware
-stands before the transports that take POSTs; they find the message in the scope of the request. What a message may look
-like is in `jsonrpc`.
+The SDK gives no answer to an invalid message and to a request whose id is in use. This ASGI middleware refuses both,
+before the transports that take POSTs. They find the parsed message in the scope of the request. `jsonrpc` says which
+messages are valid.
 """
 
 from typing import Final
@@ -25,22 +25,22 @@ _DIGITS: Final = 20
 
 
 def message_of(scope: Scope) -> object:
-    """What a POST brought, read from JSON; None when it cannot be read."""
+    """The message of a POST, parsed from JSON; None if there is no valid one."""
     return scope.get(_KEY)
 
 
 class Posts:
-    """Reads what is posted to `app`. A body larger than `max_bytes` is left for `app` to refuse."""
+    """ASGI middleware that reads the body of each POST to `app`; `app` refuses a body larger than `max_bytes`."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._in_use: dict[bytes, set[str]] = {}
-        """The ids of open requests by session, as the SDK tells them apart: by their text."""
+        """The ids of open requests by session, as texts, since the SDK compares the texts of ids."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            # No event is kept to be sent again, so a stream that is to be resumed begins anew, as the protocol allows.
+            # No events are stored for resumption, so a client that resumes a stream gets a new one, as MCP allows.
             scope["headers"] = [each for each in scope["headers"] if each[0] != _RESUME]
             await self._app(scope, receive, send)
         elif _length(scope) > self._max_bytes:
@@ -68,7 +68,7 @@ class Posts:
     async def _once(
         self, session: bytes, identity: str | int | None, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request of a session, unless it bears the id of one that is being answered."""
+        """Answer a request of a session, or refuse it if an open request of the session has the same id."""
         text = str(identity)
         in_use = self._in_use.setdefault(session, set())
         if text in in_use or text == GET_STREAM_KEY:
@@ -85,13 +85,13 @@ class Posts:
 
 
 def _length(scope: Scope) -> int:
-    """How many bytes a request says that its body has; 0 when it does not say."""
+    """The Content-Length of a request in bytes; 0 if it has none."""
     said = next((value for name, value in scope["headers"] if name == _LENGTH), b"")
     return int(said[:_DIGITS]) if said.isdigit() else 0
 
 
 async def _whole(receive: Receive, most: int) -> Message:
-    """A body in one message, or of one that is too large as much as was read; or that the client has gone."""
+    """The whole body as one message; the part that was read if it exceeds `most` bytes; or the disconnect message."""
     message = await receive()
     if message["type"] != "http.request" or not message.get("more_body"):
         return {"more_body": False, "body": b"", **message}
@@ -106,7 +106,7 @@ async def _whole(receive: Receive, most: int) -> Message:
 
 
 def _again(body: Message, receive: Receive) -> Receive:
-    """The messages of a request whose body has been read already."""
+    """A `receive` that gives the body, which has been read already, and then what `receive` gives."""
     before = [body]
 
     async def again() -> Message:

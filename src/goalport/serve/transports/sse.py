@@ -1,6 +1,6 @@
-"""Server-sent events: `/sse` and `/messages`, the transport of older clients.
+"""HTTP with server-sent events: `/sse` and `/messages`, the transport of older clients.
 
-A client holds one stream open for what the server says, and posts what it has to say itself.
+A client keeps one event stream open for the messages of the server, and sends its own messages by POST.
 """
 
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ class Sse:
         ]
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Nothing has to be started: a session lasts as long as its stream."""
+        """A context that does nothing: a session lasts as long as its stream."""
         return nullcontext()
 
 
 class _EventStream:
-    """The stream of an SSE session; an instance, so that Starlette takes it for an ASGI app."""
+    """The endpoint of the event stream; Starlette treats an instance as an ASGI app, but not a function."""
 
     def __init__(self, sse: SseServerTransport, server: GoalServer, state: McpState) -> None:
         self._sse = sse
@@ -66,7 +66,7 @@ class _EventStream:
 
 
 class _Messages:
-    """Where an SSE session's client posts; an instance for the same reason."""
+    """The endpoint for the client's messages; an instance for the same reason."""
 
     def __init__(self, sse: SseServerTransport) -> None:
         self._sse = sse

@@ -1,8 +1,8 @@
-"""One client over stdin and stdout: a message in each line, none longer than the settings allow.
+"""The stdio transport: one client, one message in each line of stdin and stdout, lines of limited length.
 
-A client that waits for an answer must get one, whatever it wrote. The SDK would ignore a line that is no message, and
-keep a line that never ends; so lines are read here, and written by the SDK. Empty lines are ignored. What a message may
-look like is in `jsonrpc`; `site` starts the transport and ends it.
+Each line gets an answer if its sender waits for one. The SDK would ignore a line that is not a valid message, and
+buffer a line without end; so this module reads the lines, and the SDK writes them. Empty lines are ignored. `jsonrpc`
+says which messages are valid; `site` starts the transport and ends it.
 """
 
 import re
@@ -36,9 +36,9 @@ _PIECE: Final = 65_536
 
 
 async def serve_lines(server: GoalServer, state: McpState, earlier: bytes, answered: int | str | None) -> None:
-    """Answer what comes in lines until there are no more.
+    """Answer the messages on stdin until its end.
 
-    `earlier` was read from stdin before; `answered` is the id of the request in it that has its answer already.
+    `earlier` is what was read from stdin before; `answered` is the id of a request in it that was answered already.
     """
     with _standard_input() as source:
         whole = BufferedReader(_Continued(earlier, source))
@@ -51,9 +51,9 @@ async def serve_lines(server: GoalServer, state: McpState, earlier: bytes, answe
 
 @contextmanager
 def _standard_input() -> Generator[BinaryIO]:
-    """The bytes of stdin, for us alone: while they are read, whatever else runs in this process finds it empty.
+    """The bytes of stdin, for this transport alone: other code of this process finds stdin empty meanwhile.
 
-    The SDK does so only when it reads the lines itself, and it keeps a line that never ends.
+    The SDK does so only when it reads the lines itself, without a limit of their length.
     """
     source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
     try:
@@ -64,7 +64,7 @@ def _standard_input() -> Generator[BinaryIO]:
 
 
 class _Continued(RawIOBase):
-    """What was read earlier, then what comes."""
+    """A stream of the bytes that were read earlier, followed by those of `source`."""
 
     def __init__(self, earlier: bytes, source: BinaryIO) -> None:
         self._earlier = earlier
@@ -83,7 +83,7 @@ class _Continued(RawIOBase):
 
 
 class _Unrepeated(AbstractAsyncContextManager["_Unrepeated"]):
-    """What goes out, but for the answer that the client has got already."""
+    """The outgoing messages without the response that the client already has."""
 
     def __init__(self, outgoing: WriteStream[SessionMessage], answered: int | str | None) -> None:
         self._outgoing = outgoing
@@ -114,7 +114,7 @@ async def _read_lines(
     outgoing: WriteStream[SessionMessage],
     most: int,
 ) -> None:
-    """Pass messages of at most so many bytes on to the reader until there are no more, and answer what is none."""
+    """Pass messages of at most `most` bytes to the reader until stdin ends; refuse longer and invalid ones."""
     async with reader:
         while line := await to_thread.run_sync(_line, source, most):
             if line.isspace():
@@ -127,7 +127,7 @@ async def _read_lines(
 
 
 def _line(source: BinaryIO, most: int) -> bytes:
-    """The next line; of one that is too long only the beginning, and the rest of it is gone."""
+    """The next line; a line longer than `most` bytes is cut, and the rest of it is discarded."""
     line = end = source.readline(most + 1)
     while end and not end.endswith(b"\n"):
         end = source.readline(_PIECE)
@@ -145,7 +145,7 @@ def _read(line: bytes, most: int) -> tuple[object, JSONRPCError | None]:
 
 
 def _id_in(line: bytes) -> str | int | None:
-    """The id that a line which cannot be read seems to bear."""
+    """The id that seems to be in a line that cannot be parsed; None if none is found."""
     found = _ID.search(line)
     if found is None:
         return None

@@ -1,10 +1,10 @@
 """Streamable HTTP: `/mcp`, for every revision of the protocol, on the SDK's session manager.
 
-A call is answered in one piece when nothing can come before its answer, else as a stream of events. A stream costs the
-server as much again as all the rest of a quick call. So an ASGI middleware looks at a call before the SDK does: when it
-asks for no progress and no log, and calls a tool that asks nothing back, the SDK is told to answer in one piece. If the
-answer is long in coming, a stream is begun after all, so that no proxy takes the silence for an end and a client that
-disconnects is noticed. `posts` stands before it.
+A call is answered as one JSON body if no message can precede its answer, else as an event stream. A stream doubles the
+server's cost of a quick call. So an ASGI middleware looks at a call before the SDK does: if it asks for no progress and
+no log messages, and its tool sends no requests to the client, the SDK is told to answer with JSON. If the answer takes
+longer than a second, a stream is begun after all: no proxy then times out, and the disconnect of a client is noticed.
+`posts` is the middleware before this one.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ _STREAM: Final = (
     (b"x-accel-buffering", b"no"),
 )
 _TOLD_MEANWHILE: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
-"""What a call has in its `_meta` that wants to hear something before its answer."""
+"""Keys of `_meta` by which a client asks for messages before the answer."""
 _brief: ContextVar[bool] = ContextVar("goalport_brief_reply", default=False)
 
 
 class StreamableHttp:
-    """The transport of today's clients: each message is a POST, answered in one piece or as a stream of events."""
+    """The transport of current clients: each message is a POST, answered as one JSON body or as an event stream."""
 
     def __init__(self, server: GoalServer, state: McpState) -> None:
         self._state = state
@@ -57,7 +57,7 @@ class StreamableHttp:
         self.routes: Sequence[Route] = [Route("/mcp", Posts(replies, settings.max_body_bytes))]
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """The time in which sessions can be opened; at its end all are closed."""
+        """A context in which sessions can be opened; at its end all are closed."""
         return self._sessions.run()
 
     def _asks_back(self, tool: str) -> bool:
@@ -65,17 +65,17 @@ class StreamableHttp:
 
 
 class _InOnePiece:
-    """The SDK's setting `json_response`, which it only asks whether it is true: it is while a brief call comes in."""
+    """A value for the SDK's setting `json_response` that is true only in the context of a brief call."""
 
     def __bool__(self) -> bool:
         return _brief.get()
 
 
 class _Replies:
-    """Decides for each POST how it is answered.
+    """Decides for each POST whether it is answered as JSON or as an event stream.
 
-    `asks_back`: whether the tool of that name may send its caller anything before its answer. `sessions`: how many
-    there may be. `ping_seconds`: how often a stream that has nothing to tell shows that it is alive.
+    `asks_back` says of the name of a tool whether it may send messages to its client before its answer. `sessions` is
+    the most sessions at once. `ping_seconds` is the interval of the pings of a stream.
     """
 
     def __init__(self, app: ASGIApp, asks_back: Callable[[str], bool], sessions: int, ping_seconds: float) -> None:
@@ -84,7 +84,7 @@ class _Replies:
         self._asks_back = asks_back
         self._sessions = sessions
         self._logging: dict[bytes, None] = {}
-        """The sessions that asked for the log, the latest last."""
+        """The sessions that asked for log messages, the latest last."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._is_brief(scope, message_of(scope)):
@@ -115,7 +115,7 @@ class _Replies:
 
 
 class _Reply:
-    """The answer to one brief call: in one piece, unless it is long in coming."""
+    """The answer to one brief call: one JSON body, or an event stream if the answer takes longer than `_PATIENCE`."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, ping_seconds: float) -> None:
         self._ping_seconds = ping_seconds
@@ -127,20 +127,20 @@ class _Reply:
         self._streaming = False
         self._parts: list[bytes] = []
         self._tasks: list[asyncio.Task[None]] = []
-        """What keeps the stream, once the patience is over."""
+        """The tasks that keep the stream open and watch the connection, once a stream is begun."""
         self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._begin_stream)
 
     def end(self) -> None:
-        """Nothing more will be sent."""
+        """Stop the timer and the tasks, as nothing more will be sent."""
         self._timer.cancel()
         for task in self._tasks:
             task.cancel()
 
     async def send(self, message: Message) -> None:
-        """Send what the SDK answers, in the form that is still possible."""
+        """Send the SDK's answer, as JSON or as the event of a stream that was begun."""
         self._answered = True
         if not self._streaming:
-            # The answer may come in the moment in which a stream was about to begin.
+            # The tasks that begin a stream may have been created already without having run.
             self.end()
             await self._send(message)
             return
@@ -179,7 +179,7 @@ def _header(scope: Scope, wanted: bytes) -> bytes:
 
 
 def _read(message: object) -> tuple[object, dict[str, object]]:
-    """The method and the parameters of a message; of what is none, nothing."""
+    """The method and the parameters of a message; None and an empty dict if it has none."""
     fields = cast("dict[str, object]", message) if isinstance(message, dict) else {}
     params = fields.get("params")
     return fields.get("method"), cast("dict[str, object]", params) if isinstance(params, dict) else {}
