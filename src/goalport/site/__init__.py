@@ -1,6 +1,6 @@
-"""The site: one ASGI app of all doors behind one guard; listening, reloading and shutting down. Floor 11.
+"""The site: one ASGI app with the routes of all doors behind one guard; it listens, reloads and shuts down. Floor 11.
 
-A door (`serve`) gives routes; it knows neither the site nor other doors.
+A door is a protocol's entry to the server, such as MCP in `serve`. It gives routes and knows neither site nor doors.
 """
 
 from goalport.site.app import create_app

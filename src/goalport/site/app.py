@@ -1,6 +1,6 @@
-"""The one ASGI app: the routes of every door and `/health`, behind the guard.
+"""The ASGI app: the routes of every door and `/health`, behind the guard.
 
-It listens on nothing: `listener` does, or any ASGI server. Another door is one more line of `DOORS`.
+It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
 
 import asyncio
@@ -24,20 +24,20 @@ __all__ = ["DOORS", "Door", "Site", "create_app"]
 
 
 class Door(Protocol):
-    """A way in: the MCP server, and whatever stands beside it. It knows neither the site nor other doors."""
+    """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors."""
 
     @property
     def routes(self) -> Sequence[Route]:
-        """Its endpoints, without a slash at the end; the site adds the same with one."""
+        """The endpoints, without a slash at the end; the site adds each with one too."""
         ...
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """The time in which requests may come."""
+        """A context in which requests can be answered."""
         ...
 
     @property
     def open_calls(self) -> int:
-        """How many calls are being answered; a shutdown waits for them."""
+        """The number of calls that are being answered; a shutdown waits for them."""
         ...
 
     async def idle(self) -> None:
@@ -45,24 +45,24 @@ class Door(Protocol):
         ...
 
     def close(self) -> None:
-        """End what would stay open: streams, for instance."""
+        """Close what would stay open, such as streams."""
         ...
 
 
 DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor,)
-"""Every door of a server."""
+"""All doors of a server."""
 
 
 def create_app(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> Starlette:
-    """The app for any ASGI server. When it stops, so does the platform: what still runs is killed.
+    """The app for any ASGI server. At the end of its lifespan it closes the platform and kills running processes.
 
-    Raises `SettingsError` for a role whose model is not ready and for keys that cannot be read.
+    Raises `SettingsError` for a role whose model is not ready and for state keys that cannot be read.
     """
     return Site(Publisher(platform, workspace, settings)).app
 
 
 class Site:
-    """The app together with what a shutdown has to wait for and to close."""
+    """The app, with what a shutdown has to wait for and to close."""
 
     def __init__(self, publisher: Publisher) -> None:
         self.publisher = publisher
@@ -76,7 +76,7 @@ class Site:
 
     @property
     def open_calls(self) -> int:
-        """How many calls are being answered, of all doors."""
+        """The number of calls that all doors are answering."""
         return sum(each.open_calls for each in self._doors)
 
     async def idle(self) -> None:
@@ -84,13 +84,13 @@ class Site:
         await asyncio.gather(*(each.idle() for each in self._doors))
 
     async def close(self) -> None:
-        """End what runs: open streams as their protocol wants it, processes by killing them."""
+        """Close the doors' open streams and kill the processes that run."""
         for each in self._doors:
             each.close()
         await self.publisher.platform.aclose()
 
     def _routes(self) -> Iterator[Route]:
-        """Each route with and without the slash: a redirect loses what clients send, or is refused by them."""
+        """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
         health = Route("/health", Health(self.publisher, lambda: self.open_calls), methods=["GET"])
         for each in (*(route for door in self._doors for route in door.routes), health):
             yield each

@@ -1,7 +1,7 @@
-"""The guard: Host and Origin checks before anything of a request is read.
+"""The guard: Host and Origin checks before the body of a request is read.
 
-They keep web pages from reaching a server on somebody's own machine (DNS rebinding). A refusal says little to the
-caller, and everything to whoever reads the log: which setting would allow it.
+They keep web pages from reaching a server on a user's own machine (DNS rebinding). A refusal tells the client little;
+the log says which setting would allow the request.
 """
 
 import logging
@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 _OPEN: Final = frozenset({"/health", "/health/"})
-"""Asked by load balancers by the server's address: a page that rebinds a name cannot send that."""
+"""Load balancers request these by the server's IP address; a DNS rebinding page cannot send that as its Host."""
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
-"""A host, or an address of six in brackets, and perhaps a port: neither user nor path, nor anything else."""
+"""A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
 _MOST_REMEMBERED: Final = 100
 _TOO_LARGE: Final = 413
 _TOO_MANY: Final = 503
@@ -38,7 +38,7 @@ _WITHOUT_AUTHENTICATION: Final = (
 
 
 def exposures(settings: Settings) -> Iterator[str]:
-    """A sentence for each setting that lets more callers in than those of this machine."""
+    """One sentence for each setting that admits callers from other machines or from web pages."""
     if settings.host.lower() in _WILDCARDS:
         yield f"It listens on all interfaces ({settings.host}). {_WITHOUT_AUTHENTICATION}"
     elif _bracketed(settings.host.lower()) not in _LOOPBACK and not settings.host.startswith("127."):
@@ -53,13 +53,13 @@ def exposures(settings: Settings) -> Iterator[str]:
 
 
 class HostGuard:
-    """Refuses requests for hosts and from web pages that the settings do not name."""
+    """ASGI middleware that refuses requests for hosts and from web pages that the settings do not allow."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._for_pages = CORSMiddleware(
             app,
-            allow_origin_regex=".*",  # only origins that have passed the guard come here
+            allow_origin_regex=".*",  # only requests whose origin the guard allowed come here
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
@@ -80,12 +80,12 @@ class HostGuard:
         host, origin = _read(scope["headers"])
         is_open = scope["path"] in _OPEN
         refusal = self._refusal(host, "" if is_open else origin, _reached(scope) if is_open else "")
-        # A caller that is no web page spares itself the work for web pages.
+        # Requests that do not come from web pages skip the CORS middleware.
         is_page = bool(origin) and (not is_open or self._origin_allowed(origin, host))
         await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._explaining(send))
 
     def _explaining(self, send: Send) -> Send:
-        """Says of a body that is too large how large it may be and how that is changed, and when to come again."""
+        """A `send` that adds the limit and its setting to a response 413, and `retry-after` to a response 503."""
         refused = False
 
         async def explain(message: Message) -> None:
@@ -138,7 +138,7 @@ class HostGuard:
 
 
 def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
-    """Host and Origin. Whitespace around a value is no part of it (RFC 9110), but httptools leaves it there."""
+    """The Host and Origin headers. Removes whitespace around all values, as RFC 9110 wants and httptools does not."""
     host = origin = b""
     for index, (name, value) in enumerate(headers):
         if value and (value[0] in _WHITESPACE or value[-1] in _WHITESPACE):
@@ -151,7 +151,7 @@ def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
 
 
 def _reached(scope: Scope) -> str:
-    """The address of ours that a connection came to, as a Host header has it."""
+    """The local address of a connection, written as in a Host header."""
     server = scope.get("server")
     return _bracketed(str(server[0])) if server else ""
 
@@ -161,13 +161,13 @@ def _patterns(entries: Iterable[str]) -> frozenset[str]:
 
 
 def _allowed(host: str, patterns: frozenset[str]) -> bool:
-    """Whether a Host header is among the patterns; one without a port, or with `:*`, allows any port."""
+    """Whether a Host header matches one of the patterns; a pattern without a port, or with `:*`, allows any port."""
     name = _without_port(host)
     return bool(name) and (_ANY in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
 
 
 def _without_port(host: str) -> str:
-    """The name of a host, or its address in brackets; empty for what is no host and port."""
+    """The host name, or the IPv6 address in brackets, of a Host header; empty if it is not valid."""
     read = _AUTHORITY.fullmatch(host)
     return read[1] if read else ""
 

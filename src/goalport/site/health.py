@@ -1,6 +1,6 @@
-"""`/health`: whether the server serves and how much, for load balancers and people.
+"""`/health`: whether the server is up and what it serves, for load balancers and people.
 
-It tells names, states and counts: no reason of a failure, which may quote a secret, and no name of a caller.
+It shows names, states and counts; no reason of a failure, since it may quote a secret, and no name of a caller.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ __all__ = ["Health"]
 
 
 class Health:
-    """The endpoint; an instance, so it is an ASGI app."""
+    """The endpoint; Starlette treats an instance as an ASGI app, but not a function."""
 
     def __init__(self, publisher: Publisher, open_calls: Callable[[], int]) -> None:
         self._publisher = publisher

@@ -1,6 +1,6 @@
-"""Limits of connections: how many there may be at once, of all clients and of each address.
+"""Limits of connections: how many may be open at once, in total and from each address.
 
-`Connections` counts, decides and logs; `protocol` is above it and asks for each connection that comes.
+`Connections` counts and logs them and decides; `protocol`, above, asks it for each new connection.
 """
 
 import logging
@@ -17,37 +17,37 @@ from goalport.settings import Settings
 __all__ = ["RETRY_SECONDS", "Connections", "Limits"]
 
 RETRY_SECONDS: Final = 10
-"""After how long a client that was refused because there are too many may come again."""
+"""Seconds after which a client may try again that was refused because there were too many connections."""
 _log = logging.getLogger(__name__)
 _MOST: Final = 10_000
 _FEWEST_SPARE: Final = 32
 _SPARE: Final = 1 / 8
-"""The part of the file descriptors that is kept for files, databases and upstream servers."""
+"""The share of the file descriptors that is kept free for files, databases and upstream servers."""
 _OF_ONE_ADDRESS: Final = 3 / 4
 _NEARLY: Final = 0.9
 _SILENCE: Final = 60.0
-"""Seconds in which one thing is logged once."""
+"""Seconds in which a message of one kind is logged at most once."""
 _NETWORK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client may take of the server before its request is handled."""
+    """The limits of connections, of request headers and of waiting for a client."""
 
     header_bytes: int
     header_lines: int
     header_seconds: float
-    """From the connection, or the first byte of a later request, to the end of its headers."""
+    """The most seconds from the connection, or the first byte of a later request, to the end of its headers."""
     stall_seconds: float
-    """For which nothing may come of a body, or be read of an answer."""
+    """The most seconds without a byte of a request body received, or of a response read by the client."""
     connections: int
     of_one_address: int
     descriptors: int
-    """How many the system gives this process."""
+    """The most files and sockets that this process may have open."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Limits":
-        """The limits of these settings, in which 0 means what fits this machine."""
+        """The limits of these settings; a number of connections of 0 is derived from the limit of descriptors."""
         descriptors = _descriptors()
         fitting = min(_MOST, descriptors - max(_FEWEST_SPARE, int(descriptors * _SPARE)))
         connections = settings.max_connections or max(1, fitting)
@@ -72,9 +72,9 @@ class Connections:
         self._told: dict[str, float] = {}
 
     def admit(self, address: str, descriptor: int) -> bool:
-        """Count a connection from an address, whose socket has this file descriptor, unless there are too many."""
+        """Count a connection from this address with this file descriptor; False, uncounted, if there are too many."""
         source, limits = _source(address), self.limits
-        # The system gives the lowest descriptor that is free, so this one tells how many are in use.
+        # The system assigns the lowest free descriptor, so its number approximates how many are in use.
         if descriptor >= _NEARLY * limits.descriptors:
             text = (
                 "File descriptors run short: %d of %d are in use. Raise the limit (ulimit -n), or end what takes them."
@@ -101,7 +101,7 @@ class Connections:
         return True
 
     def forget(self, address: str) -> None:
-        """A connection that was admitted is gone."""
+        """No longer count a connection that was admitted and is closed."""
         source = _source(address)
         self._total -= 1
         self._open[source] -= 1
@@ -109,7 +109,7 @@ class Connections:
             del self._open[source]
 
     def tell(self, log: Callable[..., None], kind: str, text: str, *values: object) -> None:
-        """Log something of one kind, unless it was lately: whoever does it again and again shall not fill the log."""
+        """Log a message, at most one of its kind in `_SILENCE` seconds, so that no client can flood the log."""
         now = time.monotonic()
         if now - self._told.get(kind, -_SILENCE) >= _SILENCE:
             self._told[kind] = now
@@ -117,12 +117,12 @@ class Connections:
 
 
 def _source(address: str) -> str:
-    """Who counts as one: an address, or the network of 64 bits that one customer has in version 6."""
+    """What connections are counted by: an IPv4 address, or the /64 network of an IPv6 address."""
     return str(IPv6Network((address.partition("%")[0], _NETWORK), strict=False)) if ":" in address else address
 
 
 def _descriptors() -> int:
-    """How many files and sockets this process may have open."""
+    """The most files and sockets that this process may have open."""
     if sys.platform == "win32":
         return _MOST + _FEWEST_SPARE
     import resource

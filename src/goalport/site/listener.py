@@ -1,7 +1,7 @@
-"""The listener: a socket, uvicorn on it, and a graceful end when a signal asks for one.
+"""The listener: a socket, uvicorn on it, and a graceful shutdown at a signal.
 
-Calls that are open get `shutdown_seconds` to finish, then their processes are killed and they are answered, then
-streams are closed. `app` is what is served here; `startup` is above.
+Open calls get `shutdown_seconds` to finish. Then subscription streams are closed, the processes of the other calls are
+killed, and these calls are answered. `app` is what the listener serves; `startup` is above.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ __all__ = ["address_of", "bind", "listen"]
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The socket to listen on. Raises `SettingsError` when there is none to be had."""
+    """A socket that listens on the host and port of the settings. Raises `SettingsError` if that is not possible."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
@@ -42,7 +42,7 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """The URL of a server on this socket, as a client on this machine writes it."""
+    """The URL of a server on this socket, for a client on this machine."""
     bound: tuple[str, int] = listener.getsockname()[:2]
     host, port = bound
     host = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104 - compared, not bound
@@ -50,7 +50,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 async def listen(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then end as the module says. `ready` is called when the first request may come."""
+    """Serve until SIGTERM or Ctrl-C, then shut down gracefully. `ready` is called when requests are accepted."""
     seconds = site.publisher.settings.shutdown_seconds
     connections = Connections(Limits.of(site.publisher.settings))
     config = uvicorn.Config(
@@ -97,7 +97,7 @@ class _Listener(LimitedServer):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """As uvicorn does, but a shutdown that was asked for is a success, and asked for twice it ends at once."""
+        """As uvicorn's, but the program exits with success after one signal, and at once after a second one."""
 
         def stop(number: int, frame: Any) -> None:
             if self.should_exit:
@@ -114,7 +114,7 @@ class _Listener(LimitedServer):
 
 @contextmanager
 def _streams_end_when_told() -> Generator[None]:
-    """Event streams outlive the signal until we tell them, so that calls which answer over them can finish."""
+    """Keep event streams open after the signal until `_take_leave` ends them, so that calls on them can finish."""
     AppStatus.disable_automatic_graceful_drain()
     try:
         yield
@@ -124,10 +124,10 @@ def _streams_end_when_told() -> Generator[None]:
 
 
 def _settle_memory() -> None:
-    """What was made at start stays, so the collector need not look at it again; that halves the slowest answers.
+    """Exclude the objects made at start from garbage collection, which halves the latency of the slowest answers.
 
-    Calls leave circles of the SDK's objects behind: collected often they are few, so that a pause is short, but not so
-    often that the objects of open calls are looked at again and again.
+    Calls leave reference cycles of the SDK's objects behind. The thresholds collect them often enough that a pause is
+    short, but not so often that the objects of open calls are scanned again and again.
     """
     gc.collect()
     gc.freeze()

@@ -1,8 +1,8 @@
-"""HTTP connections with limits: uvicorn's, which has none for headers, for time, or for one address.
+"""HTTP connections with the limits that uvicorn lacks: of headers, of time, and of connections from one address.
 
-The parser of uvicorn keeps a header until it has ended and copies it with each piece that comes, so one client could
-keep the server from all others. A connection is checked when something comes, and once in a second by `LimitedServer`.
-Nothing here knows what requests say; `limits` counts the connections, `listener` is above.
+uvicorn's parser buffers a header until its end and copies it with each piece that arrives, so one client could block
+the server for all others. A connection is checked when data arrives, and once a second by `LimitedServer`. This module
+does not look at what requests mean; `limits` counts the connections, `listener` is above.
 """
 
 import logging
@@ -19,15 +19,15 @@ __all__ = ["LimitedProtocol", "LimitedServer"]
 
 _log = logging.getLogger(__name__)
 _MOST_PIPELINED: Final = 64
-"""How many requests of one connection may wait for the answers to those before them."""
+"""The most pipelined requests of one connection that may wait for earlier ones to be answered."""
 _TICKS: Final = 10
-"""How many of uvicorn's ticks a second has."""
+"""The number of uvicorn's ticks in a second."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. `connections` counts it and says what its client may do."""
+    """One connection, with the limits of `connections`, which also counts it."""
 
-    # Beyond thirty attributes in its dictionary, all of an object's attributes are slower to reach.
+    # An object with more than thirty attributes in its `__dict__` is slower to access, so these are slots.
     __slots__ = (
         "_admitted",
         "_answered",
@@ -46,18 +46,18 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits = connections.limits
         self._admitted = False
         self._due: Literal["headers", "body"] | None = "headers"
-        """What the client has to send next; None: nothing, it waits for us."""
+        """What the client has to send next; None while it waits for the server."""
         self._since = self.loop.time()
-        """When the headers were begun, or the last piece of a body came."""
+        """The time at which the headers began or the last piece of a body arrived, on the event loop's clock."""
         self._held = 0
-        """How many bytes came since the last that ended headers or were of a body."""
+        """The number of bytes of unfinished headers: those received since the last headers or piece of a body."""
         self._answered: RequestResponseCycle | None = None
-        """The request that is being answered; `cycle` is the one that came last."""
+        """The request that is being answered; `cycle` is the one that arrived last."""
         self._unsent = 0
         self._unsent_since = 0.0
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Refuse a connection at once when there are too many."""
+        """Refuse a connection at once with status 503 if there are too many."""
         super().connection_made(cast("Transport", transport))
         descriptor = transport.get_extra_info("socket").fileno()
         self._admitted = self._connections.admit(self._address, descriptor)
@@ -65,7 +65,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"retry-after: {RETRY_SECONDS}\r\n")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count it no more, and tell the request that is being answered, even if others wait behind it."""
+        """No longer count it, and notify the request that is being answered, even if pipelined requests wait."""
         if self._admitted:
             self._connections.forget(self._address)
         if self._answered is not None and not self._answered.response_complete:
@@ -74,7 +74,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse no more at once than headers may still have, and stop when they have not ended by then."""
+        """Parse data in pieces of at most what is left of `header_bytes`, and refuse headers that exceed it."""
         if self._due != "headers":
             self._since = self.loop.time()
             self._due = self._due or "headers"
@@ -99,7 +99,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse_headers()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Called when a request has its headers and the answers to those before it are sent."""
+        """Called by uvicorn when the headers of a request are complete and earlier requests are answered."""
         if cycle.more_body:
             self._held, self._due = 0, "body"
         if len(cast("list[object]", cycle.scope["headers"])) > self._limits.header_lines:
@@ -109,22 +109,22 @@ class LimitedProtocol(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
-        """Called by the parser."""
+        """Called by the parser with a piece of a request body."""
         self._held = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Called by the parser."""
+        """Called by the parser at the end of a request."""
         self._held = 0
         self._due = None
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Called when the parser cannot go on."""
+        """Called by uvicorn when the parser finds an invalid request."""
         self._refuse(HTTPStatus.BAD_REQUEST, text=msg)
 
     def check(self, now: float) -> None:
-        """End the connection if its client has let us wait for too long."""
+        """Close the connection if its client exceeded a time limit; `now` is on the event loop's clock."""
         if self.flow.write_paused or self.transport.is_closing():
             self._check_reading(now)
         elif self._unsent:
@@ -146,7 +146,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _give_up(self, seconds: float) -> None:
-        """A connection on which nothing came is closed without a word, as its client may be about to use it."""
+        """Answer 408 and close; a connection without a byte of a request is closed without a response."""
         if self._due == "body":
             self._say("body", "nothing came of a body for %g s (stall_seconds)", seconds)
         else:
@@ -166,7 +166,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._connections.tell(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
 
     def _refuse(self, status: HTTPStatus, headers: str = "", text: str = "") -> None:
-        """Answer for the server itself, unless the client would take it for the answer to another request."""
+        """Close with a response of this status, or without it if the client would take it for another request's."""
         if self.transport.is_closing():
             return
         if self._due == "body":
@@ -189,10 +189,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class LimitedServer(uvicorn.Server):
-    """A server that ends connections whose clients let it wait for too long."""
+    """A server that closes connections whose clients exceed a time limit."""
 
     async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn ten times in a second."""
+        """Called by uvicorn ten times a second; checks all connections once a second."""
         if not counter % _TICKS and self.server_state.connections:
             now = get_running_loop().time()
             for each in cast("list[LimitedProtocol]", list(self.server_state.connections)):

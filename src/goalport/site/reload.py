@@ -1,7 +1,7 @@
-"""Reload: the files of the workspace are watched, and what they say now is offered when it can be.
+"""Reload: watches the files of the workspace, and publishes the workspace again when they change.
 
-They are looked at once a second, in a worker thread. What breaks a module changes nothing: the earlier state is served
-on. `publish.publisher` adopts the new state; `startup` is above.
+A worker thread compares their times and sizes once a second. If a change brings new problems, the server keeps the
+earlier workspace. `publish.publisher` adopts the new one; `startup` is above.
 """
 
 import logging
@@ -30,7 +30,7 @@ Stamps = dict[str, tuple[int, int]]
 
 
 async def watch(publisher: Publisher, interval: float = _SECONDS) -> None:
-    """Serve the workspace anew whenever its files change, until cancelled."""
+    """Reload the workspace whenever its files change, until cancelled; `interval` is in seconds."""
     root = publisher.workspace.root
     seen = await anyio.to_thread.run_sync(_stamps, root)
     while True:
@@ -38,7 +38,7 @@ async def watch(publisher: Publisher, interval: float = _SECONDS) -> None:
         now = await anyio.to_thread.run_sync(_stamps, root)
         if now != seen:
             seen = now
-            with suppress(HandlerFailed):  # the edge has logged it
+            with suppress(HandlerFailed):  # `answer_of` has logged it
                 await answer_of(
                     "Loading the workspace anew", _reload(publisher), tells_errors=publisher.settings.show_errors
                 )
@@ -60,7 +60,7 @@ async def _reload(publisher: Publisher) -> None:
 
 
 def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
-    """The workspace as it is now, tried out on a platform of its own."""
+    """The workspace, loaded again, and the problems of publishing it, found on a platform of its own."""
     fresh = load_workspace(root, fresh=True)
     trial = AgentPlatform.from_workspace(fresh, settings)
     return fresh, list(publish(trial, fresh, settings).problems)
@@ -79,7 +79,7 @@ def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
     for paths in (*((root / folder).rglob("*") for folder in FOLDERS), [root / CONFIG_FILE]):
         for path in paths:
             if not _SILENT & set(path.parts):
-                with suppress(OSError):  # it may vanish at any moment: editors write files beside it and rename them
+                with suppress(OSError):  # it may vanish at any moment: editors write temporary files and rename them
                     state = path.stat()
                     if stat.S_ISREG(state.st_mode):
                         yield str(path), (state.st_mtime_ns, state.st_size)

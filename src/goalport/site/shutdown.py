@@ -1,7 +1,7 @@
-"""How a server ends: who is waited for, what a second signal means, and what forked processes inherit of it.
+"""How a server shuts down: which calls it waits for, what a second signal does, and which signals children get.
 
-The end is graceful and bounded: calls that are open get `shutdown_seconds` to finish, then their processes are killed
-and they are answered. `listener` does so over HTTP; over stdio it is done here.
+The shutdown is graceful and bounded: open calls get `shutdown_seconds` to finish, then their processes are killed and
+the calls are answered. `listener` does so over HTTP; this module does it over stdio.
 """
 
 import multiprocessing
@@ -28,22 +28,22 @@ __all__ = [
 ]
 
 LAST_WORDS: Final = 2.0
-"""Seconds in which killed calls are answered and streams take their leave."""
+"""Seconds in which the calls of killed processes are answered and streams are closed."""
 _HURRIED: Final = 130
-"""The exit code of a program that was interrupted."""
+"""The exit code of a program that SIGINT ended."""
 _WRITING: Final = 0.1
-"""Seconds in which the last answer goes from us through the SDK's threads into the pipe."""
+"""Seconds in which the SDK's threads write the last answer to stdout."""
 
 
 def say_who_is_waited_for(open_calls: int, seconds: float) -> None:
-    """Tell whoever ended the server why it is not gone yet."""
+    """Write to stderr how many calls the shutdown waits for, and for how many seconds."""
     if open_calls:
         sys.stderr.write(f"{counted(open_calls, 'call')} may take {seconds:g} s; a second signal ends them now.\n")
         sys.stderr.flush()
 
 
 def leave_at_once() -> NoReturn:
-    """What a second signal means: whoever sends it does not want to wait for anything."""
+    """Exit at once with code 130, as a second signal asks for."""
     sys.stderr.write("Ended at once by a second signal.\n")
     sys.stderr.flush()
     os._exit(_HURRIED)
@@ -51,15 +51,15 @@ def leave_at_once() -> NoReturn:
 
 @contextmanager
 def children_end_when_told() -> Generator[None]:
-    """The time in which this process is a server: what actions fork meanwhile takes signals as a new program does.
+    """A context in which processes forked by actions get the default signal handlers.
 
-    A child that took signals as its server does would not end when it is told, and by the pipe that wakes the event
-    loop, which it shares, the server would hear of the signal and end instead.
+    A child with the server's handlers would not end at a signal. It would also write to the wakeup pipe of the event
+    loop, which it shares with the server, and the server would shut down instead.
     """
     state = True
 
     def forget() -> None:
-        # A hook like this cannot be taken back.
+        # Python cannot unregister a fork hook, so it does nothing after the context.
         if state:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -74,7 +74,7 @@ def children_end_when_told() -> Generator[None]:
 
 
 async def finish(state: McpState) -> None:
-    """Detached processes get the time of a shutdown to end, the others were killed with their calls."""
+    """Wait at most `shutdown_seconds` for processes that still run, which are detached ones, and close the platform."""
     with anyio.move_on_after(state.settings.shutdown_seconds):
         for process in state.platform.processes:
             await process.rest()
@@ -82,7 +82,7 @@ async def finish(state: McpState) -> None:
 
 
 async def stop_on_signal(state: McpState, *, task_status: TaskStatus[None]) -> None:
-    """Wait for signals: the first ends the server over stdio as the module says, a second one at once."""
+    """Wait for signals: the first shuts the stdio server down gracefully, a second one ends it at once."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as tasks:
             task_status.started()
@@ -95,7 +95,7 @@ async def stop_on_signal(state: McpState, *, task_status: TaskStatus[None]) -> N
 
 
 async def _take_leave(state: McpState) -> None:
-    """As over HTTP: calls that are open get their time, then they are ended and answered."""
+    """Wait for open calls, kill the processes of those that remain, answer these calls, and exit."""
     say_who_is_waited_for(state.open_calls, state.settings.shutdown_seconds)
     with anyio.move_on_after(state.settings.shutdown_seconds):
         await state.idle()
@@ -104,8 +104,8 @@ async def _take_leave(state: McpState) -> None:
         await state.idle()
     await anyio.sleep(_WRITING)
     sys.stderr.flush()
-    # A thread waits for the client's next line and cannot be called back; only the process can end it. Then Python does
-    # not end what actions have forked, which would keep the pipes to the client open.
+    # A thread that reads stdin cannot be cancelled, so only `os._exit` ends it. That skips Python's cleanup of child
+    # processes, which would keep the pipes to the client open.
     for child in multiprocessing.active_children():
         child.terminate()
     os._exit(0)

@@ -1,7 +1,7 @@
-"""How a server starts, over HTTP or stdio: its log, its socket, its app, and the report of what it offers.
+"""How a server starts, over HTTP or stdio: its log, its socket, its app, and the startup report.
 
-The report says where the server listens, what is offered (`publish` words that), who else may reach it and how clients
-connect. It is plain text; `_tell` paints it on a terminal.
+The report says where the server listens, what it publishes (`publish.report`), which settings expose it and how
+clients connect. It is plain text; `_tell` colours it on a terminal.
 """
 
 import logging
@@ -42,7 +42,7 @@ __all__ = ["serve_http", "serve_stdio", "startup_report"]
 async def serve_http(
     platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` when the port or a required server cannot be had."""
+    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` for a port or a required upstream server that fails."""
     _log_to_stderr(settings, platform)
     with bind(settings) as listener, children_end_when_told():
         address = address_of(listener)
@@ -65,9 +65,9 @@ async def serve_stdio(
     reload: bool = False,
     handshake: EarlyHandshake | None = None,
 ) -> None:
-    """Serve until the client closes stdin, or a signal comes. Everything but the protocol goes to stderr.
+    """Serve until the client closes stdin, or until SIGTERM or Ctrl-C. Logs and the report go to stderr.
 
-    `handshake` has heard what the client said until now, and may have answered the first of it.
+    `handshake` has read stdin until now, and may have answered the client's first request.
     """
     _log_to_stderr(settings, platform)
     async with platform:
@@ -90,16 +90,16 @@ async def _serve_lines(state: McpState, handshake: EarlyHandshake | None, *, rel
 
 
 def _tell(lines: Iterable[str]) -> None:
-    """Say something to whoever started the server."""
+    """Write lines to stderr, coloured on a terminal."""
     for line in lines:
         sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
     sys.stderr.flush()
 
 
 def _log_to_stderr(settings: Settings, platform: AgentPlatform) -> None:
-    """Our own log at the level of the settings, others' when they warn; not if the program has set up a log.
+    """Log goalport's messages at the level of the settings, others' warnings, unless the program configured logging.
 
-    Each step of each process only for who debugs: it would cost every call more than the call itself.
+    The events of processes are logged only at level debug: that costs more than a quick call itself.
     """
     if settings.log_level == "debug":
         platform.subscribe(LogListener(settings.log_personality))
@@ -111,7 +111,7 @@ def _log_to_stderr(settings: Settings, platform: AgentPlatform) -> None:
 def startup_report(
     publication: Publication, platform: AgentPlatform, settings: Settings, address: str | None
 ) -> Iterator[str]:
-    """The lines. `address` is where the HTTP server listens; None over stdio."""
+    """The lines of the report. `address` is the URL of the HTTP server; None over stdio."""
     tools, prompts = counted(len(publication.tools), "tool"), counted(len(publication.prompts), "prompt")
     place = "stdin and stdout" if address is None else f"{address}/mcp"
     yield f"Goalport {__version__} serves {settings.name} on {place}: {tools}, {prompts}"
@@ -134,7 +134,7 @@ def _ways_in(address: str | None, settings: Settings) -> Iterator[str]:
 
 
 def _connecting(address: str, settings: Settings) -> str:
-    """The command that prints a client's configuration, as it can be typed where the server was started."""
+    """The command that prints a client's configuration, to be run in the folder where the server was started."""
     beside = Path(sys.executable).with_name("goalport")
     known = shutil.which("goalport")
     program = "goalport" if known or not beside.exists() else os.path.relpath(beside)
