@@ -112,7 +112,7 @@ class WorkspaceError(GoalportError):
 
 
 class UnknownName(GoalportError):
-    """A name that is not known. The message lists the nearest names, or else all; with None for `known`, it lists none."""
+    """A name that is not known. The message lists the nearest names, or else all; if `known` is None, it lists none."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str] | None) -> None:
         self.kind = kind

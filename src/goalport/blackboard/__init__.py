@@ -1,4 +1,4 @@
-"""The blackboard: what a process knows so far, as objects with the types that they were declared as. Floor 1."""
+"""The blackboard: what a process knows so far, as objects with their declared types. Floor 1."""
 
 from goalport.blackboard.board import DEFAULT_BINDING, Blackboard, Typed
 from goalport.blackboard.membership import is_of, matcher

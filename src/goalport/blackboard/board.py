@@ -1,8 +1,8 @@
 """The blackboard: what a process knows so far.
 
-An ordered record of objects with the types that they were declared as, a name for some of them, and a few named
-conditions. Objects are treated as immutable: a new version is added, never changed in place. The blackboard plans
-nothing and runs nothing; the process above reads facts off it. (User guide, sections 3.2.3 and 3.2.4.)
+An ordered list of objects with their declared types, names for some of them, and a few named conditions. Objects are
+treated as immutable: a new version is added, never changed in place. The blackboard plans nothing and runs nothing; the
+process above derives facts from it. (User guide, sections 3.2.3 and 3.2.4.)
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from goalport.blackboard.type_expressions import alternatives
 __all__ = ["DEFAULT_BINDING", "Blackboard", "Typed"]
 
 DEFAULT_BINDING = "it"
-"""The name under which an object is bound when nobody names it."""
+"""The name under which an object is bound when no other name is given."""
 
 T = TypeVar("T")
 Teller = Callable[[str, object], None]
@@ -24,11 +24,11 @@ Judge = Callable[[str, object], object]
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An object and the type that it counts as, where the object alone does not show it: `Typed([], list[Story])`.
+    """An object with an explicit type, where the object itself does not show its type: `Typed([], list[Story])`.
 
-    What actions return and what clients send has the type that was declared; this is for objects that a program gives
-    or adds. It can stand wherever an object is given to a process, a blackboard or a context, which then hold the
-    object. Raises `TypeError` when it is not of the type.
+    What actions return and what clients send has its declared type; `Typed` is for objects that a program passes or
+    adds. It is accepted wherever an object is given to a process, a blackboard or a context, which then hold the
+    object itself. Raises `TypeError` when the object is not of the type.
     """
 
     value: object
@@ -40,12 +40,12 @@ class Typed:
 
     @staticmethod
     def value_of(value: object) -> object:
-        """The object itself, with a type or without one."""
+        """The object itself, if the value is a `Typed`; else the value."""
         return value.value if isinstance(value, Typed) else value
 
 
 class Entry:
-    """An object on a blackboard, with the type that it was declared as; None: only what it is at run time."""
+    """An object on a blackboard, with its declared type; None: only its class at run time is known."""
 
     __slots__ = ("kind", "value")
 
@@ -59,12 +59,12 @@ class Entry:
 
 
 class Blackboard:
-    """Objects in the order in which they came, the newest of a type first to be found.
+    """Objects in the order in which they were added; look-ups return the newest object of a type.
 
-    An object is of a type by its class, and of a generic type (`list[Story]`, `Page[Raw]`) by the type that its action
-    declared or that it was given under, see `Typed`; else by what is inside it.
+    An object is of a type by its class. It is of a generic type (`list[Story]`, `Page[Raw]`) by its declared type, that
+    of the action that returned it or one that was given with it, see `Typed`; without either, by its elements.
 
-    Parameters: `on_bound` is told the name and the object whenever one is put on the board.
+    Parameters: `on_bound` is called with the name and the object whenever one is put on the blackboard.
     """
 
     def __init__(self, on_bound: Teller | None = None) -> None:
@@ -73,20 +73,20 @@ class Blackboard:
         self._names: dict[str, Entry] = {}
         self._protected: frozenset[str] = frozenset()
         self.conditions: dict[str, bool] = {}
-        """The named conditions that somebody stated; one that is not here was never stated."""
+        """The named conditions that were stated; a condition that is not here was never stated."""
         self.stated: set[str] = set()
-        """The names of the conditions that were stated since the process last emptied this, for each action anew."""
+        """The names of the conditions that were stated since the running action began; the process clears this set."""
         self.last_entry: Entry | None = None
-        """What came last; None when the last action gave nothing, so that no trigger fires for what came before."""
+        """The newest entry; None when the last action returned nothing, so that no trigger fires for older ones."""
         self._on_bound = on_bound
         self._judge: Judge | None = None
 
     def add(self, value: object) -> None:
-        """Add an object under no name of its own."""
+        """Add an object under the default name."""
         self.bind(DEFAULT_BINDING, value)
 
     def bind(self, name: str, value: object) -> None:
-        """Add an object and let `name` stand for it from now on."""
+        """Add an object and bind it to `name`."""
         if isinstance(value, Typed):
             self.declare(name, value.value, value.kind)
             return
@@ -97,14 +97,14 @@ class Blackboard:
         self.declare(name, value, None)
 
     def bind_protected(self, name: str, value: object) -> None:
-        """As `bind`, for what `clear` leaves here: whatever bears the name, which is protected from now on."""
+        """As `bind`, but `clear` keeps whatever is bound to the name from now on."""
         self._protected |= {name}
         self.bind(name, value)
 
     def declare(self, name: str, value: object, kind: object) -> None:
-        """Bind an object as what it was declared as, which is not checked; of a union, as the member that it is.
+        """Bind an object with a declared type, without checking it; of a union, the member that the object is.
 
-        As None, the judge decides.
+        If `kind` is None, the judge set by `judge_by` decides.
         """
         if kind is not None and not isinstance(kind, type) and len(options := alternatives(kind)) > 1:
             kind = next((each for each in options if matcher(each)(value)), None)
@@ -128,7 +128,7 @@ class Blackboard:
     @overload
     def get(self, name: str, kind: type[T]) -> T | None: ...
     def get(self, name: str, kind: Any = None) -> Any:
-        """The object bound as `name`, if it is visible and, where `kind` is given, of that type; else None."""
+        """The object bound to `name`, if it is visible and, where `kind` is given, of that type; else None."""
         entry = self._names.get(name)
         if entry is None or id(entry.value) in self._hidden:
             return None
@@ -148,7 +148,7 @@ class Blackboard:
 
     @property
     def entries(self) -> list[Entry]:
-        """Every visible object with the type that it was declared as, oldest first."""
+        """Every visible object with its declared type, oldest first."""
         hidden = self._hidden
         return [each for each in self._entries if id(each.value) not in hidden] if hidden else self._entries.copy()
 
@@ -164,26 +164,26 @@ class Blackboard:
 
     @property
     def last_result(self) -> object:
-        """What came last; None when the last action gave nothing."""
+        """The newest object; None when the last action returned nothing."""
         return None if self.last_entry is None else self.last_entry.value
 
     def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
-        """State that a named condition holds or does not."""
+        """State whether a named condition holds."""
         self.conditions[name] = value
         self.stated.add(name)
 
     def get_condition(self, name: str) -> bool | None:
-        """What was stated of a named condition; None when nothing was."""
+        """The stated value of a named condition; None when it was never stated."""
         return self.conditions.get(name)
 
     def hide(self, value: object) -> None:
-        """Take an object out of planning and of every look-up; it stays in `history`."""
+        """Exclude an object from planning and from every look-up; it stays in `history`."""
         self._hidden.add(id(value))
         if self.last_entry is not None and self.last_entry.value is value:
             self.last_entry = None
 
     def spawn(self, on_bound: Teller | None = None) -> "Blackboard":
-        """A copy that goes its own way; what is hidden here is hidden there."""
+        """An independent copy; objects that are hidden here are hidden there too."""
         copy = Blackboard(on_bound)
         copy._entries, copy._hidden = list(self._entries), set(self._hidden)
         copy._names, copy.conditions = dict(self._names), dict(self.conditions)
@@ -192,9 +192,9 @@ class Blackboard:
         return copy
 
     def judge_by(self, judge: Judge) -> None:
-        """Let somebody say, for a name and an object that nobody has declared, as what it counts, or None.
+        """Set the function that returns, for a name and an object without a declared type, its type or None.
 
-        That is for what is here already and for what comes.
+        It is applied to the objects that are here already and to those that are added later.
         """
         self._judge = judge
         names = {id(each): name for name, each in self._names.items()}
@@ -216,11 +216,11 @@ class Blackboard:
 
     @property
     def protects(self) -> bool:
-        """Whether `clear` would leave something here."""
+        """Whether `clear` would keep anything."""
         return bool(self._protected) and any(name in self._protected for name in self._names)
 
     def clear(self) -> None:
-        """Forget all objects, names and conditions but what is bound under protected names."""
+        """Forget all objects, names and conditions except what is bound to protected names."""
         kept = {name: each for name, each in self._names.items() if name in self._protected}
         self._entries = [each for each in self._entries if any(each is other for other in kept.values())]
         self._hidden &= {id(each.value) for each in self._entries}

@@ -1,8 +1,8 @@
-"""Which objects are of a type: by what they are at run time, and by what they were declared as.
+"""Which objects are of a type, by their class at run time and by their declared type.
 
-The declaration decides where an object cannot tell: nothing in an empty list says what it is a list of, nor anything in
-a generic dataclass without values of its parameter. What is inside decides where nothing was declared. Below:
-`type_expressions`, which knows types alone; above: the blackboard, which keeps what was declared.
+The declared type decides where an object cannot: an empty list does not show its element type, nor does a generic
+dataclass without values of its type parameter. Where no type was declared, the elements decide. Below:
+`type_expressions`, which knows types alone; above: the blackboard, which keeps the declared types.
 """
 
 import types
@@ -30,19 +30,19 @@ _SOME = 4096
 
 Matcher = Callable[[object], bool]
 _Test = Callable[[object, object], bool]
-"""Of an object and the type that it was declared as, or None."""
+"""Takes an object and its declared type, which may be None."""
 
 
 def is_of(value: object, declared: object, wanted: object) -> bool:
-    """Whether an object that was declared as some type, or as none (None), is of another."""
+    """Whether an object, with its declared type or None, is of the type `wanted`."""
     return _test(wanted)(value, declared)
 
 
 @lru_cache(maxsize=_SOME)
 def matcher(kind: object) -> Matcher:
-    """The test whether a value may be of a type: it may where nothing speaks against it, as nothing in an empty list.
+    """A test whether a value may be of a type; a value passes unless something contradicts, so an empty list passes.
 
-    Raises `TypeError` for what is no type that objects can be tested against.
+    Raises `TypeError` for a type expression that objects cannot be tested against.
     """
     test = _test(kind, lenient=True)
     return lambda value: test(value, None)
@@ -70,7 +70,7 @@ def _test(kind: object, *, lenient: bool = False) -> _Test:
 
 def _generic_test(origin: type, arguments: Arguments, *, lenient: bool) -> _Test:
     collection = _is_collection(origin)
-    if collection:  # what is no type is refused at once
+    if collection:  # raises TypeError at once for what is no type
         _ = [_test(each, lenient=lenient) for each in arguments if each is not Ellipsis]
     elif all(isinstance(each, TypeVar) for each in arguments):
         return lambda value, _: isinstance(value, origin)
@@ -104,12 +104,12 @@ def _all_of(values: Collection[object], declared: object, wanted: object, *, len
 
 
 def _is_collection(origin: type) -> bool:
-    """Whether its elements are what its parameters stand for; models can be gone through too, but field by field."""
+    """Whether the type parameters are the types of its elements; models can be iterated too, but over their fields."""
     return hasattr(origin, "__iter__") and not hasattr(origin, "model_fields") and not hasattr(origin, "_fields")
 
 
 def _held(value: Any, origin: type, arguments: Arguments) -> Sequence[Collection[object]] | None:
-    """What an object holds of each of its type's parameters; None where it has another number of them."""
+    """The values in an object for each type parameter of its type; None if the number of parameters differs."""
     if not _is_collection(origin):
         return _held_in_fields(value, origin)
     if origin is tuple and arguments[-1:] != (Ellipsis,):
@@ -122,7 +122,7 @@ def _held(value: Any, origin: type, arguments: Arguments) -> Sequence[Collection
 
 def _elements(values: Iterable[object]) -> Collection[object]:
     if isinstance(values, Iterator):
-        return ()  # it is used up by looking into it
+        return ()  # iterating would consume it
     return values if isinstance(values, Collection) else tuple(values)
 
 
@@ -135,7 +135,7 @@ def _held_in_fields(value: object, origin: type) -> Sequence[Collection[object]]
 
 
 def _told_by(value: object, kind: object) -> Iterator[tuple[TypeVar, object]]:
-    """Each object inside a value that stands where its type has a parameter."""
+    """Each type parameter in the declared type of a value, with the object that stands in its place."""
     options = alternatives(kind)
     if not any(map(open_in, options)) or any(not open_in(each) and matcher(each)(value) for each in options):
         return

@@ -1,6 +1,6 @@
-"""Type expressions: what is inside them, and whether an object declared as one type is of another.
+"""Type expressions: their parts, and whether an object declared as one type is of another.
 
-It knows types only; `membership` says which objects are of a type.
+This module knows types only; `membership` says which objects are of a type.
 """
 
 import types
@@ -44,26 +44,26 @@ __all__ = [
 Arguments = tuple[object, ...]
 
 NOMINAL = "__goalport_state__"
-"""Bears this attribute: a protocol with data to which only those who name it as a base belong."""
+"""The attribute that marks a protocol with data as nominal: only classes that name it as a base belong to it."""
 _SOME = 4096
 
 
 class Alias(Protocol):
-    """What `type Name = …` makes, and `TypeAliasType` of typing_extensions before Python 3.12."""
+    """What `type Name = …` creates, and `TypeAliasType` of typing_extensions before Python 3.12."""
 
     @property
     def __value__(self) -> object:
-        """What the name stands for."""
+        """The type that the name stands for."""
         ...
 
 
 def is_alias(kind: object) -> TypeGuard[Alias]:
-    """Whether a type expression is a name for another one."""
+    """Whether a type expression is an alias of another one."""
     return not isinstance(kind, type) and hasattr(kind, "__value__")
 
 
 def plain(kind: object) -> object:
-    """A type expression without `Annotated`, aliases and NewTypes around it, which objects know nothing of."""
+    """A type expression without surrounding `Annotated`, aliases and NewTypes, which do not exist at run time."""
     if kind is None:
         return NoneType
     while True:
@@ -78,13 +78,13 @@ def plain(kind: object) -> object:
 
 
 def alternatives(kind: object) -> Arguments:
-    """The members of a union, or the type alone."""
+    """The members of a union; for any other type, the type alone."""
     kind = kind if isinstance(kind, type) else plain(kind)
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 def taken_apart(kind: object) -> tuple[object, Arguments]:
-    """A generic type and its arguments, none where it has none: `list[Story]`, a dataclass or pydantic model alike."""
+    """The origin and the arguments of a generic type, such as `list[Story]`, a dataclass or a pydantic model."""
     origin = get_origin(kind)
     if origin is not None:
         return origin, get_args(kind)
@@ -93,7 +93,7 @@ def taken_apart(kind: object) -> tuple[object, Arguments]:
 
 
 def is_generic(kind: object) -> bool:
-    """Whether the class of an object is not enough to know that it is of the type."""
+    """Whether the class of an object does not suffice to know that the object is of the type."""
     if any(taken_apart(each)[1] for each in alternatives(kind)):
         return True
     return not all(isinstance(each, type) for each in alternatives(kind))
@@ -101,7 +101,7 @@ def is_generic(kind: object) -> bool:
 
 @lru_cache(maxsize=_SOME)
 def arguments_of(kind: object, base: type) -> Arguments | None:
-    """What a type fills the parameters of a class with that it is or derives from; None: it does not say."""
+    """The arguments that a type gives to the parameters of `base`, its class or a base class of it; None: unknown."""
     found = _arguments_of(kind, base)
     return None if found is None or any(map(open_in, found)) else found
 
@@ -121,7 +121,7 @@ def _arguments_of(kind: object, base: type) -> Arguments | None:
 
 
 def _as_collection(origin: type, arguments: Arguments, base: type) -> Arguments | None:
-    """The same for `dict` and the classes of `collections.abc`, which built-in collections do not name as bases."""
+    """The same for `dict` and the classes of `collections.abc`, which are no real bases of the built-in collections."""
     if not arguments or not (base is dict or base.__module__ == "collections.abc") or not issubclass(origin, base):
         return None
     if issubclass(base, Mapping):
@@ -133,13 +133,13 @@ def _as_collection(origin: type, arguments: Arguments, base: type) -> Arguments 
 
 
 def parameters_of(origin: type) -> tuple[TypeVar, ...]:
-    """The parameters of a generic class, in order."""
+    """The type parameters of a generic class, in order."""
     made = vars(origin).get("__pydantic_generic_metadata__")
     return made["parameters"] if made else getattr(origin, "__parameters__", ())
 
 
 def open_in(kind: object) -> tuple[Any, ...]:
-    """The parameters that are not filled in a type expression."""
+    """The type parameters that have no argument in a type expression."""
     if isinstance(kind, TypeVar):
         return (kind,)
     if isinstance(kind, type):
@@ -148,7 +148,7 @@ def open_in(kind: object) -> tuple[Any, ...]:
 
 
 def _filled(kind: Any, known: Mapping[Any, object]) -> object:
-    """A type expression with what is known in place of its parameters."""
+    """A type expression with the known arguments in place of its parameters."""
     if isinstance(kind, TypeVar):
         return known.get(kind, kind)
     open_ = open_in(kind)
@@ -156,7 +156,7 @@ def _filled(kind: Any, known: Mapping[Any, object]) -> object:
 
 
 def field_kinds(kind: object) -> Mapping[str, object]:
-    """The types of an object's fields, by their names, as its type declares them; none where they cannot be read."""
+    """The declared types of an object's fields, by name, with arguments filled in; empty if they cannot be read."""
     kind = plain(kind)
     origin, _ = taken_apart(kind)
     if not isinstance(origin, type):
@@ -165,7 +165,7 @@ def field_kinds(kind: object) -> Mapping[str, object]:
 
 
 def _known_at(name: str, kind: object, origin: type) -> Mapping[Any, object]:
-    """What a type fills the parameters of that class with, among its own and its bases, which declares a field."""
+    """The arguments that a type gives to the parameters of the class, among its bases, that declares the field."""
     owner = next((each for each in origin.__mro__ if name in vars(each).get("__annotations__", ())), origin)
     return dict(zip(parameters_of(owner), _arguments_of(kind, owner) or (), strict=False))
 
@@ -177,13 +177,13 @@ def _fields(cls: type) -> Mapping[str, object]:
         return {name: each.annotation for name, each in model.items()}
     try:
         return get_type_hints(cls, include_extras=True)
-    except (AttributeError, NameError, TypeError):  # of a class inside a function, whose names are gone
+    except (AttributeError, NameError, TypeError):  # a class inside a function, whose local names are gone
         return {}
 
 
 @lru_cache(maxsize=1 << 16)
 def related(given: object, wanted: object) -> bool:
-    """Whether an object declared as `given` is, or may turn out to be, a `wanted`."""
+    """Whether an object declared as `given` is a `wanted`, or may be one at run time."""
     return any(_related(*pair) for pair in product(alternatives(given), alternatives(wanted)))
 
 
@@ -205,7 +205,7 @@ def _related(given: object, wanted: object) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def fits(given: object, wanted: object) -> bool:
-    """Whether an object declared as `given` is a `wanted` in any case, whatever it turns out to be."""
+    """Whether every object declared as `given` is a `wanted`, whatever it is at run time."""
     return all(any(_fits(each, other) for other in alternatives(wanted)) for each in alternatives(given))
 
 
@@ -223,17 +223,17 @@ def _fits(given: object, wanted: object) -> bool:
 
 
 def all_fit(given: Arguments, wanted: Arguments) -> bool:
-    """Whether the arguments of a type fit those of the same type that is wanted."""
+    """Whether arguments of a generic type fit the wanted arguments of the same generic type."""
     if given == wanted:
         return True
     if wanted[-1:] != (Ellipsis,) and given[-1:] == (Ellipsis,):
-        return False  # as long as somebody likes, where a length is wanted
+        return False  # a tuple of any length does not fit where a length is wanted
     pairs = side_by_side(given, wanted)
     return pairs is not None and all(_either(fits, *each) for each in pairs)
 
 
 def side_by_side(given: Arguments | None, wanted: Arguments) -> list[tuple[object, object]] | None:
-    """The arguments of two types side by side, none where one has none; None where their numbers differ."""
+    """The arguments of two types in pairs; empty where a type has none; None where their numbers differ."""
     if not given or not wanted:
         return []
     if wanted[-1:] == (Ellipsis,):
@@ -244,15 +244,15 @@ def side_by_side(given: Arguments | None, wanted: Arguments) -> list[tuple[objec
 
 
 def _either(relation: Callable[[object, object], bool], given: object, wanted: object) -> bool:
-    """Whether two arguments are the same or related; those of a `Callable` come in lists, which only are the same."""
+    """Whether two arguments are equal or related; the argument lists of a `Callable` are only compared for equality."""
     return given == wanted or (not isinstance(given, list) and not isinstance(wanted, list) and relation(given, wanted))
 
 
 def _is_kind_of(kind: type, wanted: type) -> bool:
-    """Whether a class is the other's subclass, or has what a protocol asks for; a state says itself that it is one."""
+    """Whether a class is a subclass, or has the members of a protocol; a nominal one (see `NOMINAL`) must be a base."""
     try:
         return issubclass(kind, wanted)
-    except TypeError:  # a protocol with data, of which Python judges objects only
+    except TypeError:  # for a protocol with data, Python supports only isinstance
         if getattr(wanted, NOMINAL, False):
             return wanted in kind.__mro__
         asked = (base for base in wanted.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol)

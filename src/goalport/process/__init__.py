@@ -1,4 +1,4 @@
-"""Running an agent: the tick, one action at a time, budgets and ends. Floor 5."""
+"""Running an agent: processes, the loop that plans and runs one action at a time, budgets and outcomes. Floor 5."""
 
 from goalport.process.agent_process import AgentProcess, PlatformServices
 from goalport.process.agent_tool import agent_tool

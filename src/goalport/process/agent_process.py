@@ -51,7 +51,7 @@ _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", def
 
 @dataclass(frozen=True, slots=True)
 class PlatformServices:
-    """What a process uses of its platform."""
+    """The services of the platform that a process uses."""
 
     limiter: CapacityLimiter
     """How many `def` functions may run in worker threads at once."""
@@ -59,10 +59,10 @@ class PlatformServices:
     service: Callable[[type], object | None]
     """The platform's service of a type, or None."""
     start_child: "Callable[[AgentProcess, str, object, type, Sequence[object]], AgentProcess]"
-    """Starts a process for an action: of which process, for which action of it, of which agent, for a result of which
-    type, from what."""
+    """Starts a process for an action. Takes the parent process, the action's name, the agent, the result's type and the
+    input objects."""
     engine: Callable[[Operation, ToolGroupResolver], Engine]
-    """What carries out what an action asks of models: as part of what, with which groups' tools."""
+    """Returns what carries out an action's requests of models. Takes the operation and a resolver of tool groups."""
     ended_idle: "Callable[[AgentProcess], None]"
     """Called with a process that was ended while nothing ran in it."""
     resume: "Callable[..., None]"
@@ -81,9 +81,9 @@ class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
     traced = False
-    """Whether spans are recorded of what it does."""
+    """Whether spans are recorded of its work."""
     forgotten = False
-    """Whether only its end and its history are left, since it ended long ago."""
+    """Whether only its outcome and its history are kept, because it ended long ago."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class AgentProcess(Lifecycle):
         """The name of the action that started it."""
         self.scope = scope
         self.agent: Agent = scope.agent
-        """The agent that runs, with what components lend it."""
+        """The agent that runs, including the actions of components."""
         self.options = options
         self.caller = caller
         self.services = services
         self.goals = tuple(scope.goals if goals is None else goals)
-        """The names of the goals that count."""
+        """The names of the goals that it pursues."""
         self.listeners = Listeners(options.listeners)
-        """They hear every event of the process. Where there are none, events are not made."""
+        """The listeners for every event of the process. Where there are none, no events are made."""
         self.listeners.use_running_loop()
         self.blackboard = _first_blackboard(self)
         self.progress: Progress[AgentProcess] = Progress(process_id)
@@ -119,11 +119,11 @@ class AgentProcess(Lifecycle):
         self.plan: tuple[str, ...] = ()
         """The names of the actions still to run, as planned last."""
         self.usage = NOTHING
-        """What models cost it, with the processes that its actions started."""
+        """The cost of models in this process and in those that its actions started."""
         self.ledger = Ledger()
-        """The same entry by entry, summed by action, model and process."""
+        """The same cost by entry, with sums by action, model and process."""
         self.failure: Failure | None = None
-        """What went wrong last, whether or not another way was found."""
+        """The last failure, whether or not another way was found afterwards."""
 
     @property
     def history(self) -> tuple[ActionInvocation, ...]:
@@ -132,15 +132,15 @@ class AgentProcess(Lifecycle):
 
     @staticmethod
     def current() -> "AgentProcess | None":
-        """The process on whose behalf the calling code runs: inside actions, conditions and tools."""
+        """The process that runs the calling code, inside actions, conditions and tools; None elsewhere."""
         return _current.get()
 
     __goalport_current__ = current
 
     def kill(self, reason: str = "It was killed.") -> None:
-        """End the process and those it started now: running actions are cancelled. From any thread.
+        """End this process and those that it started at once: running actions are cancelled. Callable from any thread.
 
-        What has ended stays as it ended; what is stuck or waits is killed.
+        A process that has ended is not changed; one that is stuck or waits is killed.
         """
         if not self.over and not isinstance(self.end_requested, Killed):
             self.end_requested = Killed(reason)
@@ -150,9 +150,9 @@ class AgentProcess(Lifecycle):
             self.on_loop(partial(_obey, self))
 
     def terminate(self, reason: str = "It was terminated.") -> None:
-        """End the process after the action that is running now, or before that asks a model or calls a tool again.
+        """End the process after the running action, or as soon as that wants to ask a model or call a tool again.
 
-        From any thread. What has ended stays as it ended; what is stuck or waits is terminated at once.
+        Callable from any thread. A process that has ended is not changed; one that is stuck or waits ends at once.
         """
         if not self.over and self.end_requested is None:
             self.end_requested = Terminated(reason)
@@ -162,45 +162,45 @@ class AgentProcess(Lifecycle):
             self.on_loop(partial(_obey, self))
 
     def on_loop(self, change: Callable[[], None]) -> None:
-        """Change the process on the event loop: at once from there, soon from another thread."""
+        """Make a change on the event loop: at once if called there, soon if called from another thread."""
         self.listeners.on_loop(self.expect(change))
 
     def resume(self, *objects: object) -> None:
-        """Let it go on to its end if it waits, is stuck or rests between steps, with more objects on its blackboard.
+        """Continue a process that waits, is stuck or is between two ticks, with more objects on its blackboard.
 
-        Else nothing happens.
+        In any other state this does nothing.
 
-        From any thread.
+        Callable from any thread.
         """
         self.services.resume(self, *objects)
 
     async def tick(self) -> ProcessStatus:
-        """Take one step, which is to plan and to run the first action of the plan, and say how the process stands then.
+        """Take one step, which is to plan and to run the first action of the plan, and return the new status.
 
-        A process that is driven so goes on by this, `run` or `resume` alone, also after an answer. What has ended stays
-        as it ended. Raises `GoalportError` while somebody else drives it.
+        After that only `tick`, `run` or `resume` continue the process; an answer does not. A process that has ended is
+        not changed. Raises `GoalportError` while something else runs it.
         """
         if not self.over:
             await self.services.step(self)
         return self.status
 
     async def run(self) -> Outcome:
-        """Go on from here to the end, or until a person has to answer, and say how it ended."""
+        """Run to the end, or until a person has to answer, and return the outcome."""
         self.resume()
         return await self.wait()
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
-        """Tell a listener of every event from now on; call what is returned to stop that."""
+        """Add a listener for all events from now on; the returned function removes it."""
         return self.listeners.add(listener)
 
     def emit(self, event: Event) -> None:
-        """Tell the listeners; from a worker thread too, in order."""
+        """Tell the listeners of an event; callable from a worker thread too, and the order is kept."""
         self.listeners.on_event(event)
 
     def result_of_type(self, kind: type[T]) -> T:
-        """The goal's output, which must be of that type, or the newest object of the type, once completed.
+        """The result of a completed process: the goal's output if it has that type, else the newest object of it.
 
-        Raises `ProcessEnded`, by its kind, when the process has not reached its goal.
+        Raises a subclass of `ProcessEnded` when the process has not reached its goal.
         """
         if not isinstance(self.outcome, Completed):
             raise _error_for(self.id, self.outcome) from (self.failure and self.failure.error)
@@ -212,7 +212,7 @@ class AgentProcess(Lifecycle):
         return found
 
     def last(self, kind: type[T]) -> T | None:
-        """The newest visible object of a type. Raises `ProcessEnded` when what it knew has been forgotten since."""
+        """The newest visible object of a type, or None. Raises `ProcessEnded` when the blackboard is no longer kept."""
         if self.forgotten:
             raise ProcessEnded(
                 self.id,
@@ -222,7 +222,7 @@ class AgentProcess(Lifecycle):
         return self.blackboard.last(kind)
 
     def spend(self, usage: TokenUsage, *, action: str = "", model: str = "", seconds: float = 0.0) -> None:
-        """Count what a model cost towards the process and those that started it; from any thread.
+        """Add the cost of a model, and its `seconds`, to this process and those that started it; from any thread.
 
         The budget is checked before the next action, and before a model is asked again.
         """
@@ -235,16 +235,16 @@ class AgentProcess(Lifecycle):
 
     @property
     def open_questions(self) -> tuple[Question, ...]:
-        """What people have to answer, here and in the processes that its actions started; nothing once it has ended."""
+        """The questions that people have to answer, here and in processes that its actions started; none once ended."""
         if self.status.ended:
             return ()
         return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
 
     def words_for(self, error: BaseException) -> str:
-        """What is told of a failure outside of the log.
+        """The description of a failure for everybody who does not read the log.
 
-        Errors of goalport are made for people. What any other says is told where whoever wrote the code looks at the
-        process; to others, its class and where the log has it.
+        Messages of goalport's own errors are made for people. The message of any other error is included only where the
+        platform's `tells_errors` is set; otherwise the text names its class and says that the log has it.
         """
         if self.services.tells_errors or isinstance(error, GoalportError):
             return in_words(error)
@@ -254,28 +254,28 @@ class AgentProcess(Lifecycle):
 
     @property
     def pending(self) -> set[str]:
-        """The names of the actions that have asked and wait for the answer."""
+        """The names of the actions that wait for an answer."""
         asked = {question.action for question in self.questions.open}
         return asked | self.progress.parked.keys() if self.progress.parked else asked
 
     def narrow(self, scope: Scope) -> None:
-        """Plan with another scope, of the same agent with fewer actions, from the beginning."""
+        """Plan with another scope, which has fewer actions of the same agent; only before the process starts."""
         assert self.status is ProcessStatus.NOT_STARTED
         self.scope = scope
 
     def pursue(self, goal: Goal | None, plan: tuple[str, ...]) -> None:
-        """Note which goal is pursued now, and by which actions."""
+        """Note the goal that is pursued, and the actions of the plan."""
         self.goal, self.plan = goal, plan
 
     def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
-        """Note what went wrong last: the action, or the process itself, whether or not there is another way.
+        """Note a failure, of an action or of the process itself, whether or not there is another way.
 
-        The exception is kept only where processes tell what exceptions say.
+        The exception is kept only where the platform's `tells_errors` is set.
         """
         self.failure = Failure(reason, action, error if self.services.tells_errors else None)
 
     def follow_children(self) -> bool:
-        """Take over the state of the sub-processes that actions wait for, while it is not running itself.
+        """Update the state from the sub-processes that its actions wait for, while it is not running itself.
 
         The process counts as running while one of them runs, and as waiting when all of them wait. Returns whether its
         state has changed.
@@ -292,7 +292,7 @@ class AgentProcess(Lifecycle):
 
     @contextmanager
     def running(self, *, traced: bool) -> Generator[None]:
-        """The time in which the process is driven; killing it, or its deadline, ends the block without an error."""
+        """The block in which the process runs; a kill, or its deadline, ends the block without an error."""
         self.traced = traced
         self.begin()
         token = _current.set(self)
@@ -312,9 +312,9 @@ class AgentProcess(Lifecycle):
             self.cancel_scope = None
 
     def remnant(self, parent: "AgentProcess | None" = None) -> "AgentProcess":
-        """What is kept of a process that ended long ago, and of those that it started: the end and the history."""
+        """What is kept of a process that ended long ago, and of those that it started: the outcome and the history."""
         left = AgentProcess.__new__(AgentProcess)
-        vars(left).update(vars(self))  # at each call of a busy server: copy.copy takes three times as long
+        vars(left).update(vars(self))  # called often on a busy server, and copy.copy takes three times as long
         left.forgotten, left.parent, left.blackboard = True, parent, Blackboard()
         left.progress = self.progress.remnant()
         if self.options.blackboard is not None:
@@ -323,7 +323,7 @@ class AgentProcess(Lifecycle):
         return left
 
     def settle(self, outcome: Outcome) -> None:
-        """Note how the process ended, or what it waits for, and tell whoever waits. What is over stays as it is."""
+        """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""
         if self.over:
             return
         if isinstance(outcome, Waiting) and _waits_for_running_child(self):
@@ -341,7 +341,7 @@ class AgentProcess(Lifecycle):
 
 
 def _waits_for_running_child(process: AgentProcess) -> bool:
-    """Whether something goes on in a process that an action waits for."""
+    """Whether anything runs in a process that an action waits for."""
     progress = process.progress
     return any(
         not isinstance(child.outcome, Waiting)
@@ -351,7 +351,7 @@ def _waits_for_running_child(process: AgentProcess) -> bool:
 
 
 def _obey(process: AgentProcess) -> None:
-    """Do what was asked for as far as nobody else will: whoever drives the process looks for it between actions."""
+    """Carry out a requested end, if nobody else will: a process that runs checks for it between actions."""
     wanted = process.end_requested
     if wanted is None or process.over:
         return

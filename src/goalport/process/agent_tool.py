@@ -1,7 +1,7 @@
-"""An agent as a tool: a model that works for an action may have another agent run.
+"""An agent as a tool: a model that works for an action can run another agent.
 
-The agent runs in a process of its own, as `ActionContext.as_sub_process` starts it; when it asks a person, the action
-waits. Below: `context` starts and finds the process; above: nobody but those who write agents.
+The agent runs in a process of its own, as with `ActionContext.as_sub_process`; when it asks a person, the action waits.
+Below: `context` starts and finds the process; above: only the authors of agents use it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,15 +28,15 @@ __all__ = ["agent_tool"]
 def agent_tool(
     agent: object, kind: type | None = None, *, takes: type | None = None, name: str = "", description: str = ""
 ) -> Tool:
-    """A tool that runs an agent and gives its result of type `kind`, as JSON and as artifact.
+    """A tool that runs an agent and returns its result of type `kind`, as JSON and as artifact.
 
-    `agent` is an instance, an `Agent`, or the name of one that is deployed where the tool is called. The tool takes the
-    fields of an object of the type `takes`. An instance shows by itself what it begins with and, where its goals give
-    one type, what comes out; for a name, `kind`, `takes` and `description` have to be said. Raises `DeclarationError`
-    for what is not clear.
+    `agent` is an instance, an `Agent`, or the name of an agent that is deployed on the same platform. The tool takes
+    the fields of an object of the type `takes`. An instance shows its inputs and, if its goals have one type, that of
+    its result; for a name, `kind`, `takes` and `description` are required. Raises `DeclarationError` when
+    one of them is missing or ambiguous.
 
-    The agent works on a copy of the blackboard of the action in whose course the tool is called; elsewhere, and when
-    the agent comes to no result, the result is an error for the model.
+    The agent works on a copy of the blackboard of the action that calls the tool. Outside of actions, and when the
+    agent reaches no result, the tool returns an error for the model.
     """
     if isinstance(agent, str):
         if kind is None or takes is None or not description:
@@ -54,7 +54,7 @@ def agent_tool(
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What the tool takes: the fields of one object, or objects by name."""
+    """The parameters of the tool: the fields of one object, or objects by name."""
 
     schema: Mapping[str, object]
     read: Callable[[Mapping[str, object]], Sequence[object]]
@@ -105,7 +105,7 @@ class _Running:
 
 
 def _context() -> ActionContext | None:
-    """The context of the action that runs here; None: there is none, or it belongs to the process above."""
+    """The context of the running action; None outside of actions, and if the action is one of a parent process."""
     try:
         context = ActionContext.current()
     except GoalportError:
@@ -121,7 +121,7 @@ def _result(agent: Agent) -> type:
 
 
 def _starts(agent: Agent, kind: type) -> Sequence[object]:
-    """What the goal says that it begins with, else what no action of the agent makes."""
+    """The types that the goal declares as its inputs, else those that no action of the agent makes."""
     said = [each for goal in agent.goals if goal.output == kind for each in goal.export.starting_input_types]
     if len(said) == 1:
         return said

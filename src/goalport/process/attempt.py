@@ -1,9 +1,9 @@
-"""One attempt of an action, as the tools and the models that it uses see it.
+"""One attempt of an action, as the tools and models that it uses see it.
 
-Calls of tools, whoever makes them (a model, the action's own code, another tool), are written into the action's
-journal; a person is asked where one has to agree to a call, and calls of upstream servers go on while their action is
-parked. The cost of models is counted towards the process. Before each turn of a model the process may pause, or end the
-action. Above: `context`, which makes these for each attempt.
+Calls of tools, whoever makes them (a model, the action's own code, another tool), are recorded in the action's journal.
+Before a call that needs approval a person is asked; calls of upstream servers go on while their action is parked. The
+cost of models is added to the process. Before each turn of a model the process may pause, or end the action. Above:
+`context`, which makes these objects for each attempt.
 """
 
 import json
@@ -38,17 +38,17 @@ from goalport.tools import Tool, ToolResult
 __all__ = ["ActionCalls", "ActionOperation", "Attempt"]
 
 _SHOWN: Final = 2_000
-"""Characters of arguments that a person is shown."""
+"""The most characters of arguments that a person is shown."""
 _LONGEST_REASON = 300
-"""Characters of a model's words that are told to people."""
+"""The most characters of a model's reason for declining that people are shown."""
 
 
 class Attempt(Protocol):
-    """One attempt of an action, as its context shows it."""
+    """One attempt of an action; its context implements this."""
 
     @property
     def process(self) -> AgentProcess:
-        """The process that it is part of."""
+        """The process that the attempt is part of."""
         ...
 
     @property
@@ -58,25 +58,25 @@ class Attempt(Protocol):
 
     @property
     def journal(self) -> Journal[AgentProcess]:
-        """What the action has done so far."""
+        """The record of what the action has done so far."""
         ...
 
     @property
     def names(self) -> Names:
-        """What it does is called by these in the journal."""
+        """Gives names to what the attempt does, for the journal."""
         ...
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether nobody waits for the attempt any more."""
         ...
 
 
 class AskingAttempt(Attempt, Protocol):
-    """An attempt that can ask people in its middle."""
+    """An attempt that can ask people while it runs."""
 
     async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
-        """The answer to a question. Raises `Parked` while there is none, and `Declined`."""
+        """Return the answer to a question. Raises `Parked` while there is none, and `Declined` after a no."""
         ...
 
 
@@ -87,12 +87,12 @@ class ActionCalls:
     attempt: AskingAttempt
 
     def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
-        """Whether the journal has what the next such call gives."""
+        """Whether the journal has the result of the next such call."""
         journal = self.attempt.journal
         return journal.again and self.attempt.names.peek("tool", _print(tool, arguments)) in journal.results
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
-        """What the call gives, or gave. Raises `Parked` when a person has to be asked first."""
+        """Return the result of a call, made now or recorded. Raises `Parked` when a person has to be asked first."""
         journal = self.attempt.journal
         name = self.attempt.names.next("tool", _print(tool, arguments))
         if name in journal.results:
@@ -105,7 +105,7 @@ class ActionCalls:
         return result
 
     async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
-        """Why the call must not be made, for the model that wants it; empty: a person agrees."""
+        """The message for the model when a person did not approve the call; empty when the call may be made."""
         words = _question(tool, arguments) if tool.confirmation is None else tool.confirmation(arguments)
         try:
             wait = WaitFor[bool].form_submission(words, bool)
@@ -124,14 +124,14 @@ class ActionCalls:
             raise
 
     async def _continued(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        """What a call gives that goes on while a person is asked."""
+        """Return the result of a call that stays open while a person is asked."""
         calls, journal = self.attempt.journal.calls, self.attempt.journal
         if name not in calls:
             calls[name] = OpenCall(partial(tool.run, arguments), _Asker(self.attempt, tool.server))
         try:
             result = await calls[name].result()
         except get_cancelled_exc_class():
-            # Parking another part of the action may cancel this wait, and must not end what goes on meanwhile.
+            # Parking another part of the action may cancel this wait, but the open call must not end with it.
             if not journal.parked:
                 calls.pop(name).cancel()
             raise
@@ -144,7 +144,7 @@ class ActionCalls:
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Puts the questions of an upstream server to the people of a process."""
+    """Asks people, through a process, what an upstream server wants to know."""
 
     attempt: AskingAttempt
     server: str
@@ -168,7 +168,7 @@ class _Asker:
 
 
 def _form(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """What a server wants filled in, which is flat. Raises `TypeError` for what is not."""
+    """The schema of a server's form, which has to be flat. Raises `TypeError` for one that is not."""
     fields = schema.get("properties")
     if not isinstance(fields, Mapping) or "$ref" in json.dumps(schema, default=str):
         raise TypeError("Expected fields, each described where it stands.")
@@ -206,7 +206,7 @@ class _Record:
 
 
 class ActionOperation:
-    """An attempt as what a model's work is part of: the `Operation` of `goalport.ai`."""
+    """An attempt as the operation that a model works for: the `Operation` of `goalport.ai`."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
@@ -218,14 +218,14 @@ class ActionOperation:
         return self._process.id, self._attempt.action
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        """Where the reply to a request is written down, or stands since the action began before."""
+        """The record for the reply to a request; it holds the reply already if the action began again."""
         if not self._attempt.journal.again:
             return self._attempt.journal.note_request(model, call)
         name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
         return _Record(self._attempt.journal, name)
 
     def emit(self, event: Event, /) -> None:
-        """Tell those who listen to the process, and keep in mind what it waits for."""
+        """Emit an event of the process, and note while a provider has to be asked again."""
         match event:
             case ModelRetried(message=message, action=action):
                 self._process.progress.wait_for_provider(action, message)
@@ -236,18 +236,18 @@ class ActionOperation:
         self._process.emit(event)
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Count one request of a model towards the action, its process and those above."""
+        """Add one request of a model to the action, its process and those that started it."""
         self._process.spend(usage, action=self._attempt.action, model=model, seconds=seconds)
 
     def decline(self, reason: str, /) -> None:
-        """Take down why the action may give nothing: it is told when nothing else leads to the goal."""
+        """Note why the action may return nothing; the reason is shown when no other way leads to the goal."""
         self._process.progress.decline(self._attempt.action, " ".join(reason.split())[:_LONGEST_REASON])
 
     async def before_turn(self, tool: str, /) -> None:
-        """Pause before a tool as long as the run wants.
+        """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.
 
         Raises `TerminateAction` when the process is to end or its budget is spent, and `NonRetryable` when nobody waits
-        for this attempt any more, so that it asks no model in vain.
+        for this attempt any more, so that it asks no model for nothing.
         """
         self._refuse_to_go_on()
         pause = self._process.options.tool_delay if tool else 0.0
@@ -263,7 +263,7 @@ class ActionOperation:
 
 
 def _end_of(process: AgentProcess) -> str | None:
-    """Why the process must not go on; one of its line that has overspent is ended by this."""
+    """Why the process must not go on; a process above it that has spent its budget is terminated here."""
     for each in _line(process):
         if each.end_requested is not None:
             return each.end_requested.reason
@@ -274,7 +274,7 @@ def _end_of(process: AgentProcess) -> str | None:
 
 
 def _line(process: AgentProcess) -> Iterator[AgentProcess]:
-    """The processes that a process is part of, the outermost first, and itself."""
+    """The processes that started this one, the outermost first, and the process itself."""
     if process.parent is not None:
         yield from _line(process.parent)
     yield process

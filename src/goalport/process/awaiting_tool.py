@@ -1,7 +1,7 @@
-"""Tools that may have to wait for a person: what is asked depends on the call, or on what the process lacks.
+"""Tools that may wait for a person; what is asked depends on the call, or on what the blackboard lacks.
 
-The question and its answer stand in the action's journal, so that nothing is asked twice. Whether a person agrees to a
-call is simpler: `goalport.tools.with_confirmation`. User guide, "Awaiting tools".
+The question and its answer are recorded in the action's journal, so that nothing is asked twice. If a person only has
+to approve a call, use `goalport.tools.with_confirmation`. User guide, "Awaiting tools".
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,24 +20,24 @@ __all__ = ["Decider", "require_type", "with_awaiting"]
 Decider: TypeAlias = Callable[
     [Mapping[str, object], ActionContext], WaitFor[Any] | Awaitable[WaitFor[Any] | None] | None
 ]
-"""What a person has to be asked before a call, of its arguments and the action that calls; None: nothing."""
+"""Returns the question for a person before a call, given its arguments and the calling action's context; None: none."""
 
 
 def with_awaiting(tool: Tool, decider: Decider) -> Tool:
-    """A copy of a tool before each call of which `decider` says whether a person has to be asked, and what.
+    """A copy of a tool; before each call `decider` says whether a person has to be asked, and what.
 
-    The process waits for the answer. What the answer comes to is put on the blackboard, and then the tool runs; after a
-    no it does not, and a model is told so. `decider` is called once for each call, in a worker thread unless it is
-    async.
+    The process waits for the answer. The object in the answer is put on the blackboard, and then the tool runs; after a
+    no it does not run, and the model is told so. `decider` is called once for each call, in a worker thread unless it
+    is async.
     """
     return _awaiting(tool, decider)
 
 
 def require_type(tool: Tool, kind: object, message: str = "") -> Tool:
-    """A copy of a tool that runs only with an object of a type on the blackboard: otherwise a person is asked for it.
+    """A copy of a tool that needs an object of a type on the blackboard; if there is none, a person is asked for it.
 
-    The object is put on the blackboard, where the tool finds it by the process or the blackboard that it takes.
-    `message` is the question. Raises `TypeError` for a type of which no form can be made.
+    The object is put on the blackboard, which the tool can take as a parameter, as it can the process. `message` is
+    the question. Raises `TypeError` for a type that no form can be made of.
     """
     words = message or f"The tool {tool.name!r} needs {Available(kind)}."
     wait = WaitFor[Any].form_submission(words, cast("type[Any]", kind))
@@ -49,7 +49,7 @@ def require_type(tool: Tool, kind: object, message: str = "") -> Tool:
 
 
 def _awaiting(tool: Tool, decider: Decider) -> Tool:
-    # The tool inside asks for approval, and speaks to its server, itself.
+    # The inner tool asks for approval, and calls its server, by itself.
     handler = _Awaiting(tool, decider)
     return replace(tool, handler=handler, approval="never", server="", checks_arguments=True, asks_people=True)
 
@@ -65,7 +65,7 @@ class _Awaiting:
         self.tool.check(arguments)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        self.check(arguments)  # no person is asked about what cannot be called
+        self.check(arguments)  # do not ask a person about an invalid call
         try:
             context = ActionContext.current()
         except GoalportError:
@@ -77,7 +77,7 @@ class _Awaiting:
         return await self.tool.call(arguments)
 
     async def _answer(self, arguments: Mapping[str, object], context: ActionContext) -> object | None:
-        """What a person answered; None: nobody had to be asked. Raises `Parked` while there is no answer."""
+        """The answer of a person; None when nobody had to be asked. Raises `Parked` while there is no answer."""
         questions, name = context.journal.questions, context.names.next("await")
         if name in questions:
             return await context.asked(questions, name, questions[name].wait)
@@ -90,6 +90,6 @@ class _Awaiting:
 
 
 def _keep(context: ActionContext, answer: object) -> None:
-    """Put an answer on the blackboard, unless it is there since the action began before."""
+    """Put an answer on the blackboard, unless an earlier run of the action has put it there."""
     if not any(each is answer for each in context.blackboard.history):
         context.add(answer)

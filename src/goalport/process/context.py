@@ -1,6 +1,6 @@
-"""What an action may ask for beside its inputs: its process, the blackboard, its tools, and a way to tell progress.
+"""The context of an action: gives it its process, the blackboard, its tools, and a way to report progress.
 
-A context belongs to one attempt of one action. Once the attempt has been abandoned it refuses to touch the process.
+A context belongs to one attempt of one action. After the attempt was abandoned, it refuses to change the process.
 """
 
 from asyncio import CancelledError
@@ -38,21 +38,21 @@ T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 - an item
 R = TypeVar("R")
 _DEEPEST = 20
-"""How many processes may be started within one another; what goes deeper starts itself."""
+"""How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
 _current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
 
 
 class OperationContext:
-    """What an action or a condition sees of the run around it (user guide, section 3.6.4)."""
+    """An action's or a condition's access to its process (user guide, section 3.6.4)."""
 
     def __init__(self, process: AgentProcess, tools: Iterable[Tool] = (), action: str = "") -> None:
         self.process = process
         self.action = action
-        """The name of the action, condition or cost that it was made for."""
+        """The name of the action, condition or cost that the context was made for."""
         self.tools = tuple(tools)
-        """The tools of the groups that the action names."""
+        """The tools of the groups that the action requires."""
         self.journal = process.progress.journals.get(action) or Journal(f"{process.id}:{action}")
-        """What the action has done since it began first; of what is no action, only what this context has seen."""
+        """What the action has done since it first began; for a condition or a cost, only what this context has seen."""
         self.names = Names(self.journal.key)
         self._ai: Ai | None = None
         self._abandoned = False
@@ -64,14 +64,14 @@ class OperationContext:
 
     @property
     def caller(self) -> Caller:
-        """On whose behalf the process runs."""
+        """The caller on whose behalf the process runs."""
         return self.process.caller
 
     @property
     def ai(self) -> Ai:
-        """The way to a model, which may call the tools of the groups that the action names.
+        """Access to models, which may call the tools of the groups that the action requires.
 
-        What it costs counts towards the process, and its budget is checked before each request.
+        Its cost is added to the process, and the budget is checked before each request.
         """
         if self._ai is None:
             lent = self.process.services
@@ -83,7 +83,7 @@ class OperationContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the result will be thrown away, so that a long `def` action can stop early."""
+        """Whether the result will be discarded; a long `def` action can check this and stop early."""
         return self._abandoned or self.process.outcome is not None
 
     def add(self, value: object) -> None:
@@ -98,7 +98,7 @@ class OperationContext:
     __setitem__ = bind
 
     def bind_protected(self, name: str, value: object) -> None:
-        """Put an object on the blackboard under a name, where `clear_blackboard` leaves whatever bears it."""
+        """Put an object on the blackboard under a name whose object `clear_blackboard` keeps."""
         self._refuse_when_abandoned()
         self.blackboard.bind_protected(name, value)
 
@@ -111,28 +111,28 @@ class OperationContext:
         return self.blackboard.last(kind)
 
     def tool(self, name: str) -> Tool:
-        """One of the action's tools. Raises `UnknownName`."""
+        """The tool of that name among the action's tools. Raises `UnknownName`."""
         found = next((each for each in self.tools if each.name == name), None)
         if found is None:
             raise UnknownName("tool", name, [each.name for each in self.tools])
         return found
 
     def progress(self, message: str) -> None:
-        """Tell whoever watches how far the work is."""
+        """Report the progress of the work, in words, to all who follow the process."""
         self._refuse_when_abandoned()
         self.process.emit(ProgressUpdated(str(message), process_id=self.process.id))
 
     def spend(self, *, cost: float = 0.0, input_tokens: int = 0, output_tokens: int = 0) -> None:
-        """Count a model's cost (in US dollars) and tokens towards the process's budget."""
+        """Add the cost of a model (in US dollars) and its tokens to the process, and so to its budget."""
         self._refuse_when_abandoned()
         spent = TokenUsage(cost=cost, input_tokens=input_tokens, output_tokens=output_tokens)
         self.process.spend(spent, action=self.action)
 
     async def call(self, function: Callable[..., object], /, **arguments: object) -> object:
-        """Call a function as goalport calls actions: awaited when it is async, else in a worker thread of the platform.
+        """Call a function as actions are called: awaited if it is async, else in a worker thread of the platform.
 
-        When the wait is cancelled, an async function is cancelled with it; one in a thread is abandoned, and may notice
-        by `cancelled`.
+        When the wait is cancelled, an async function is cancelled with it. A function in a thread is abandoned; it can
+        check `cancelled`.
         """
         with Contained():
             try:
@@ -174,11 +174,11 @@ class OperationContext:
 
 
 class ActionContext(OperationContext):
-    """The context of an action: it can start processes of its own, and work through many items at once."""
+    """The context of an action: it can also ask people, start sub-processes, and process many items concurrently."""
 
     @property
     def key(self) -> str:
-        """The same for each attempt of this action in this process: what makes an outside effect happen once."""
+        """An idempotency key for effects outside: the same for each attempt of this action in this process."""
         return f"{self.process.id}:{self.process.progress.number_of(self.action)}"
 
     @staticmethod
@@ -193,7 +193,7 @@ class ActionContext(OperationContext):
 
     @contextmanager
     def active(self) -> Generator[None]:
-        """The time in which this is the current context."""
+        """The block in which this is the current context."""
         token = _current.set(self)
         try:
             with (
@@ -212,20 +212,20 @@ class ActionContext(OperationContext):
         self, message: str, schema: Mapping[str, object], /, *, key: str = "", expires_in: float | None = None
     ) -> dict[str, Any]: ...
     async def ask(self, message: str, kind: Any, /, *, key: str = "", expires_in: float | None = None) -> Any:
-        """Ask a person in the middle of the action, and get the answer.
+        """Ask a person in the middle of the action, and return the answer.
 
         `kind` is the type of the answer, `bool` for a yes or no, or the JSON Schema of an object, which comes as a
-        dict. The action is parked: its code ends here, and begins again from its start once there is an answer. What
-        its models replied, its tools gave and people answered is then given without asking again; other code before
-        this runs again. `key` names the question where its words change each time. After `expires_in` seconds nobody's
-        answer counts as a no. Raises `Declined` when the person said no, and `NonRetryable` outside of actions.
+        dict. The action is parked: its code stops here, and starts from the beginning once there is an answer. What
+        its models replied, its tools returned and people answered is then taken from the journal; other code before
+        this line runs again. `key` identifies the question if its text changes each time. Without an answer within
+        `expires_in` seconds the answer is a no. Raises `Declined` after a no, and `NonRetryable` outside of actions.
         """
         wait = _wait_for(message, kind, expires_in)
         name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint_of_question(message))
         return await self.asked(self.journal.questions, name, wait)
 
     async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
-        """The answer to the question of that name, which is put when it was not before. Raises what `ask` raises."""
+        """Return the answer to the question of that name; ask it if that was not done. Raises what `ask` raises."""
         self._refuse_when_abandoned()
         self._refuse_to_wait_in_vain()
         question = questions.get(name)
@@ -244,11 +244,11 @@ class ActionContext(OperationContext):
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """Run another agent on a copy of this blackboard, and return its result of type `kind`.
 
-        `agent` is a name, an instance or an `Agent`; `inputs` are added to the copy. What the agent's own actions make
-        is not copied, nor are states: only what it is called with and makes itself counts. Without `inputs`, what its
-        actions take is copied all the same. Nothing but the result comes back.
-        When a person has to be asked, the action is parked: it begins again once there is an answer, and finds what it
-        had started. Raises `ProcessEnded`, by its kind, when there is no result.
+        `agent` is a name, an instance or an `Agent`; `inputs` are added to the copy. Objects of types that the agent's
+        own actions make are not copied, nor are states, so that the agent makes them itself. Without `inputs`, objects
+        that its actions take are copied nevertheless. Only the result is returned to this blackboard's process.
+        When a person has to be asked, the action is parked: it begins again once there is an answer, and continues the
+        process that it had started. Raises a subclass of `ProcessEnded` when there is no result.
         """
         children = self.journal.children
         entry = self.names.next("child", f"{_name_of(agent)}-{type_name(kind)}")
@@ -275,10 +275,10 @@ class ActionContext(OperationContext):
     async def parallel_map(
         self, items: Iterable[I], function: Callable[[I], Awaitable[R] | R], *, max_concurrency: int = 8
     ) -> list[R]:
-        """The results of a function for every item, in their order, several at a time; `def` runs in threads.
+        """Call a function for every item, several at a time, and return the results in order; `def` runs in threads.
 
-        The first failure cancels the rest and is raised; where people have to be asked, all others are done before.
-        Raises `ValueError` when not even one may run.
+        The first failure cancels the rest and is raised; if people have to be asked, all other items finish first.
+        Raises `ValueError` when `max_concurrency` is less than 1.
         """
         if max_concurrency < 1:
             raise ValueError(f"Expected max_concurrency to be 1 or more, but got {max_concurrency!r}.")
@@ -306,7 +306,7 @@ class ActionContext(OperationContext):
         return [results[index] for index in range(len(given))]
 
     def abandon(self) -> None:
-        """Let nothing more come of what this attempt has begun."""
+        """Make sure that nothing this attempt has begun can still change the process."""
         self._abandoned = True
 
     def _refuse_to_wait_in_vain(self) -> None:
@@ -315,7 +315,7 @@ class ActionContext(OperationContext):
 
 
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
-    """Run another agent for the action that is running; what `ActionContext.as_sub_process` does, without a context."""
+    """Run another agent for the running action, as `ActionContext.as_sub_process` does, without having a context."""
     return await ActionContext.current().as_sub_process(kind, agent, *inputs)
 
 
@@ -334,7 +334,7 @@ def _refuse_depth(process: AgentProcess) -> None:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The failure that counts: waiting for a person before all others."""
+    """The most important failure of a group: waiting for a person before all others."""
     failures = list(leaves(group))
     return next((each for each in failures if isinstance(each, Parked)), failures[0])
 

@@ -1,6 +1,6 @@
-"""What the result of an action, or the answer to its question, does to the process: to its blackboard and its progress.
+"""Applies the result of an action, or the answer to its question, to the blackboard and the progress of the process.
 
-A result has to be what the action declares. Above: `execution`, which runs actions, and the answers of people.
+A result must be of the type that the action declares. Above: `execution`, which runs actions, and answers of people.
 """
 
 from collections.abc import Collection
@@ -21,32 +21,32 @@ from goalport.words import type_name, with_article
 __all__ = ["as_declared", "declined", "leave_out", "take", "take_back_promises"]
 
 _SOME_KINDS = 3
-"""How many classes of the members of a collection an error message names."""
+"""The number of classes of a collection's elements that an error message names."""
 
 
 def leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
-    """Note that an action has failed for good."""
+    """Note that an action has failed for good; later plans leave it out."""
     take_back_promises(process, action)
     process.progress.leave_out(action.name, f"{action.name} failed: {words}")
     process.fail(words, action.name, error)
     if process.failure is not None and process.failure.error is not None:
-        clear_frames(process.failure.error.__traceback__)  # it tells lines, and must not keep what the action held
+        clear_frames(process.failure.error.__traceback__)  # keep the lines, release the action's variables
 
 
 def take_back_promises(process: AgentProcess, action: Action) -> None:
-    """Set the conditions that an action promises in `post` to false, because it has failed."""
+    """Set the conditions that an action declares in `post` to false, because it has failed."""
     for condition, value in promises_of(action.settings.post).items():
         if value and process.blackboard.get_condition(condition):
             process.blackboard.set_condition(condition, False)
 
 
 def _open_states(process: AgentProcess) -> list[object]:
-    """The visible states, each once. A state that returned itself is on the blackboard several times."""
+    """The visible states, each once. A state that returned itself is on the blackboard more than once."""
     return list({id(each): each for each in process.blackboard.objects if is_state(type(each))}.values())
 
 
 def _enter(process: AgentProcess, entered: object, before: list[object]) -> None:
-    """Hide the states that were open; one that leads to itself stays as it is, which is no transition."""
+    """Hide the states that were open before; a state that returned itself stays visible, as this is no transition."""
     left = [each for each in before if each is not entered]
     for each in _open_states(process):
         if each is not entered:
@@ -57,7 +57,7 @@ def _enter(process: AgentProcess, entered: object, before: list[object]) -> None
 
 
 def as_declared(action: Action, result: object) -> object:
-    """What an action or an answer gave, if that is what the action declares. Raises `NonRetryable`."""
+    """Return the result of an action or answer if it is of the declared type. Raises `NonRetryable` if it is not."""
     declared = action.outputs.type
     if result is None or (declared is not None and matcher(declared)(result)):
         return result
@@ -87,9 +87,9 @@ def declined(action: Action, result: object) -> bool:
 
 
 def take(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
-    """Note that an action has run, and put what it gave on the blackboard, as the type that was promised of it.
+    """Note that an action has run, and put its result on the blackboard with its declared type.
 
-    That is what the action declares, unless `kind` says it more closely.
+    That is the type that the action declares, unless `kind` gives a more specific one.
     """
     blackboard = process.blackboard
     process.progress.complete(action.name, result)
@@ -109,7 +109,7 @@ def take(process: AgentProcess, action: Action, result: object, kind: object = N
 
 def _keep_promises(process: AgentProcess, action: Action) -> None:
     blackboard = process.blackboard
-    # What the action itself said of a condition counts; saying nothing means that it did what it promises.
+    # Conditions that the action itself has stated keep their values; otherwise its `post` counts as kept.
     said = process.scope.conditions.keys() | blackboard.stated
     if action.settings.clear_blackboard:
         blackboard.clear()

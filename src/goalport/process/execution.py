@@ -1,6 +1,6 @@
-"""Running one action of a process: its arguments, attempts and waits, and what came of it.
+"""Runs one action of a process: its arguments, its attempts and waits, and its result.
 
-Below: what the result does to the process (`effects`). Above: `tick`, which says which actions run.
+Below: `effects`, which applies the result to the process. Above: `tick`, which decides which actions run.
 """
 
 import time
@@ -49,7 +49,7 @@ _log = getLogger(__name__)
 
 
 async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
-    """Run an action, or several at once. A failure of one leaves the others alone, unless it ends the process."""
+    """Run an action, or several at once. A failure of one does not affect the others, unless it ends the process."""
     if len(actions) == 1:
         return await invoke(process, actions[0])
     ends: list[Failed | None] = []
@@ -64,9 +64,9 @@ async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed
 
 
 async def invoke(process: AgentProcess, action: Action) -> Failed | None:
-    """Run an action and note what came of it; one that fails for good is left out of later plans.
+    """Run an action and note the result; one that fails for good is left out of later plans.
 
-    A mistake of the caller is not planned around: it is the end of the process, which is returned.
+    A mistake of the caller does not lead to another plan: it ends the process with the returned outcome.
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
@@ -77,7 +77,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     try:
         end = await (_traced(process, action) if process.traced else _end(process, action))
     except Parked:
-        # Who has been answered meanwhile wakes nobody any more: then the action just begins again.
+        # A child that was answered meanwhile will not wake this action: then the action just begins again.
         child = next((each for each in progress.journals[action.name].waits_for if not each.status.ended), None)
         if child is not None:
             progress.park(action.name, child)
@@ -98,7 +98,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What came of an action."""
+    """How an action ended."""
 
     status: ActionStatus
     result: object = None
@@ -145,7 +145,7 @@ def _note(process: AgentProcess, action: Action, end: _End, words: str | None) -
         case TerminateAgent(reason=reason):
             process.terminate(reason)
         case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
-            # Having run is all that such a goal wants, and this must not pass for it.
+            # For a goal that only wants its action to have run, an action that ended early must not count.
             process.progress.leave_out(action.name, f"{action.name} ended early: {reason}")
         case Signal():
             take(process, action, None)
@@ -154,7 +154,7 @@ def _note(process: AgentProcess, action: Action, end: _End, words: str | None) -
 
 
 def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> None:
-    """Do what a request for another plan wants, and leave its action out of the next one."""
+    """Apply a request for another plan to the blackboard, and leave the action out of the next plan."""
     for value in wanted.objects:
         process.blackboard.add(value)
     for name, value in wanted.update.items():
@@ -164,7 +164,7 @@ def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> N
 
 
 def _forget(process: AgentProcess, action: Action) -> None:
-    """Drop what an action that is over has started: its sub-processes are killed, its open questions withdrawn."""
+    """Clean up after an action that is over: kill its sub-processes and withdraw its open questions."""
     process.progress.end(action.name).close(f"{action.name} is over, which had started it.")
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
@@ -188,7 +188,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 
 
 def _is_parking(end: BaseException | None) -> bool:
-    """Whether an exception, its causes and its parts contain the `Parked` that an action's code let through."""
+    """Whether an exception, its causes or its parts contain a `Parked` that came through the action's code."""
     while end is not None:
         if any(isinstance(each, Parked) for each in leaves(end)):
             return True
@@ -206,9 +206,9 @@ async def _once(process: AgentProcess, action: Action) -> object:
 
 @contextmanager
 def _parking(context: ActionContext) -> Generator[None]:
-    """Once an attempt has come to where it has to wait, it ends with that, whatever its code makes of it.
+    """After an attempt has parked its action it ends with `Parked`, even if its code catches that or returns a result.
 
-    A failure of something else that it did at the same time goes before.
+    If something else that it did at the same time has failed, that failure is raised instead.
     """
     context.journal.begin()
     try:
@@ -246,7 +246,7 @@ def _slowed(tool: Tool, seconds: float) -> Tool:
 
 
 def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
-    """Add a question to the process, which continues with the actions that do not need the answer."""
+    """Add a question to the process, which continues with actions that do not need the answer."""
     process.blackboard.last_entry = None
     put_question(process, action.name, wait)
 

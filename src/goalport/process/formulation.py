@@ -1,7 +1,7 @@
-"""How the plan of a process is formulated: the facts are observed, conditions asked, costs computed, a plan searched.
+"""Formulates the plan of a process: observe facts, evaluate conditions, compute costs, search for a plan.
 
-Planning itself is pure; only the user's conditions, costs and values are awaited. Also here: pruning, which leaves out
-of a run, from its beginning, what can have no part in reaching its goals. Below: the planners. Above: `tick`.
+The search itself is pure; only the user's conditions, costs and values are awaited. Also here: pruning, which removes
+actions that cannot help to reach the goals when a run begins. Below: the planners. Above: `tick`.
 """
 
 import math
@@ -28,13 +28,13 @@ _log = getLogger(__name__)
 _NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
 _LARGEST = sys.float_info.max
 PLANNING_SECONDS = 1.0
-"""How long a plan may be searched for: everything else in the event loop stands still meanwhile."""
+"""The most seconds that a search may take, since it blocks the event loop."""
 
 
 async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoPlan, Problem, WorldState]:
-    """The plan from here, with what it was made for and how things really are.
+    """The plan from the current state, with the problem it solves and the actual facts.
 
-    Conditions are asked one by one, and only those that can change the plan.
+    Conditions are evaluated one by one, and only those that can change the plan.
     """
     costs, values = await _figures(process) if process.scope.figured else _NO_FIGURES
     answers: dict[Fact, bool | None] = {}
@@ -49,7 +49,7 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoP
 
 
 def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:
-    """The facts as they are now; conditions that nobody has asked yet are unknown."""
+    """The facts as they are now; conditions that were not evaluated yet are unknown."""
     scope = process.scope
     true = scope.facts_on(process.blackboard)
     true.update(map(scope.has_run.__getitem__, process.progress.has_run))
@@ -85,7 +85,7 @@ def _yes_or_no(condition: Condition, answer: object) -> bool:
 
 
 async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
-    """The costs and values that are computed anew on each planning."""
+    """The costs and values of actions that are computed anew for each plan."""
     costs: dict[str, float] = {}
     values: dict[str, float] = {}
     for action in process.scope.figured:
@@ -118,18 +118,18 @@ async def _figure(
 
 
 def usable_figure(figure: object, least: float) -> float | None:
-    """A figure as a number, if it is a finite one and no less than the least."""
+    """A figure as a float, if it is a finite number and at least `least`; else None."""
     return float(figure) if _is_finite(figure) and figure >= least else None
 
 
 def _is_finite(figure: object) -> TypeGuard[float]:
-    if isinstance(figure, Decimal):  # one that is no number cannot be compared
+    if isinstance(figure, Decimal):  # a Decimal NaN cannot be compared
         return figure.is_finite() and abs(figure) <= _LARGEST
     return isinstance(figure, (int, float)) and abs(figure) <= _LARGEST
 
 
 def pruned(process: AgentProcess) -> Scope:
-    """The scope of a process without the actions that cannot help; the same where each step is chosen by itself."""
+    """The scope without actions that cannot help to reach a goal; unchanged if the planner plans single steps."""
     planner = planner_for(process.agent, process.options)
     if not planner.looks_ahead:
         return process.scope

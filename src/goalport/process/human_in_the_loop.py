@@ -1,8 +1,8 @@
-"""Questions to people: they are put, withdrawn, answered and declined here.
+"""Questions to people: asking, withdrawing, answering and declining them.
 
-An answer is read as the type that was asked for, settled once, and turned into what the action gives. Below: the record
-of the questions of a process. Above: the context, which asks in the middle of an action, `execution`, which asks at its
-end, and the platform, which is told of answers. (User guide, "Human in the loop".)
+An answer is validated against the type that was asked for, settles the question once, and becomes the result of the
+action. Below: the record of a process's questions. Above: the context, which asks in the middle of an action,
+`execution`, which asks at its end, and the platform, which receives answers. (User guide, "Human in the loop".)
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,12 +33,12 @@ def put_question(process: AgentProcess, action: str, wait: WaitFor[Any], *, in_a
 
 
 def withdraw_question(process: AgentProcess, question: Question) -> bool:
-    """Settle a question whose answer is not needed any more. Returns False if it was settled already."""
+    """Settle a question whose answer is no longer needed. Returns False if it was settled already."""
     if question.status != "open":
         return False
     try:
         process.questions.settle(question, "withdrawn", reason="Nobody needs the answer any more.")
-    except AlreadyAnswered:  # by another thread, just now
+    except AlreadyAnswered:  # another thread has just settled it
         return False
     process.emit(QuestionSettled(question.id, "withdrawn", process_id=process.id))
     return True
@@ -69,9 +69,9 @@ class SchemaSubmission(WaitFor[dict[str, Any]]):
 
 
 def find_question(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
-    """A question with the process that asked it, which may be one that an action of `process` started.
+    """A question and the process that asked it, which may be one that an action of `process` started.
 
-    Without an id, the only one that is open is meant. Raises `UnknownName`, and `BadInput` where none is, or several.
+    None stands for the only open question. Raises `UnknownName`, and `BadInput` if there is no open one or several.
     """
     everywhere = _questions(process)
     if question_id is None:
@@ -92,7 +92,7 @@ def _only(open_: Sequence[tuple[AgentProcess, Question]]) -> tuple[AgentProcess,
 
 
 def answer(process: AgentProcess, question: Question, response: object) -> None:
-    """Settle a question and give what the answer comes to; a no declines it.
+    """Settle a question and apply the answer to the process; a no declines the question.
 
     Raises `BadInput` for an answer of another type, which leaves the question open, and `AlreadyAnswered`.
     """
@@ -111,9 +111,9 @@ def answer(process: AgentProcess, question: Question, response: object) -> None:
 
 
 def decline(process: AgentProcess, question: Question, reason: str, status: Status = "declined") -> None:
-    """Settle a question with a no. Raises `AlreadyAnswered`.
+    """Settle a question with a no. Raises `AlreadyAnswered` if it was settled before.
 
-    Its action is left out, and another way is planned; one that asked in its middle goes on, and decides itself.
+    An action that asked at its end is left out of later plans; one that asked in its middle continues and decides.
     """
     _settle(process, question, status, reason=reason)
     if not question.in_action:

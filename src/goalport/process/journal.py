@@ -1,17 +1,17 @@
-"""What an action has done so far and what it waits for, so that it can begin again without doing anything twice.
+"""The journal of an action: what it has done so far and what it waits for, so that it can begin again without repeats.
 
-An action that has to wait for a person in its middle is parked: its coroutine ends, and once there is an answer it
-begins anew and finds here what its models replied, what its tools gave, the processes that it started and the answers
-of people. A call is found again by what it is (which model is told what, which tool gets which arguments), by how often
-the same was done before, and by the item of `parallel_map` or the tool that it belongs to: not by a bare number, which
-calls that run at once would get in another order. So what fits no record is simply done anew.
+An action that has to wait for a person in its middle is parked: its coroutine ends. Once there is an answer the action
+begins again and finds here what its models replied, what its tools returned, the processes that it started and the
+answers of people. A record is identified by what was done (which model with which messages, which tool with which
+arguments), by how often the same was done before, and by the item of `parallel_map` or the tool that it belongs to;
+not by a mere sequence number, which concurrent calls would get in another order. What matches no record is done anew.
 
-A call of an upstream server's tool may go on while its action is parked: the server asks a person in the middle of the
-call, and wants the answer in the same call. Such a call runs in a task of its own (`OpenCall`), where the action finds
-it when it begins again. It lives as long as the program and the action; after that it is made anew.
+A call of an upstream server's tool may go on while its action is parked: the server asks a person during the call and
+expects the answer in the same call. Such a call runs in a task of its own (`OpenCall`), where the action finds it when
+it begins again. It ends with the program or the action; after a restart it is made anew.
 
-Above: `context` and `attempt` record; the process's progress makes a journal for an action and drops it when the action
-is over.
+Above: `context` and `attempt` write records; the progress of a process makes a journal for each action and drops it
+when the action is over.
 """
 
 import asyncio
@@ -47,13 +47,13 @@ __all__ = [
 ]
 
 _place: ContextVar[str] = ContextVar("goalport_place", default="")
-"""What the calling code belongs to: an item of `parallel_map`, a call of a tool; empty: the action itself."""
+"""What the calling code belongs to: an item of `parallel_map` or a call of a tool; empty: the action itself."""
 
 
 class Parked(Interruption):
-    """An action cannot go on until a person has answered: a question of its own, or one of a process that it started.
+    """An action cannot go on until a person has answered a question, its own or one of a process that it started.
 
-    No failure, and no `Exception`: whoever swallows it does so in vain, since the action is parked all the same.
+    It is no failure and no `Exception`. Catching it has no effect: the action is parked nevertheless.
     """
 
 
@@ -67,23 +67,23 @@ P = TypeVar("P", bound=Child)
 
 
 class Asker(Protocol):
-    """Who asks people for a call, and hears of it."""
+    """Asks people questions for a call, and receives its progress."""
 
     def pose(self, message: str, schema: Mapping[str, object], /) -> Question:
-        """Put a question to a person. Raises `ToolError` when it cannot be put."""
+        """Put a question to a person. Raises `ToolError` when that is not possible."""
         ...
 
     def withdraw(self, question: Question, /) -> None:
-        """Nobody needs the answer any more, if there is none yet."""
+        """Withdraw a question whose answer is no longer needed, if it has none yet."""
         ...
 
     async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
-        """The server says how far it is."""
+        """Report the progress that the server sends."""
         ...
 
 
 class OpenCall:
-    """A call in a task of its own, begun when this is made."""
+    """A call that runs in a task of its own, from when this object is made."""
 
     def __init__(self, run: Callable[[], Awaitable[ToolResult]], asker: Asker) -> None:
         self._asker = asker
@@ -94,7 +94,7 @@ class OpenCall:
         self._task.add_done_callback(self._ended)
 
     async def result(self) -> ToolResult | None:
-        """What the call gave; None: it cannot go on before a person has answered."""
+        """Wait for the result of the call; None when the call needs the answer of a person first."""
         while True:
             if self._task.done():
                 return self._task.result()
@@ -104,7 +104,7 @@ class OpenCall:
             await self._news.wait()
 
     def cancel(self) -> None:
-        """End the call; from any thread."""
+        """End the call; callable from any thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._task.cancel)
 
@@ -124,7 +124,7 @@ class OpenCall:
             self._asker.withdraw(question)
 
     def _deliver(self) -> bool:
-        """Pass on the answers that there are; whether one is lacking."""
+        """Pass the available answers on to the call. Returns whether an answer is missing."""
         lacking = False
         for question, answered in self._asked.values():
             if question.status == "open":
@@ -135,13 +135,13 @@ class OpenCall:
 
     def _ended(self, task: "asyncio.Task[ToolResult]") -> None:
         if not task.cancelled():
-            task.exception()  # it is told where the result is asked for, if anybody asks
+            task.exception()  # an error is raised where the result is requested
         self._news.set()
 
 
 @dataclass(slots=True)
 class UnnamedReply:
-    """A reply of a model that has no name yet. Names take time to compute, and most actions never begin again."""
+    """A reply of a model without a name yet: names take time to compute, and most actions never begin again."""
 
     place: str
     model: str
@@ -149,39 +149,39 @@ class UnnamedReply:
     reply: ModelReply | None = None
 
     def keep(self, reply: ModelReply, /) -> None:
-        """Write down the reply."""
+        """Record the reply."""
         self.reply = reply
 
 
 class Journal(Generic[P]):
-    """The records of one action from when it begins until it is over, by the names that `Names` gives."""
+    """The records of one action, from when it begins until it is over, by the names that `Names` gives."""
 
     def __init__(self, key: str) -> None:
         self.key = key
-        """`process:seq`, in front of each name: the same whenever the action begins again."""
+        """`process:seq`, the prefix of each name: the same whenever the action begins again."""
         self.begun = False
         self.again = False
-        """Whether the action that runs now had begun before."""
+        """Whether the action has begun before."""
         self.unnamed_replies: list[UnnamedReply] = []
-        """The requests of models of the first attempt, in order."""
+        """The replies of models to the first run, in the order of the requests."""
         self.replies: dict[str, ModelReply] = {}
-        """Those of attempts before."""
+        """The replies of models to earlier runs, by name."""
         self.results: dict[str, ToolResult] = {}
-        """Errors too: a model that was told of one has gone another way since."""
+        """The results of tools by name, errors included: a model that read one has continued accordingly."""
         self.questions: dict[str, Question] = {}
-        """What the action asked people; the answers are on them."""
+        """The questions of the action by name; the answers are stored in them."""
         self.approvals: dict[str, Question] = {}
-        """Questions whether tools may be called."""
+        """The questions whether a tool may be called, by name."""
         self.calls: dict[str, OpenCall] = {}
-        """Calls of tools that go on while the action is parked. The one thing in here that no program outlives."""
+        """Calls of tools that go on while the action is parked. Only these records cannot outlive the program."""
         self.children: dict[str, P] = {}
         self.parked = False
-        """Whether the action that runs now has come to where it has to wait."""
+        """Whether the running action has reached a point where it has to wait."""
         self.waits_for: list[P] = []
-        """Processes that it has to wait for."""
+        """The processes that it has to wait for."""
 
     def begin(self) -> None:
-        """Note that the action begins, again or not."""
+        """Note that the action begins, for the first time or again."""
         self.parked = False
         self.waits_for.clear()
         self.again, self.begun = self.begun, True
@@ -194,16 +194,16 @@ class Journal(Generic[P]):
         self.unnamed_replies.clear()
 
     def note_request(self, model: str, call: ModelCall) -> UnnamedReply:
-        """A place for the reply to a request of a first attempt."""
+        """Record a request of the first run and return the place for its reply."""
         reply = UnnamedReply(_place.get(), model, call)
         self.unnamed_replies.append(reply)
         return reply
 
     def forget_work(self) -> list[Question]:
-        """Forget what a failed attempt was told and given, so that the next one does not fail for the same reason.
+        """Forget the replies and results of a failed attempt, so that the next one does not fail for the same reason.
 
-        Its models are asked again, its tools called again, and people asked again who had agreed to a call: those
-        questions are returned. What it asked people itself stays answered, and what it started stays its own.
+        Its models are asked again, its tools are called again, and people are asked again for the approval of calls:
+        those questions are returned. Answers to its own questions and the processes that it started are kept.
         """
         approvals = list(self.approvals.values())
         self.unnamed_replies.clear()
@@ -214,34 +214,34 @@ class Journal(Generic[P]):
         return approvals
 
     def close(self, reason: str) -> None:
-        """The action is over: what it has still under way is ended."""
+        """End what is still under way, because the action is over."""
         self.end_calls()
         for child in self.children.values():
             child.kill(reason)
         self.children.clear()
 
     def end_calls(self) -> None:
-        """End the calls that are under way; from any thread."""
+        """End the calls that are under way; callable from any thread."""
         for call in self.calls.values():
             call.cancel()
         self.calls.clear()
 
 
 class Names:
-    """Names for what one run of an action does: the same whenever it does the same again."""
+    """Gives names to what one run of an action does; the same steps get the same names in the next run."""
 
     def __init__(self, journal_key: str) -> None:
         self._journal_key = journal_key
         self._counted: Counter[str] = Counter()
 
     def next(self, kind: str, what: str = "") -> str:
-        """The name of what is done now."""
+        """The name of the step that is taken now."""
         name = self._without_number(kind, what)
         self._counted[name] += 1
         return f"{name}#{self._counted[name]}"
 
     def peek(self, kind: str, what: str = "") -> str:
-        """The name that the next of the same would get."""
+        """The name that `next` would return for such a step."""
         name = self._without_number(kind, what)
         return f"{name}#{self._counted[name] + 1}"
 
@@ -251,7 +251,7 @@ class Names:
 
 @contextmanager
 def at_place(name: str) -> Generator[None]:
-    """The time in which everything that is done belongs to what bears this name; empty: to the action itself."""
+    """The block in which all steps belong to the item or tool of this name; empty: to the action itself."""
     token = _place.set(name)
     try:
         yield
@@ -260,18 +260,18 @@ def at_place(name: str) -> Generator[None]:
 
 
 def fingerprint_of_arguments(tool: str, arguments: Mapping[str, object]) -> str:
-    """What tells calls of tools apart."""
+    """A hash that identifies a call of a tool."""
     written = json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr)
     return f"{tool}-{_digest((written,))}"
 
 
 def fingerprint_of_question(message: str) -> str:
-    """What tells questions apart."""
+    """A hash that identifies a question."""
     return _digest((message,))
 
 
 def fingerprint_of_model_call(model: str, call: ModelCall) -> str:
-    """What tells requests of models apart: all that is said, the tools that are offered, the form that is wanted."""
+    """A hash that identifies a request of a model: all messages, the tools that are offered and the output's schema."""
     form = "" if call.output is None else to_json(call.output.schema, fallback=repr)
     offered = to_json([each.name for each in call.tools])
     return f"{model}-{_digest((form, offered, *(part for each in call.messages for part in _said(each))))}"

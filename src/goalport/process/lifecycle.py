@@ -67,17 +67,17 @@ class Lifecycle:
 
     @property
     def driven(self) -> bool:
-        """Whether a task has it in hand. One that only waits for what it has started runs without one."""
+        """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
         return self._driven
 
     @property
     def over(self) -> bool:
-        """Whether it can never go on again."""
+        """Whether it has ended and can never continue."""
         return self._status.ended and self._status is not ProcessStatus.STUCK
 
     @property
     def idle(self) -> bool:
-        """Whether it may be driven on: nobody does, and nothing forbids it."""
+        """Whether it may be run now: nothing runs it, and nothing forbids it."""
         return not (self._driven or self.over or self.end_requested)
 
     async def wait(self) -> Outcome:
@@ -107,7 +107,7 @@ class Lifecycle:
 
     @property
     def changing(self) -> bool:
-        """Whether a change was requested, of it or of a process that it started, that is not made yet."""
+        """Whether a change of it, or of a process that it started, was requested and is not made yet."""
         own = not self.over and (self._due > 0 or self.end_requested is not None)
         return own or any(each.changing for each in self.children)
 
@@ -125,7 +125,7 @@ class Lifecycle:
             self.parent.tell_waiters()
 
     def expect(self, change: Callable[[], None]) -> Callable[[], None]:
-        """The same change, to be made on the event loop; until it is made, nobody takes the process to be at rest."""
+        """The same change, to be made on the event loop. Until it is made, `rest` does not return."""
 
         def make() -> None:
             try:
@@ -148,8 +148,8 @@ class Lifecycle:
     ) -> "asyncio.Task[None]":
         """Let `drive` bring it to its next outcome, in a task that begins with the event loop's next turn.
 
-        `after` is called with the task when that is over, before anybody takes the process to be at rest. `stepped`
-        says that it goes on by further steps only, and not by itself after an answer. Raises `GoalportError` unless the
+        `after` is called with the task when that has ended, before `rest` returns. `stepped` says that only further
+        steps continue the process, and an answer does not. Raises `GoalportError` unless the process
         process is idle.
         """
         if not self.idle:
@@ -171,13 +171,13 @@ class Lifecycle:
         return task
 
     def begin(self) -> None:
-        """Note that whoever drives it has begun; what has an outcome stays as it is."""
+        """Note that a run has begun; a process with an outcome is not changed."""
         if self._outcome is None:
             self._status, self._driven = ProcessStatus.RUNNING, True
 
     @contextmanager
     def pausing(self) -> Generator[None]:
-        """The time in which it only waits for a moment that is known."""
+        """The block in which it is paused until a known time."""
         self._status = ProcessStatus.PAUSED
         try:
             yield
@@ -186,12 +186,12 @@ class Lifecycle:
                 self._status = ProcessStatus.RUNNING
 
     def reopen(self) -> None:
-        """Take back what it waits for, or that it is stuck: it may go on."""
+        """Return a process that waits or is stuck to a state in which it can continue."""
         self._outcome, self._finished_at = None, None
         self._status = ProcessStatus.RUNNING
 
     def release(self) -> None:
-        """Note that what drove it lets go of it: processes that it started go on, or it is driven step by step."""
+        """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""
         self._driven = False
 
     def _settle(self, outcome: Outcome) -> None:

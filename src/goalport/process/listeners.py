@@ -1,6 +1,6 @@
-"""The listeners of a process or a platform: they are told of events in order, on the event loop.
+"""The listeners of a process or a platform: they receive events in order, on the event loop.
 
-Events may come from worker threads. Below: the events. Above: the process and the platform, which have one of these.
+Events may come from worker threads. Below: the events. Above: the process and the platform, which each have one.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ __all__ = ["Listeners"]
 
 _log = getLogger(__name__)
 _TEXTS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result"})
-"""The fields of events that hold what somebody said."""
+"""The fields of events that contain text from people, models or tools."""
 
 
 class Listeners:
-    """Listeners of a process or a platform, and a listener itself; one that fails is logged and harms nobody."""
+    """The listeners of a process or platform, and a listener itself; an exception of one is logged, nothing more."""
 
     def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
         self._listeners: dict[object, EventListener] = {object(): each for each in listeners}
-        """By a key for each time that one was added: listeners may be equal, or be added twice."""
+        """Each listener under a key of its own, since listeners may be equal or be added twice."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.get_ident()
 
@@ -39,7 +39,7 @@ class Listeners:
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def add(self, listener: EventListener) -> Callable[[], None]:
-        """Let a listener hear every event from now on; call what is returned to stop that."""
+        """Add a listener for all events from now on; the returned function removes it."""
         key = object()
         self._listeners[key] = listener
 
@@ -50,26 +50,26 @@ class Listeners:
 
     @property
     def attentive(self) -> bool:
-        """Whether anybody would hear an event; `Listeners` among them are as attentive as theirs."""
+        """Whether any listener would receive an event; nested `Listeners` count only if they have one."""
         for each in tuple(self._listeners.values()):  # noqa: SIM110 - this is asked before each event, and a generator costs twice as much
             if not isinstance(each, Listeners) or each.attentive:
                 return True
         return False
 
     def on_event(self, event: Event, /) -> None:
-        """Tell everybody."""
+        """Pass an event to every listener."""
         if self._listeners:
             self.on_loop(partial(self._tell_all, _without_secrets(event)))
 
     def on_loop(self, function: Callable[[], None]) -> None:
-        """Call a function on the event loop: at once from there or when it is over, soon from a worker thread."""
+        """Call a function on the event loop: at once if called there or if the loop is closed, else soon."""
         if self._loop is not None and threading.get_ident() != self._thread and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function)
         else:
             function()
 
     def binding_listener(self, process_id: str) -> Callable[[str, object], None]:
-        """What is to be called for each object that is put on the process's blackboard: it makes an event of it."""
+        """A function that emits an event for each object that is put on the process's blackboard."""
 
         def bound(name: str, value: object) -> None:
             if self.attentive:

@@ -1,7 +1,7 @@
-"""What whoever starts a process may say about the run: budget, deadline, pauses, listeners, and how it may end early.
+"""The options of a run: budget, deadline, pauses, listeners, and policies for ending it early.
 
-Records and protocols; the process obeys them. Policies that end a process early, and handlers that help a stuck one,
-are written by users: a policy looks at the process and gives a reason, a handler changes the blackboard. (User guide,
+Records and protocols; the process applies them. Users write policies that end a process early and handlers that help a
+stuck one: a policy looks at the process and returns a reason, a handler changes the blackboard. (User guide,
 sections 3.6.10 and 3.14.)
 """
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class ProcessView(Protocol):
-    """What a policy sees of a process."""
+    """What a policy can read of a process."""
 
     @property
     def history(self) -> Sequence[object]:
@@ -47,17 +47,17 @@ class ProcessView(Protocol):
 
     @property
     def usage(self) -> TokenUsage:
-        """What it has cost, with the processes that it started."""
+        """The cost so far, including the processes that it started."""
         ...
 
     @property
     def blackboard(self) -> Blackboard:
-        """What it knows."""
+        """What the process knows."""
         ...
 
 
 class EarlyTermination(Protocol):
-    """Whether a process should end before its goal. It is asked before each action, and when the process is stuck."""
+    """A policy that ends a process before its goal. It is asked before each action, and when the process is stuck."""
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """Why the process should end now, in a sentence; None: it may go on."""
@@ -66,72 +66,72 @@ class EarlyTermination(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MaxActions:
-    """End before more than so many actions have run."""
+    """Ends the process when this many actions have run."""
 
     limit: int
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason once so many have run."""
+        """A reason as soon as that many actions have run."""
         return f"{self.limit} actions have run, and no more may." if len(process.history) >= self.limit else None
 
 
 @dataclass(frozen=True, slots=True)
 class MaxCost:
-    """End once models have cost so much, in US dollars."""
+    """Ends the process when models have cost this many US dollars."""
 
     limit: float
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason once it is spent."""
+        """A reason as soon as that amount is reached."""
         spent = process.usage.cost
         return f"{in_dollars(spent)} are spent, of {in_dollars(self.limit)} allowed." if spent >= self.limit else None
 
 
 @dataclass(frozen=True, slots=True)
 class MaxTokens:
-    """End once models have read and written so many tokens."""
+    """Ends the process when models have used this many tokens, of input and output together."""
 
     limit: int
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason once they are used."""
+        """A reason as soon as that number is reached."""
         used = process.usage.tokens
         return f"{used:,} tokens are used, of {self.limit:,} allowed." if used >= self.limit else None
 
 
 @dataclass(frozen=True, slots=True)
 class OnStuck:
-    """End where the process would be stuck: nobody is asked to help it on."""
+    """Ends the process as soon as it is stuck, without asking stuck handlers."""
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason when it is stuck."""
+        """A reason if the process is stuck."""
         return "It was stuck." if stuck else None
 
 
 class FirstOf:
-    """Several policies: the first that has a reason counts."""
+    """Combines several policies; the first reason counts."""
 
     def __init__(self, *policies: EarlyTermination) -> None:
         self.policies = policies
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """The first reason of any."""
+        """The first reason that one of the policies gives; None: no policy gives one."""
         reasons = (each.reason_to_end(process, stuck=stuck) for each in self.policies)
         return next(filter(None, reasons), None)
 
 
 class StuckCode(StrEnum):
-    """What a handler came to."""
+    """The result codes of a stuck handler."""
 
     REPLAN = "replan"
     """Something has changed: plan again."""
     NO_RESOLUTION = "no_resolution"
-    """Nothing can be done here: ask the next handler, or stay stuck."""
+    """This handler cannot help: ask the next one, or stay stuck."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckResult:
-    """What a handler came to, and why, in words."""
+    """The result of a stuck handler, and a message that explains it."""
 
     code: StuckCode
     message: str = ""
@@ -139,9 +139,9 @@ class StuckResult:
 
 @runtime_checkable
 class StuckHandler(Protocol):
-    """Whoever can help a stuck process on, for example by putting an object on its blackboard.
+    """Helps a stuck process to continue, for example by putting an object on its blackboard.
 
-    An agent's class may be one: its instance is asked first. (User guide, section 3.6.10.)
+    The class of an agent may implement it: its instance is asked first. (User guide, section 3.6.10.)
     """
 
     def handle_stuck(self, process: Any, /) -> StuckResult | Awaitable[StuckResult]:
@@ -150,7 +150,7 @@ class StuckHandler(Protocol):
 
 
 class Delay(float, Enum):
-    """Pauses that have names."""
+    """Named pauses, in seconds."""
 
     NONE = 0.0
     MEDIUM = 0.4
@@ -158,27 +158,27 @@ class Delay(float, Enum):
 
 
 class Schedule(Protocol):
-    """When actions may begin, for example outside of rush hours. A process that must wait is PAUSED meanwhile."""
+    """When actions may begin, for example outside of rush hours. A process that has to wait is PAUSED."""
 
     def not_before(self, process: ProcessView, action: str, /) -> datetime | None:
-        """The time, with its zone, before which an action must not begin; None: now."""
+        """The time, with its time zone, before which an action must not begin; None: it may begin now."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verbosity:
-    """What of a run is written to the log `goalport.process` for people, beside what listeners write."""
+    """What of a run is written to the log `goalport.process`, in addition to what listeners write."""
 
     show_planning: bool = False
-    """Each plan, why one was given up, and who helped a stuck process on."""
+    """Log each plan, why a plan was given up, and which handler helped a stuck process."""
     show_prompts: bool = False
-    """What models are asked, word for word."""
+    """Log the prompts of models in full."""
     show_llm_responses: bool = False
-    """What models answer, word for word."""
+    """Log the replies of models in full."""
 
     @property
     def listeners(self) -> tuple[EventListener, ...]:
-        """Those who write it; they are to hear the process and what it starts."""
+        """The listeners that write it; they receive the events of the process and of its sub-processes."""
         prompts, replies = self.show_prompts, self.show_llm_responses
         planning: tuple[EventListener, ...] = (PlanListener(),) if self.show_planning else ()
         return (*planning, PromptListener(prompts=prompts, replies=replies)) if prompts or replies else planning
@@ -192,30 +192,30 @@ class ProcessOptions:
     deadline: float | None = None
     """Seconds after which the process is terminated, whatever it is doing; None: never."""
     listeners: Sequence[EventListener] = ()
-    """Told of every event of the process."""
+    """Listeners that receive every event of the process."""
     blackboard: Blackboard | None = None
-    """Start from a copy of this blackboard instead of an empty one."""
+    """The process starts with a copy of this blackboard; None: with an empty one."""
     planner: PlannerType | None = None
-    """What chooses the next action; None: what the agent says."""
+    """The planner, which chooses the next action; None: that of the agent."""
     context_id: str = ""
     """The context whose objects the process begins with; see `goalport.process.Context`."""
     early_termination: EarlyTermination | None = None
-    """Ends the process early, beside its budget: see `EarlyTermination`."""
+    """A policy that ends the process early, in addition to its budget; see `EarlyTermination`."""
     stuck_handlers: Sequence[StuckHandler] = ()
-    """Asked in order, after the agent itself, when the process is stuck; the first that helps counts."""
+    """Asked in order, after the agent itself, when the process is stuck, until one helps."""
     delay: float = Delay.NONE
-    """Seconds between one action and the next, or a `Delay`: for what is rate-limited."""
+    """Seconds between two actions, or a `Delay`, for example to stay below a rate limit."""
     tool_delay: float = Delay.NONE
     """Seconds before each call of a tool, or a `Delay`."""
     schedule: Schedule | None = None
-    """When actions may begin; None: whenever they can."""
+    """When actions may begin; None: at any time."""
     concurrent: bool = False
-    """Run those steps of a plan at once that need nothing of one another; the goal planner's plans only."""
+    """Run independent steps of a plan concurrently; only for plans of the goal planner."""
     verbosity: Verbosity = Verbosity()
     prune: bool = False
-    """Leave out from the beginning whatever can have no part in reaching a goal from what is given."""
+    """Leave out, from the beginning, actions that cannot help to reach a goal from the given objects."""
     ephemeral: bool = False
-    """Remember the process nowhere: nobody finds it by its id, and it can neither ask people nor start others."""
+    """Do not store the process: it cannot be found by its id, cannot ask people and cannot start sub-processes."""
     agent_name_in_id: bool = False
     version_in_id: bool = False
 
@@ -243,11 +243,11 @@ class ProcessOptions:
         return replace(self, **changes)
 
     def overrun(self, process: ProcessView) -> str | None:
-        """Why no further action may run, in a sentence; None while one may."""
+        """Why no further action may run, in a sentence; None: one may run."""
         return self.budget.overrun(len(process.history), process.usage) or self._policy(process)
 
     def overspent(self, process: ProcessView) -> str | None:
-        """Why an action that is running may ask no model any more, in a sentence; None while it may."""
+        """Why a running action may ask no further model, in a sentence; None: it may."""
         return self.budget.overspent(process.usage) or self._policy(process)
 
     def _policy(self, process: ProcessView) -> str | None:
@@ -255,13 +255,13 @@ class ProcessOptions:
         return None if policy is None else policy.reason_to_end(process, stuck=False)
 
     def room(self, process: ProcessView, wanted: Sequence[str]) -> int:
-        """How many of the wanted actions may run at once; the first always may."""
+        """How many of the wanted actions may run at once; it is never less than 1."""
         return next((n for n in range(1, len(wanted)) if self.overrun(_Ahead(process, wanted[:n]))), len(wanted))
 
 
 @dataclass(frozen=True, slots=True)
 class _Coming:
-    """An action that is to run, as an entry of the history."""
+    """An action that will run, as an entry of the history."""
 
     action: str
     seconds: float = 0.0
@@ -270,7 +270,7 @@ class _Coming:
 
 
 class _Ahead:
-    """A process as it will be when some more actions have run."""
+    """A process as it would be after some more actions."""
 
     def __init__(self, process: ProcessView, actions: Sequence[str]) -> None:
         self.history = (*process.history, *map(_Coming, actions))

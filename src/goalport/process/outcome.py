@@ -1,6 +1,6 @@
-"""How a process stands and how it ends: a closed set of statuses, and a closed union of ends.
+"""The status and the outcome of a process: a closed set of statuses, and a closed union of outcomes.
 
-Whoever words an end for a person or a model does it by `match` over `Outcome`.
+Code that describes an outcome to a person or a model uses `match` over `Outcome`.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Completed", "Failed", "Killed", "Outcome", "ProcessStatus", "Stuck",
 
 
 class ProcessStatus(StrEnum):
-    """Where a process is in its life (user guide, section 3.2.1)."""
+    """The status of a process (user guide, section 3.2.1)."""
 
     NOT_STARTED = "not_started"
     RUNNING = "running"
@@ -22,13 +22,13 @@ class ProcessStatus(StrEnum):
     KILLED = "killed"
     STUCK = "stuck"
     WAITING = "waiting"
-    """People have to answer."""
+    """The process waits for answers of people."""
     PAUSED = "paused"
-    """It goes on by itself when its delay or schedule allows."""
+    """The process continues by itself when its delay or schedule allows it."""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen by itself."""
+        """Whether nothing more happens unless somebody acts from outside."""
         return self in _ENDED
 
 
@@ -48,30 +48,30 @@ class Completed:
     """The goal was reached."""
 
     value: object
-    """What the goal's action returned."""
+    """The return value of the goal's action."""
     status = ProcessStatus.COMPLETED
     reason = "The goal was reached."
 
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """No action can bring the goal nearer as things stand."""
+    """No action can bring the goal nearer in the current state."""
 
     reason: str
     input_may_help: bool = True
-    """Whether other input may lead to the goal; not when only tool groups are missing."""
+    """Whether other input may lead to the goal; False when only tool groups are missing."""
     status = ProcessStatus.STUCK
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Actions failed, or the input was wrong, and no other way is left."""
+    """Actions failed, or the input was invalid, and no other way to the goal is left."""
 
     reason: str
     tried: tuple[str, ...] = ()
     """One sentence for each action that failed."""
     caller_mistake: bool = False
-    """Whether the caller can mend it by asking differently."""
+    """Whether the caller can avoid the failure by other input."""
     status = ProcessStatus.FAILED
 
 
@@ -93,14 +93,14 @@ class Killed:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """People have to answer before anything can go on; not an end, but all that can be had now."""
+    """People have to answer before the process can continue. This is not final, but nothing else can be done now."""
 
     questions: tuple[Question, ...]
     status = ProcessStatus.WAITING
 
     @property
     def reason(self) -> str:
-        """The questions in words."""
+        """The questions, as one text."""
         return f"It waits for an answer: {' '.join(each.message for each in self.questions)}"
 
 

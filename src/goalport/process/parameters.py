@@ -1,7 +1,7 @@
 """The arguments of a user's function: domain objects from the blackboard, services from the process and the platform.
 
-Also here: `CurrentOperation`, by which an `Ai` that a class was given in its constructor counts towards the action that
-runs, as the `Ai` of a parameter does.
+Also here: `CurrentOperation`. With it, the cost of an `Ai` that was injected into a class's constructor counts towards
+the running action, as that of an `Ai` parameter does.
 """
 
 import inspect
@@ -29,25 +29,25 @@ _OWN: Mapping[type, Callable[[ActionContext], object]] = {
     Ai: lambda context: context.ai,
 }
 SERVICE_TYPES: frozenset[type] = frozenset(_OWN)
-"""The types that are injected by this room instead of looked for on the blackboard."""
+"""The types that this package injects; they are not looked up on the blackboard."""
 _NO_OPERATION = NoOperation()
 
 
 @runtime_checkable
 class ArgumentResolver(Resolver, Protocol):
-    """Fills parameters of its own choice, which are never preconditions.
+    """Fills parameters of its own choice; such parameters are no preconditions of the action.
 
-    It is given to the platform among its services. Several are asked in order, before goalport's own ways; the
-    blackboard comes last.
+    It is passed to the platform among its services. Several are asked in order, before goalport's own resolution;
+    the blackboard is tried last.
     """
 
     def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
-        """The argument for a parameter that it supports, each time when an action, condition or cost is called."""
+        """Return the argument of a supported parameter; called each time an action, condition or cost is called."""
         ...
 
 
 def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str]:
-    """The types of required inputs that are not on the blackboard."""
+    """The types of required inputs that are missing on the blackboard."""
     wanted = (each for each in inputs_among(parameters) if each.required)
     return [type_name(each.type) for each in wanted if _find(each, blackboard) is None]
 
@@ -108,31 +108,31 @@ def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -
 
 
 class CurrentOperation:
-    """The operation of the action that runs here, looked up anew at each use."""
+    """The operation of the running action, looked up at each use."""
 
     @property
     def place(self) -> tuple[str, str]:
-        """The id of the process and the name of the action; both empty outside of one."""
+        """The id of the process and the name of the action; each is empty outside of one."""
         return _here().place
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        """As an action's own `Ai` does."""
+        """The record for a reply, as for an action's own `Ai`."""
         return _here().record(model, call)
 
     def emit(self, event: Event, /) -> None:
-        """Tell those who listen to the process, if there is one."""
+        """Emit an event of the process, if there is one."""
         _here().emit(event)
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Count one request of a model towards the process, if there is one."""
+        """Add one request of a model to the cost of the process, if there is one."""
         _here().spend(model, usage, seconds)
 
     def decline(self, reason: str, /) -> None:
-        """Take down why an action of the process may give nothing, if there is one."""
+        """Note why an action of the process may return nothing, if there is a process."""
         _here().decline(reason)
 
     async def before_turn(self, tool: str, /) -> None:
-        """As an action's own `Ai` does."""
+        """Pause or end the action, as for an action's own `Ai`."""
         await _here().before_turn(tool)
 
 
@@ -144,5 +144,5 @@ def _here() -> Operation:
         context = ActionContext.current()
     except GoalportError:
         return ActionOperation(ActionContext(process))
-    # A process that an action has started begins in the context of that action.
+    # A process that was started by an action inherits the context variable of that action.
     return ActionOperation(context if context.process is process else ActionContext(process))

@@ -1,9 +1,9 @@
 """The planners: what chooses the next action of a process. One class for each kind, and the table of them.
 
-Whoever must know how a kind behaves looks it up here, by `planner_for`, and asks it; nobody compares kinds. A new kind
-is a class and an entry in `PLANNERS`, beside its name in `goalport.domain.PlannerType`. It stands on this floor and not
-beside the searches of `goalport.plan`, because a planner reads a process (what is pending, what failed), and because it
-may have to wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
+Code that depends on the kind of a planner calls `planner_for` and asks the planner; it never compares kinds. A new kind
+is a class and an entry in `PLANNERS`, beside its name in `goalport.domain.PlannerType`. Planners are in this package
+and not in `goalport.plan`, because they read a process (what is pending, what failed), and because they may have to
+wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
 """
 
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ class Planner(Protocol):
     """A way to choose what a process does next. It has no state: one object serves all processes."""
 
     looks_ahead: bool
-    """Whether it plans the whole way to a goal, and not just one step at a time.
+    """Whether it plans the whole way to a goal, or just one step at a time.
 
-    Only of a whole way can it be said which actions it cannot need (pruning), which of its steps may run at once, where
-    a loop ends, and which conditions would be asked too late: one step at a time asks them on the way.
+    Several features need the whole way: pruning of actions, running steps concurrently, finding the end of a loop,
+    and evaluating conditions ahead. A planner of single steps evaluates conditions when it reaches them.
     """
     remark: str
-    """What `goalport plan` adds to an explanation, in a sentence; empty: nothing."""
+    """A sentence that `goalport plan` adds to an explanation; empty: none."""
 
     def problem(
         self,
@@ -39,28 +39,28 @@ class Planner(Protocol):
         values: Mapping[str, float],
         seconds: float | None,
     ) -> Problem:
-        """What is to be planned, as things are and at what actions cost and are worth now.
+        """Return the planning problem, with the current facts, costs and values.
 
-        It says what counts as done of what is pending. `seconds`: how long the search may take; None: as long as it
-        needs.
+        The planner decides which pending results count as done. `seconds` limits the search; None: there is no
+        limit.
         """
         ...
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | NoPlan:
-        """The steps to take, or the condition that has to be asked first, or that there is nothing to do.
+        """Return the steps to take, or the condition to evaluate first, or that there is nothing to do.
 
-        After an `Undecided` it is called again with the answer, for the same step: what is left to chance has to fall
-        as it did before.
+        After an `Undecided` it is called again with the answer, for the same step; a random choice has to be repeated
+        with the same result.
         """
         ...
 
     def nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
-        """How the process stands where `choose` found nothing to do."""
+        """Return the outcome of a process for which `choose` found nothing to do."""
         ...
 
 
 class Goap:
-    """The cheapest plan to a goal; its first step is taken (user guide, section 3.18)."""
+    """Plans the cheapest way to a goal and takes its first step (user guide, section 3.18)."""
 
     looks_ahead = True
     remark = ""
@@ -73,7 +73,7 @@ class Goap:
         values: Mapping[str, float],
         seconds: float | None,
     ) -> Problem:
-        """The plan counts on a good answer to every open question."""
+        """The planning problem; open questions count as if they were answered well."""
         if asked := process.pending:
             promises = {fact for name in asked for fact in process.scope.gifts[name]}
             actual = replace(
@@ -94,7 +94,7 @@ class Goap:
 
 
 class Utility:
-    """Of all that can be done now, what is worth most; needs no goal (user guide, section 3.18)."""
+    """Takes the most valuable action that is possible now; it needs no goal (user guide, section 3.18)."""
 
     looks_ahead = False
     remark = "A utility agent takes the best step of the moment: this is the cheapest way, and it may take another."
@@ -107,7 +107,7 @@ class Utility:
         values: Mapping[str, float],
         seconds: float | None,
     ) -> Problem:
-        """Actions that wait for an answer are left out; what they will give does not count yet."""
+        """The planning problem; actions that wait for an answer are left out, and their results do not count yet."""
         problem = _problem(process, actual, costs, values, seconds)
         asked = process.pending
         return replace(problem, excluded=problem.excluded | asked) if asked else problem
@@ -127,7 +127,7 @@ PLANNERS: Final[Mapping[PlannerType, Planner]] = {PlannerType.GOAP: Goap(), Plan
 
 
 def planner_for(agent: Agent, options: ProcessOptions | None = None) -> Planner:
-    """The planner of a run with these options, or else of the agent's runs."""
+    """The planner that the options name, else that of the agent."""
     return PLANNERS[(options.planner if options else None) or agent.planner]
 
 
@@ -155,7 +155,7 @@ def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
 
 
 def _way_out(process: AgentProcess, explanation: Explanation) -> str:
-    """What to write where an action is only held back because it, or its output, counts as done."""
+    """A hint for the agent's author, when actions are held back only because they, or their outputs, count as done."""
     gave_nothing = {each.action for each in process.progress.history if each.status == "declined"}
     missing = [each for failure in explanation.failures[:1] for each in failure.missing]
     held_back = dict.fromkeys(each.held_back for each in missing)

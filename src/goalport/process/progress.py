@@ -1,6 +1,6 @@
-"""What a process has done and is about to do, and the only ways in which that is written.
+"""The progress of a process: what it has done and is about to do. Only the methods here change it.
 
-Below: the journal of an action. Above: the process has one of these, and `tick` and what runs actions write it.
+Below: the journal of an action. Above: the process has one of these; `tick` and `execution` change it.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ __all__ = ["MOST_WORDS", "ActionInvocation", "Failure", "Progress", "in_words"]
 
 P = TypeVar("P", bound=Child)
 _HALF = 300
-"""Characters of a failure's beginning, and of its end, that are told."""
+"""The number of characters at the beginning and at the end of a failure that are shown."""
 MOST_WORDS = 2 * _HALF
-"""Characters of a failure that are told."""
+"""The number of characters of a failure that are shown in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionInvocation:
-    """One action that ran, as the history keeps it."""
+    """One run of an action, as an entry of the history."""
 
     action: str
     started_at: datetime
@@ -37,75 +37,75 @@ class ActionInvocation:
     """succeeded, declined, failed, replanned or terminated."""
     error: str | None = None
     usage: TokenUsage = NOTHING
-    """What its models cost, with the processes that it started."""
+    """The cost of its models, including the processes that it started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong last in a process, whether or not another way was found."""
+    """The last failure in a process, whether or not another way was found."""
 
     reason: str
     action: str = ""
     """The name of the action that failed; empty when the process itself could not go on."""
     error: BaseException | None = field(default=None, compare=False, repr=False)
-    """The exception, with its traceback, where there was one."""
+    """The exception with its traceback, if there is one and it may be shown."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class Progress(Generic[P]):
-    """The actions of a process: which have run, which are under way, which wait, and which will not run again."""
+    """The actions of a process: which have run, are running, are waiting, or will not run again."""
 
     def __init__(self, process_id: str) -> None:
         self._process_id = process_id
         self.history: list[ActionInvocation] = []
         self.has_run: set[str] = set()
         self.results: dict[str, object] = {}
-        """What each action returned last."""
+        """The last return value of each action."""
         self.left_out: dict[str, str] = {}
-        """Actions that failed for good, and how."""
+        """Actions that failed for good, each with the reason."""
         self.declined: dict[str, str] = {}
-        """Why models did not make what actions asked for, in their words; the last of each action counts."""
+        """For each action, the last reason that a model gave for not making what was asked for."""
         self.waits: dict[str, str] = {}
-        """What actions wait for that no person can answer: a provider that will be asked again; in words."""
+        """For each action, what it waits for besides people, in words: a provider that will be asked again."""
         self.skipped: set[str] = set()
-        """Actions that asked for another plan: the next one does without them."""
+        """Actions that asked for another plan; the next plan leaves them out."""
         self.parked: dict[str, P] = {}
-        """Actions that wait for a process of their own, which waits for a person."""
+        """Actions that wait for a sub-process, which waits for a person."""
         self.journals: dict[str, Journal[P]] = {}
-        """What actions that have begun and are not over have done, so that nothing is done twice."""
+        """The journals of actions that have begun and are not over."""
         self.begun = 0
-        """How many actions have begun."""
+        """The number of actions that have begun."""
         self._sequence: dict[str, int] = {}
         self._impasses: list[object] = []
         self._stuck_after = -1
         self._paced_after = -1
 
     def number_of(self, action: str) -> int:
-        """Which of the actions that have begun an action is, from 0; one that is not under way would be the next."""
+        """The number of a running action, from 0 in order of beginning; of another action, the next number."""
         return self._sequence.get(action, self.begun)
 
     def begin(self, action: str) -> None:
-        """Note that an action begins, or begins again: then it keeps its number and its journal."""
+        """Note that an action begins. If it begins again, it keeps its number and its journal."""
         if action not in self._sequence:
             self._sequence[action], self.begun = self.begun, self.begun + 1
             self.journals[action] = Journal(f"{self._process_id}:{self._sequence[action]}")
 
     def end(self, action: str) -> Journal[P]:
-        """Note that an action is over, and give its journal: when it runs again, it begins anew."""
+        """Note that an action is over, and return its journal; its next run gets a new one."""
         self._sequence.pop(action, None)
         return self.journals.pop(action)
 
     def record(self, invocation: ActionInvocation) -> None:
-        """Add what came of an action to the history."""
+        """Add a run of an action to the history."""
         self.history.append(invocation)
 
     def complete(self, action: str, result: object) -> None:
-        """Note that an action has run, and what it returned."""
+        """Note that an action has run, and its return value."""
         self.has_run.add(action)
         self.results[action] = result
 
     def start_anew(self) -> None:
-        """Let every action count as not having run."""
+        """Treat every action as not having run."""
         self.has_run.clear()
 
     def leave_out(self, action: str, reason: str) -> None:
@@ -117,44 +117,44 @@ class Progress(Generic[P]):
         self.skipped.add(action)
 
     def take_skipped(self) -> bool:
-        """Let the actions count again that were to be left out of one plan; whether there were any."""
+        """Stop leaving actions out because they were skipped. Returns whether there were any."""
         if not self.skipped:
             return False
         self.skipped.clear()
         return True
 
     def decline(self, action: str, reason: str) -> None:
-        """Note why a model did not make what an action asked for; an empty reason takes an earlier one back."""
+        """Note why a model did not make what an action asked for; an empty reason removes the earlier one."""
         if reason:
             self.declined[action] = reason
         else:
             self.declined.pop(action, None)
 
     def wait_for_provider(self, action: str, message: str) -> None:
-        """Note what an action waits for that no person can answer; an empty message: it goes on."""
+        """Note what an action waits for besides people; an empty message says that it waits no longer."""
         if message:
             self.waits[action] = message
         else:
             self.waits.pop(action, None)
 
     def park(self, action: str, child: P) -> None:
-        """Note that an action waits for a process of its own."""
+        """Note that an action waits for a sub-process."""
         self.parked[action] = child
 
     def unpark(self, child: P) -> bool:
-        """Let the actions run again that waited for a process; whether there were any."""
+        """Let actions that waited for a sub-process run again. Returns whether there were any."""
         waiting = [action for action, each in self.parked.items() if each is child]
         for action in waiting:
             del self.parked[action]
         return bool(waiting)
 
     def may_pause(self) -> bool:
-        """Whether there was no pause yet since the last action ran; from now on there was."""
+        """Whether there was no pause since the last action ran. The call itself counts as a pause."""
         paused, self._paced_after = self._paced_after, len(self.history)
         return paused < self._paced_after
 
     def note_impasse(self, standing: object) -> list[object]:
-        """Note how things stand where nothing leads on, and give how they stood before since the last action ran."""
+        """Note the state in which no action can run; return the earlier ones since the last action ran."""
         if self._stuck_after != len(self.history):
             self._stuck_after = len(self.history)
             self._impasses.clear()
@@ -163,24 +163,24 @@ class Progress(Generic[P]):
         return before
 
     def end_calls(self) -> None:
-        """End what the actions have under way with tools; nothing of theirs is needed any more."""
+        """End all open calls of tools of the actions; their results are no longer needed."""
         for journal in self.journals.values():
             journal.end_calls()
         self.journals.clear()
 
     def remnant(self) -> "Progress[P]":
-        """What is kept of the progress of a process that ended long ago: what its end and its history need."""
+        """What is kept of the progress of a process that ended long ago: what its outcome and its history need."""
         left: Progress[P] = Progress(self._process_id)
         left.left_out, left.declined, left.history = self.left_out, self.declined, self.history
         return left
 
 
 def in_words(error: BaseException) -> str:
-    """A failure in one line, without a traceback or a secret and of bounded length: its beginning and its end."""
+    """A failure in one line, without traceback and secrets; of a long one, the beginning and the end."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(in_words, leaves(cast("BaseException", error))))[:MOST_WORDS]
     text = hide(" ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split()))
     name = type(error).__name__
-    # What models fail at is told in sentences made for people.
+    # Messages of model errors are complete sentences for people.
     words = text if text and isinstance(error, ModelError) else f"{name}: {text}" if text else name
     return words if len(words) <= MOST_WORDS else f"{words[:_HALF]} … {words[-_HALF:]}"

@@ -1,6 +1,6 @@
-"""What a process has asked people, and what became of it. One answer counts for each question: the first.
+"""The questions of a process to people, and their answers. Only the first answer to a question counts.
 
-The answers are put on the blackboard in `human_in_the_loop`; here is only the record.
+`human_in_the_loop` applies answers to the blackboard; here they are only recorded.
 """
 
 import secrets
@@ -16,12 +16,12 @@ from goalport.errors import AlreadyAnswered
 __all__ = ["Question", "Questions"]
 
 Status = Literal["open", "answered", "declined", "expired", "withdrawn"]
-"""Withdrawn: what asked does not need the answer any more."""
+"""The states of a question. Withdrawn: the action that asked no longer needs the answer."""
 
 
 @dataclass(slots=True)
 class Question:
-    """Something that an action wants to know of a person."""
+    """A question of an action to a person."""
 
     id: str
     process_id: str
@@ -29,17 +29,17 @@ class Question:
     """The name of the action that asked."""
     wait: WaitFor[Any]
     in_action: bool = False
-    """Whether its action goes on with the answer itself, instead of being over with it."""
+    """Whether its action continues with the answer; otherwise the action ends with the question."""
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: Status = "open"
     answer: object = None
-    """What the answer came to, once there is one."""
+    """The validated answer, once there is one."""
     reason: str = ""
-    """Why there will be none."""
+    """Why there will be no answer."""
 
     @property
     def message(self) -> str:
-        """The question in words."""
+        """The text of the question."""
         return self.wait.message
 
     @property
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it counts as declined, if nobody has answered."""
+        """The time at which it counts as declined if there is no answer."""
         seconds = self.wait.expires_in
         return None if seconds is None else self.asked_at + timedelta(seconds=seconds)
 
@@ -63,7 +63,7 @@ class Questions:
         self._lock = Lock()
 
     def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
-        """Note a question."""
+        """Add a question."""
         question = Question(f"q-{secrets.token_hex(6)}", self._process_id, action, wait, in_action)
         self._asked[question.id] = question
         return question
@@ -73,7 +73,7 @@ class Questions:
 
     @property
     def open(self) -> tuple[Question, ...]:
-        """Those that wait for an answer."""
+        """The questions that wait for an answer."""
         return tuple(each for each in self if each.status == "open") if self._asked else ()
 
     def find(self, question_id: str) -> Question | None:
@@ -81,7 +81,7 @@ class Questions:
         return self._asked.get(question_id)
 
     def settle(self, question: Question, status: Status, *, answer: object = None, reason: str = "") -> None:
-        """Note what became of a question. Raises `AlreadyAnswered` when something has before: compare and set."""
+        """Settle a question. Raises `AlreadyAnswered` if it was settled before; check and change are atomic."""
         with self._lock:
             if question.status != "open":
                 raise AlreadyAnswered(question.id, question.status)

@@ -1,8 +1,8 @@
-"""Where processes are found again by their ids, and contexts by theirs.
+"""The repositories of processes and of contexts, which find them by their ids.
 
-The repository in memory keeps all processes that may go on, and of those that have ended as many as there is room for.
-What is kept or dropped is a family: a process that somebody started, with all those that its actions started. A context
-outlives processes: a named store of objects that new processes may begin with. (User guide, section 3.2.5.)
+The repository in memory keeps all processes that may go on, and a limited number of those that have ended. It keeps or
+drops families as a whole: a process that somebody started, with all those that its actions started. A context outlives
+processes: a named store of objects with which new processes may begin. (User guide, section 3.2.5.)
 """
 
 import re
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 _LONG: Final = 1.0
-"""Seconds after which a process counts as a long one, whatever its goal says."""
+"""Seconds after which a process counts as long, whatever its goal declares."""
 _MOST_LONG: Final = 10
-"""How many long ones are kept for each short one, when so many end within their time."""
+"""The most long processes that are kept for each short one, if more end within `seconds`."""
 T = TypeVar("T")
 _ADJECTIVES = """
 amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
@@ -47,10 +47,10 @@ _FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
 class AgentProcessRepository(Protocol):
-    """What the platform needs of a store of processes."""
+    """A store of processes; the platform uses these methods."""
 
     def save(self, process: AgentProcess) -> None:
-        """Keep a process, or note that it has changed."""
+        """Store a process, or its changes."""
         ...
 
     def find(self, process_id: str) -> AgentProcess | None:
@@ -63,31 +63,31 @@ class AgentProcessRepository(Protocol):
 
 
 class _Family:
-    """A process that somebody started, and those that its actions started."""
+    """A process that somebody started, and the processes that its actions started."""
 
     def __init__(self, root: AgentProcess) -> None:
         self.root = root
         self.members: list[str] = []
         self.going_on: set[str] = set()
-        """Those that have not ended."""
+        """The ids of the processes that have not ended."""
         self.ended_at = 0.0
         self.queues: list[OrderedDict[str, _Family]] = []
-        """Those in which it stands."""
+        """The queues that contain this family."""
 
     def line_up(self, queue: "OrderedDict[str, _Family]") -> None:
-        """Stand last in a queue."""
+        """Append the family to a queue."""
         queue[self.root.id] = self
         self.queues.append(queue)
 
     def leave(self) -> None:
-        """Stand in no queue any more."""
+        """Remove the family from all queues."""
         for each in self.queues:
             each.pop(self.root.id, None)
         self.queues.clear()
 
     @property
     def long(self) -> bool:
-        """Whether its caller may come later for the result: it took its time, asked people, or is said to be long."""
+        """Whether its caller may fetch the result later: it ran long, asked people, or has a `long` goal."""
         root = self.root
         if root.finished_at is not None and (root.finished_at - root.created_at).total_seconds() >= _LONG:
             return True
@@ -95,20 +95,20 @@ class _Family:
 
 
 class InMemoryProcessRepository:
-    """Processes of this program.
+    """Keeps the processes of this program in memory.
 
-    Parameters: of short processes that have ended, the `window` that ended last are kept. Of those that took a second
-    or more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
+    Parameters: of short processes that have ended, the last `window` are kept. Of those that took a second or
+    more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
     (ten times `window` at most). Of those that wait for people, up to `waiting`: then the one that has waited longest
-    is terminated. What runs is always kept. Of all that have ended, the newest `whole` keep all that they knew, and
-    others only how they ended, and their history; a process that the program holds on to stays as it is.
+    is terminated. Running processes are always kept. Of those that have ended, the newest `whole` keep everything;
+    others keep only their outcome and their history. A process that the program itself references is not changed.
     """
 
     def __init__(self, window: int = 1000, whole: int = 100, *, seconds: float = 3600.0, waiting: int = 10_000) -> None:
         self._window, self._most_whole, self._seconds, self._most_waiting = window, whole, seconds, waiting
         self._processes: dict[str, AgentProcess] = {}
         self._held: dict[str, ref[AgentProcess]] = {}
-        """The processes of which only remnants are kept here, as long as somebody else keeps them whole."""
+        """The complete processes of which only remnants are kept here, for as long as other code references them."""
         self._families: dict[str, _Family] = {}
         self._short: OrderedDict[str, _Family] = OrderedDict()
         self._long: OrderedDict[str, _Family] = OrderedDict()
@@ -116,7 +116,7 @@ class InMemoryProcessRepository:
         self._whole: OrderedDict[str, _Family] = OrderedDict()
 
     def save(self, process: AgentProcess) -> None:
-        """Keep a process; where there are too many of its kind, what has ended or waits longest makes room."""
+        """Keep a process; if there are too many of its kind, drop the one that ended, or began to wait, first."""
         family = self._joined(process)
         root = family.root
         family.leave()
@@ -129,7 +129,7 @@ class InMemoryProcessRepository:
                 oldest.terminate(f"More than {self._most_waiting:,} processes wait, and it had waited longest.")
 
     def find(self, process_id: str) -> AgentProcess | None:
-        """The process of that id, or None when it is unknown or was dropped."""
+        """The process of that id; None if it is unknown or was dropped."""
         held = self._held.get(process_id)
         return (held and held()) or self._processes.get(process_id)
 
@@ -177,7 +177,7 @@ class InMemoryProcessRepository:
             self._held.pop(each, None)
 
     def _reduce(self, family: _Family) -> None:
-        """Keep no more of a family than what its history and its end need."""
+        """Keep only what the outcome and the history of a family need."""
         if family.root.forgotten:
             return
         for each in family.members:
@@ -193,7 +193,7 @@ def _tree(process: AgentProcess) -> Iterator[AgentProcess]:
 
 
 class Context:
-    """Objects that are kept under an id, some of them under names of their own."""
+    """Objects that are stored under an id, some of them with names of their own."""
 
     def __init__(self, context_id: str) -> None:
         self.id = context_id
@@ -201,11 +201,11 @@ class Context:
         self._names: dict[str, object] = {}
 
     def add(self, value: object) -> None:
-        """Keep an object."""
+        """Store an object."""
         self._objects.append(value)
 
     def bind(self, name: str, value: object) -> None:
-        """Keep an object under a name, in place of the one that bore it."""
+        """Store an object under a name, in place of the earlier object of that name."""
         self._names[name] = value
 
     def __setitem__(self, name: str, value: object) -> None:
@@ -213,7 +213,7 @@ class Context:
 
     @property
     def names(self) -> Mapping[str, object]:
-        """The objects that bear names."""
+        """The objects with names."""
         return MappingProxyType({name: Typed.value_of(each) for name, each in self._names.items()})
 
     @property
@@ -222,13 +222,13 @@ class Context:
         return tuple(map(Typed.value_of, self._objects))
 
     def last(self, kind: type[T]) -> T | None:
-        """The newest object of a type; those that bear names count as older."""
+        """The newest object of a type; objects with names count as older than those without."""
         blackboard = Blackboard()
         self.populate(blackboard)
         return blackboard.last(kind)
 
     def populate(self, blackboard: Blackboard) -> None:
-        """Put everything on a blackboard: what bears a name first, then the rest, nothing twice."""
+        """Put all objects on a blackboard: those with names first, then the others, none twice."""
         for name, value in self._names.items():
             blackboard.bind(name, value)
         bound = {id(value) for value in self.names.values()}
@@ -239,19 +239,19 @@ class Context:
 
 @runtime_checkable
 class ContextRepository(Protocol):
-    """What the platform needs of a store of contexts."""
+    """A store of contexts; the platform uses these methods."""
 
     def find(self, context_id: str) -> Context | None:
         """The context of that id, or None."""
         ...
 
     def save(self, context: Context) -> None:
-        """Keep a context, or note that it has changed."""
+        """Store a context, or its changes."""
         ...
 
 
 class InMemoryContextRepository:
-    """Contexts of this program."""
+    """Keeps the contexts of this program in memory."""
 
     def __init__(self) -> None:
         self._contexts: dict[str, Context] = {}
@@ -264,7 +264,7 @@ class InMemoryContextRepository:
 
 
 def new_id(*labels: str) -> str:
-    """An id such as `quiet-otter-4f1c9a02d7be`: labels, if any, two words to speak of and 48 random bits."""
+    """An id such as `quiet-otter-4f1c9a02d7be`: optional labels, two words that are easy to say, and 48 random bits."""
     words, digits = divmod(secrets.randbits(72), 1 << 48)
     second, first = divmod(words, len(_FIRST))
     marked = "".join(f"{_UNFIT.sub('-', label)}-" for label in labels)

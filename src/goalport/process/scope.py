@@ -1,7 +1,7 @@
-"""What is planned together: an agent, what components lend it, and the goals that count, ready for the planner.
+"""The scope of a run: an agent, the actions of components, and its goals, compiled for the planner.
 
-Built once for an agent and shared by all its processes. It holds no state of any process. Also here: which part of its
-parent's blackboard a process is given that an action starts, because that depends on the scope of the child.
+It is built once for an agent, shared by all its processes, and holds no state of a process. Also here: which part of
+its parent's blackboard a sub-process is given, because that depends on the scope of the child.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -44,11 +44,11 @@ __all__ = ["Scope", "blackboard_for_child", "inputs_of", "judged"]
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
-"""How many answers are remembered."""
+"""The number of search results that are cached."""
 
 
 class Scope:
-    """An agent with the components' actions, compiled: operators, facts and how to see them on a blackboard."""
+    """An agent with the components' actions, compiled to operators and facts that can be read off a blackboard."""
 
     def __init__(self, agent: Agent, components: Iterable[Agent] = ()) -> None:
         self.agent = agent.with_components(tuple(components))
@@ -57,12 +57,12 @@ class Scope:
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
         self.figured = tuple(each for each in self.actions.values() if each.cost or each.value)
-        """The actions whose cost or value is computed anew on each planning."""
+        """The actions whose cost or value is computed anew for each plan."""
         self.has_run = {name: HasRun(name) for name in self.actions}
         self._asking: dict[Fact, float] = {Holds(each.name): each.cost for each in self.agent.conditions if each.cost}
         self.system = PlanningSystem(operators_of(self.agent), self._asking)
         self.gifts = {name: self._gifts(name) for name in self.actions}
-        """What each action brings about, once it has run and given what it may give."""
+        """The facts that each action makes true when it succeeds and returns all its outputs."""
         self._keeping: dict[frozenset[Fact], PlanningSystem] = {}
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         self.facts = self._wanted()
@@ -81,14 +81,14 @@ class Scope:
         self._flags = tuple(each for each in self.facts if isinstance(each, Holds) and each not in self.questions)
 
     def answer(self, problem: Problem, search: Search = plan) -> Plan | Undecided | NoPlan:
-        """What a search finds, remembered: the processes of an agent mostly pass through the same states."""
+        """The result of a search, cached: the processes of an agent mostly pass through the same states."""
         question = (search, problem.system, problem.start, problem.goals, problem.excluded)
         known = None if problem.costs or problem.values else self._answers.get(question)
         return known or self._searched(problem, search, question)
 
     def _searched(self, problem: Problem, search: Search, question: object) -> Plan | Undecided | NoPlan:
         found = search(problem)
-        # What was found for want of time is no answer to the same question on another day.
+        # A result that only the time limit explains must not be cached.
         if found.proven and not (problem.costs or problem.values):
             if len(self._answers) >= _ANSWERS:
                 self._answers.clear()
@@ -96,7 +96,7 @@ class Scope:
         return found
 
     def system_on(self, blackboard: Blackboard) -> PlanningSystem:
-        """The operators as they are where clearing this blackboard leaves some objects there."""
+        """The operators as they are when clearing this blackboard would keep some objects."""
         if not blackboard.protects:
             return self.system
         left = blackboard.spawn()
@@ -109,7 +109,7 @@ class Scope:
         return self._keeping[kept]
 
     def facts_on(self, blackboard: Blackboard) -> set[Fact]:
-        """The facts that objects and stated conditions on a blackboard make true."""
+        """The facts that are true by the objects and the stated conditions of a blackboard."""
         found: set[Fact] = set()
         entries = blackboard.entries
         seen = self._seen
@@ -124,22 +124,22 @@ class Scope:
         return found
 
     def judge(self, binding: str, value: object) -> object:
-        """The type that an object counts as which nobody declared, and which does not show its type itself; or None.
+        """The generic type of an object that has no declared type and does not show it itself; None: it is not known.
 
-        That is the generic type that the agent takes under this name, else from its callers, else at all; where it may
-        be several, it is none of them.
+        It is the one that the agent takes under this name, else from its callers, else anywhere; if several types are
+        possible, it is none of them.
         """
         return judged(binding, value, self._generic, self.unmade) if self._generic else None
 
     @cached_property
     def unmade(self) -> tuple[object, ...]:
-        """The types that some action needs and none makes."""
+        """The types that some action needs and no action makes."""
         made = {fact for each in self.system.operators for fact, value in each.effects.items() if value}
         unnamed = (each for each in self.facts if isinstance(each, Available) and each.binding == DEFAULT_BINDING)
         return tuple(dict.fromkeys(each.type for each in unnamed if each not in made))
 
     def _inputs(self) -> Iterable[Available]:
-        """What actions, conditions and costs take, whether or not they need it, and what goals begin with."""
+        """The inputs of actions, conditions and costs, required or not, and the start inputs and outputs of goals."""
         figures = (each for action in self.figured for each in (action.cost, action.value) if each is not None)
         for asker in (*self.actions.values(), *self.conditions.values(), *figures):
             yield from inputs_of(asker.parameters)
@@ -168,12 +168,12 @@ def _keeping(operator: Operator, kept: frozenset[Fact]) -> Operator:
 
 
 def inputs_of(parameters: Iterable[Parameter]) -> Iterator[Available]:
-    """What parameters take from the blackboard, whether or not it has to be there."""
+    """The blackboard inputs among parameters, required or not."""
     return (Available(each.type, each.binding) for each in inputs_among(parameters))
 
 
 def judged(binding: str, value: object, takes: Iterable[Available], unmade: Collection[object]) -> object:
-    """What an object counts as which nobody declared, by what is taken and what no action makes; see `Scope.judge`."""
+    """The type of an object without a declared type, by the inputs and the unmade types; see `Scope.judge`."""
     may_be = [each for each in takes if not _is_plain(each.type) and matcher(each.type)(value)]
     if not may_be or any(is_of(value, None, each.type) for each in may_be):
         return None
@@ -186,7 +186,7 @@ def judged(binding: str, value: object, takes: Iterable[Available], unmade: Coll
 
 
 def _is_plain(kind: object) -> bool:
-    """Whether the class of a value alone decides: not for generic types, nor for structural protocols."""
+    """Whether the class of a value decides alone: it does not for generic types and structural protocols."""
     return not is_generic(kind) and not getattr(kind, "_is_protocol", False)
 
 
@@ -195,10 +195,10 @@ def _kind(fact: Available) -> type:
 
 
 def blackboard_for_child(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> Blackboard:
-    """A copy of the parent's blackboard for a process that its action starts, without what the child makes itself.
+    """A copy of the parent's blackboard for a sub-process, without what the sub-process makes itself.
 
-    States are not handed on, nor conditions that the child's actions post, nor objects of types that its actions make.
-    One that is called without inputs takes them from its parent: then what some action needs stays all the same.
+    States are not copied, nor conditions in `post` of the child's actions, nor objects of types that its actions make.
+    A child that is called without inputs takes them from its parent: then objects that its actions take are kept.
     """
     copy, actions = blackboard.spawn(), scope.actions.values()
     takers = () if called_with_inputs else actions

@@ -1,8 +1,8 @@
-"""The loop of a process: see how things are, plan, run the first action of the plan, and begin again.
+"""The loop of a process: observe the facts, plan, run the first action of the plan, and repeat.
 
-Here is also what may come between: a pause that the run wants, waiting for people while nothing else can be done, and
-what becomes of a process that is stuck: its policy may end it, or its handlers help it on, in order. Whoever kills or
-terminates it meanwhile is obeyed: no handler overtakes them. (User guide, section 3.2.2.)
+Also here is what may happen in between: a pause that the options demand, waiting for people when no action can run, and
+handling a stuck process: its policy may end it, or its handlers may help it, in order. A kill or a termination takes
+precedence over handlers. (User guide, section 3.2.2.)
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -29,18 +29,18 @@ __all__ = ["drive", "step"]
 
 _log = getLogger(__name__)
 Advance: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
-"""How far a process is brought: its outcome, or None where it can go on."""
+"""Advances a process. Returns its outcome, or None when it can go on."""
 _ROUNDS = 20
-"""How many times in a row handlers may ask for a new plan although no action can run."""
+"""How many times in a row handlers may request a new plan with which no action can run."""
 
 
 async def drive(process: AgentProcess) -> None:
-    """Run a process to its end, whatever that is; the outcome is on the process."""
+    """Run a process until it has an outcome, which is stored in the process."""
     await _traced(process, _to_the_end)
 
 
 async def step(process: AgentProcess) -> None:
-    """Take one step of a process, which may be its last; else it rests."""
+    """Run one step of a process; afterwards it has an outcome or rests."""
     await _traced(process, tick)
 
 
@@ -74,7 +74,7 @@ async def _drive(process: AgentProcess, advance: Advance, *, traced: bool) -> No
 
 
 def _dismiss_children(process: AgentProcess) -> None:
-    """Kill the processes that actions have started and that have not ended."""
+    """Kill the sub-processes that have not ended."""
     for child in process.children:
         if not child.status.ended:
             child.kill("The process that had started it has ended.")
@@ -100,7 +100,7 @@ async def _to_the_end(process: AgentProcess) -> Outcome:
 
 
 async def tick(process: AgentProcess) -> Outcome | None:
-    """One step: plan and run one action. The outcome when the process has come to an end, else None."""
+    """Plan and run one action. Returns the outcome when the process has one, else None."""
     if process.end_requested is not None:
         return process.end_requested
     planner = planner_for(process.agent, process.options)
@@ -128,12 +128,12 @@ def _reached(process: AgentProcess) -> Outcome:
     if process.listeners.attentive:
         process.emit(GoalAchieved(goal.name, process_id=process.id))
     result = process.progress.results.get(goal.action)
-    # An action that leaves as it is what was there declines, and its goal holds all the same.
+    # An action that returns None because its output was there already has achieved its goal nevertheless.
     return Completed(result if result is not None or goal.output is None else process.blackboard.last(goal.output))
 
 
 async def paused(process: AgentProcess, action: str) -> bool:
-    """Whether there was a pause before the next action: much may have happened meanwhile, so plan again."""
+    """Pause before the next action if required. Returns whether there was a pause: then a new plan is needed."""
     if process.options.unhurried:
         seconds = _seconds(process, action) if process.progress.may_pause() else 0.0
         if seconds > 0:
@@ -152,7 +152,7 @@ def _seconds(process: AgentProcess, action: str) -> float:
 
 
 async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
-    """None when a handler has helped a stuck process on; other outcomes stay as they are."""
+    """Let the handlers help a stuck process. Returns None if one did; any other outcome is returned unchanged."""
     if not isinstance(outcome, Stuck):
         return outcome
     policy = process.options.early_termination
@@ -172,7 +172,7 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
 
 
 def _handlers(process: AgentProcess) -> Iterator[StuckHandler]:
-    """The agent itself, and those that were given for the run."""
+    """The agents' instances that are handlers, then the handlers of the options."""
     own = {id(owner): owner for goal in process.scope.goals if (owner := process.scope.actions[goal].owner)}
     yield from (each for each in own.values() if isinstance(each, StuckHandler))
     yield from process.options.stuck_handlers
@@ -190,7 +190,7 @@ async def _helps(process: AgentProcess, handler: StuckHandler) -> bool:
 
 
 def _futile(process: AgentProcess) -> str | None:
-    """Why it is useless to ask the handlers again; None if they may help."""
+    """Why it is useless to ask the handlers again; None: they may help."""
     progress, blackboard = process.progress, process.blackboard
     standing = (
         tuple(map(id, blackboard.objects)),
@@ -207,7 +207,7 @@ def _futile(process: AgentProcess) -> str | None:
 
 
 def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operator | None:
-    """The first step of a plan that can be taken as things really are; None: none, or none is needed."""
+    """The first step of a plan that is possible with the actual facts; None: none is possible or needed."""
     if not process.pending:
         return found.steps[0] if found.steps else None
     for step in found.steps:
@@ -219,7 +219,7 @@ def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operato
 
 
 def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
-    """The steps to take now: one, or `at_once` all that can be taken and do not touch one another."""
+    """The steps to take now: one, or with `at_once` all that are possible and independent of one another."""
     first = next_step(process, found, actual)
     if first is None:
         return []
@@ -232,7 +232,7 @@ def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_onc
 
 
 def _shares(process: AgentProcess, step: Operator) -> bool:
-    """Whether others may run beside an action: not beside one that clears the board, or speaks of conditions."""
+    """Whether other actions may run beside it; not if it clears the blackboard or has conditions or a trigger."""
     settings = process.scope.actions[step.action].settings
     return not (settings.clear_blackboard or settings.post or settings.trigger)
 
@@ -248,7 +248,7 @@ def _disturbs(step: Operator, other: Operator) -> bool:
 
 
 def waits(process: AgentProcess, found: Plan, actual: WorldState) -> bool:
-    """Whether the goal is out of reach until somebody answers."""
+    """Whether the goal cannot be reached before somebody answers."""
     return bool(process.pending) and (bool(found.steps) or not _holds(found.goal.requires.items(), actual))
 
 
