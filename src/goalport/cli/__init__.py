@@ -1,7 +1,7 @@
 """The command line: `goalport serve`, `check`, `run`, `new`, `connect` and the lists.
 
-It reads options, hands them to the rooms below and prints what they answer; it decides nothing about agents, plans or
-the wire. Nothing is above it; `platform`, `serve`, `workspace` and `settings` are below.
+It reads options, passes them to the packages below and prints their results; it decides nothing about agents, plans or
+MCP. Nothing is above it; below are `site`, `serve`, `publish`, `platform`, `workspace` and `settings`.
 """
 
 from goalport.cli.program import execute, main

@@ -1,4 +1,4 @@
-"""`python -m goalport.cli`: the same program as `goalport`, for when its script is not on the path."""
+"""`python -m goalport.cli`: the same program as `goalport`, for when the script `goalport` is not on the PATH."""
 
 from goalport.cli import main
 

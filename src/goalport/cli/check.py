@@ -26,21 +26,21 @@ FINE, WRONG = 0, 1
 
 @dataclass(frozen=True)
 class Findings:
-    """What is wrong with a workspace, and what is there besides."""
+    """The results of checking a workspace: problems, warnings and a summary of its contents."""
 
     problems: tuple[str, ...]
-    """What cannot be served."""
+    """What prevents something from being served."""
     warnings: tuple[str, ...]
-    """What is served and some client cannot take."""
+    """What is served but some clients cannot use."""
     agents: int
     goals: int
     tools: tuple[str, ...]
     models: tuple[str, ...]
-    """What is to be said of the models that the actions ask."""
+    """Remarks on the models that the actions ask."""
     groups: tuple[str, ...]
-    """What is to be said of tool groups that are there and not in use."""
+    """Remarks on tool groups that exist and are not used."""
     hints: tuple[str, ...]
-    """What is not wrong but perhaps not meant: goals that do not say what they do, methods that seem to lack a mark."""
+    """What is no error, but perhaps not intended: goals without a description, methods that seem to lack a mark."""
 
 
 def check(

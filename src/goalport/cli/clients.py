@@ -1,7 +1,7 @@
-"""The MCP clients that goalport can be connected to: where each keeps its configuration, and what comes after.
+"""The MCP clients that goalport can be connected to: where each keeps its configuration, and the steps that follow.
 
-Pure facts: what each client's entry looks like and where it goes; nothing here reads or writes a file. Below `connect`,
-above the formats of files.
+Facts only: each client's entry and the place where it goes; nothing here reads or writes a file. Above: `connect`;
+below: `config_files`.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ Entry = dict[str, object]
 
 @dataclass(frozen=True)
 class Machine:
-    """What decides where programs keep their configuration."""
+    """The properties of this machine that decide where programs keep their configuration."""
 
     system: str
-    """As `sys.platform` says it: linux, darwin, win32."""
+    """The platform, as in `sys.platform`: linux, darwin, win32."""
     home: Path
     environment: Mapping[str, str]
     workspace: Path
@@ -37,26 +37,26 @@ class Machine:
 
     @property
     def unix_configuration(self) -> Path:
-        """Where programs of a Unix tradition keep their files, on macOS too."""
+        """Where programs keep their configuration by Unix conventions, on macOS too."""
         return Path(self.environment.get("XDG_CONFIG_HOME") or self.home / ".config")
 
 
 @dataclass(frozen=True)
 class Subprocess:
-    """A server that the client starts itself and talks to over stdin and stdout."""
+    """A server that the client starts and talks to over stdin and stdout."""
 
     command: tuple[str, ...]
     name: str = "goalport"
-    """What the client calls it."""
+    """The server's name in the client."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A server that runs already, at a URL."""
+    """A server that is already running at a URL."""
 
     url: str
     name: str = "goalport"
-    """What the client calls it."""
+    """The server's name in the client."""
 
     @property
     def is_sse(self) -> bool:
@@ -64,7 +64,7 @@ class Address:
 
     @property
     def needs_consent(self) -> bool:
-        """Plain HTTP to another machine: bridges refuse it unless they are told that the network is trusted."""
+        """Whether it is plain HTTP to another machine: bridges refuse that unless told that the network is trusted."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1"}
 
@@ -103,7 +103,7 @@ def copilot(target: Target, machine: Machine) -> Entry:
 
 
 def codex(target: Target, machine: Machine) -> Entry:
-    # Without `required` its first turn begins before a server that it has to start is there.
+    # Without `required`, its first turn begins before a server that it has to start is ready.
     return plain(target, machine) | ({"required": True} if isinstance(target, Subprocess) else {})
 
 
@@ -131,40 +131,40 @@ def goose(target: Target, _: Machine) -> Entry:
 
 
 def open_webui(target: Target, _: Machine) -> Entry:
-    """One of its tool servers; it starts none itself."""
+    """An entry of Open WebUI's tool servers; it does not start servers itself."""
     assert isinstance(target, Address)
     named = {"id": target.name, "name": target.name}
     return {"url": target.url, "type": "mcp", "auth_type": "none", "config": {"enable": True}, "info": named}
 
 
 def bridged(target: Target, machine: Machine) -> Entry:
-    """Claude Desktop's file takes commands alone; mcp-remote is the command that speaks to a URL."""
+    """An entry for Claude Desktop, whose file allows only commands; mcp-remote is a command that connects to a URL."""
     if isinstance(target, Subprocess):
         return plain(target, machine)
     command = ["npx", "-y", "mcp-remote", target.url, *(["--allow-http"] if target.needs_consent else [])]
-    # On Windows npx is a script, which a program cannot start without the shell.
+    # On Windows npx is a script, which a program can only start through the shell.
     command = ["cmd", "/c", *command] if machine.system == "win32" else command
     return {"command": command[0], "args": command[1:]}
 
 
 @dataclass(frozen=True)
 class Client:
-    """A program that speaks MCP, as far as its configuration file goes."""
+    """An MCP client, as far as its configuration is concerned."""
 
     name: str
     title: str
     files: Mapping[Scope, Callable[[Machine], Path]]
-    """The first scope is the usual one; without any, the client is told on its own pages."""
+    """The file for each scope, the usual scope first; empty if the client is configured on its own pages."""
     entry: Callable[[Target, Machine], Entry]
     transports: tuple[Transport, ...]
-    """The first transport is the usual one."""
+    """The supported transports, the usual one first."""
     then: str
-    """What a person does once the file is written; `{path}` is the file, `{key}` a new secret."""
+    """What the user does after the file was written; `{path}` is the file, `{key}` a new secret."""
     section: tuple[str, ...] = ("mcpServers",)
-    """Where in the file the servers stand."""
+    """The path of the section for servers in the file."""
     kind: FileFormat = JSON
     variable: str = ""
-    """The environment variable that names its servers, where no file does."""
+    """The environment variable that lists its servers, for a client without a file."""
 
     @property
     def usual_scope(self) -> Scope:
@@ -175,7 +175,7 @@ MCPO = (
     "uvx --with 'mcp<2' --with 'fastapi<0.130' mcpo@0.0.20 --host 127.0.0.1 --port 8000"
     " --cors-allow-origins http://localhost:3000 --api-key {key}"
 )
-"""mcpo by itself listens to the whole network, for every web page and without a key."""
+"""By default mcpo listens on all interfaces, for web pages of every origin and without a key."""
 
 
 def _ready(name: str) -> Callable[[Machine], Path]:

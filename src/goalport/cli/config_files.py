@@ -1,7 +1,7 @@
-"""The kinds of files in which clients keep their configuration, each read and written by a library that keeps comments.
+"""The formats of clients' configuration files, each read and written by a library that preserves comments.
 
-JSON is the exception: none that is well kept does, so a file with comments is refused rather than rewritten. The
-libraries are imported when a file of their kind is met. Below `merging`, above nothing but errors.
+JSON is the exception: no maintained library preserves its comments, so a file with comments is refused, not rewritten.
+Libraries are imported when a file of their format is used. Above: `clients` and `connect`; below: only the errors.
 """
 
 import io
@@ -23,25 +23,25 @@ Content = MutableMapping[str, Any]
 
 
 class FileFormat(ABC):
-    """A kind of file: text into a mapping that remembers how it was written, and back."""
+    """A file format: parses a text into a mapping that preserves formatting, and writes it back."""
 
     name: str
 
     def empty(self) -> Content:
-        """The content of a file that says nothing."""
+        """The content of an empty file."""
         return {}
 
     @abstractmethod
     def read(self, text: str) -> Content:
-        """What a file says. Raises `ValueError`; its message says what is wrong."""
+        """Parse a file. Raises `ValueError` with a message that says what is wrong."""
 
     @abstractmethod
     def write(self, content: Content, before: str) -> str:
-        """The file with this content, in the manner of the text that it held before."""
+        """The text of a file with this content, formatted like the text that it had before."""
 
     @abstractmethod
     def plain(self, text: str) -> object:
-        """What a file says, read by other means: the proof that nothing is lost."""
+        """Parse a file with another parser, to prove that nothing was lost."""
 
 
 class _Json(FileFormat):
@@ -125,14 +125,14 @@ def _loaded(yaml: Any, text: str) -> object:
 
 
 def mapping(value: object, where: str = "the file") -> Content:
-    """The value, if it is a mapping; raises `NoMapping`, a `ValueError`."""
+    """Return the value if it is a mapping. Raises `NoMapping`, a `ValueError`, if it is not."""
     if not isinstance(value, MutableMapping):
         raise NoMapping(where, type(value).__name__)
     return cast("Content", value)
 
 
 class NoMapping(ValueError):
-    """Something that should hold names and values holds something else."""
+    """A value that should be a mapping is something else."""
 
     def __init__(self, where: str, came: str) -> None:
         super().__init__(f"{where} was expected to hold names and values, not a {came}")
@@ -159,21 +159,21 @@ def _indent(text: str) -> str:
 
 
 REACHING = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
-"""The keys that say how to reach a server. They are replaced; env, headers, lists of tools and the like stay."""
+"""The keys that say how to reach a server. They are replaced; others, such as env and headers, are kept."""
 _MARK = "\ufeff"
 
 
 class Unmergeable(GoalportError):
-    """A file that cannot be rewritten without the risk of losing something."""
+    """A file that cannot be rewritten without the risk of losing data."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a file holds and what it would hold."""
+    """The text of a file now, and as it would be after the change."""
 
     path: Path
     before: str | None
-    """None: there is no such file."""
+    """The current text; None: there is no such file."""
     after: str
 
     @property
@@ -185,8 +185,8 @@ class Change:
         return unified_diff(old, self.after.splitlines(keepends=True), f"{self.path} (now)", f"{self.path} (then)")
 
     def apply(self) -> Path | None:
-        """Write the file; the answer is where the old one is kept."""
-        # A link is written through: the file may live in a repository of dot files.
+        """Write the file. Returns the path of the backup, or None when there was no file."""
+        # Follow symbolic links: the file may be in a repository of dot files.
         path = self.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         if _read(path) != self.before:
@@ -197,7 +197,7 @@ class Change:
 
 
 def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entry: Mapping[str, object]) -> Change:
-    """The change that puts an entry under a name into a section of the file."""
+    """The change that puts an entry under `name` into a section of the file."""
     before = _read(path)
     text = (before or "").removeprefix(_MARK).replace("\r\n", "\n")
     try:
@@ -215,10 +215,10 @@ def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entr
 
 
 def put(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping[str, object]) -> str:
-    """The text of a file with the entry at its place; the same text where it says so already.
+    """The text of a file with the entry at a path; the same text if it has the entry already.
 
-    How the server is reached is replaced, what else somebody has set stays. Raises `ValueError` for a text that cannot
-    be changed without the risk of losing something.
+    How the server is reached is replaced; other values are kept. Raises `ValueError` for a text that cannot be changed
+    without the risk of losing data.
     """
     before: object = kind.plain(text) if text.strip() else dict[str, object]()
     content = kind.read(text) if text.strip() else kind.empty()
@@ -242,7 +242,7 @@ def put(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping[str, o
 
 
 def _expected(before: object, place: Sequence[str], entry: Mapping[str, object]) -> object:
-    """What a file says once the entry is there."""
+    """The content that a file must have after the entry was added."""
     if not place:
         return entry
     known = mapping(before)
@@ -259,11 +259,11 @@ def _read(path: Path) -> str | None:
 
 
 def _kept(path: Path, text: str) -> Path:
-    """The old text under the first name that is free: an earlier copy is not overwritten either."""
+    """Write the old text to the first free backup name, so that no earlier backup is overwritten."""
     names = (path.with_name(f"{path.name}.bak{number or ''}") for number in count())
     kept = next(name for name in names if not name.exists())
     with kept.open("xb") as file:
-        # Before a byte is in it: a client's file may hold secrets, and its owner may have closed it to others.
+        # Before anything is written: the file may contain secrets, and its owner may have restricted access to it.
         kept.chmod(path.stat().st_mode)
         file.write(text.encode("utf-8"))
     return kept

@@ -1,6 +1,6 @@
-"""`goalport connect`: tells a client about this server, by printing its configuration or by writing it.
+"""`goalport connect`: connects a client to this server, by printing its configuration or by writing it.
 
-It never writes without showing the difference and being told to. Below the program; settings are below it.
+It writes only after showing the difference and asking. Below the program; settings are below it.
 """
 
 import json
@@ -42,13 +42,13 @@ class Way:
 
 @dataclass(frozen=True)
 class Connection:
-    """One client's entry for this server, and the file where it goes."""
+    """A client's entry for this server, and the file to put it in."""
 
     client: Client
     name: str
     entry: Entry
     path: Path | None
-    """None: the client has no file, but pages of its own and a variable."""
+    """The file; None: the client is configured on its own pages and by an environment variable."""
 
     @property
     def snippet(self) -> str:
@@ -137,13 +137,13 @@ def _checked(url: str) -> str:
 
 
 def _local_url(settings: Settings) -> str:
-    # A server that listens everywhere is reached on loopback from its own machine.
+    # If the server listens on all interfaces, clients on the same machine use loopback.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/mcp"
 
 
 def _program() -> tuple[str, ...]:
-    """Clients start a server with a path of their own, so the whole path of this very goalport is given."""
+    """The command of this goalport with its absolute path, because clients start servers with a PATH of their own."""
     beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
     found = str(beside) if beside.exists() else shutil.which("goalport")
     return (found,) if found else (sys.executable, "-m", "goalport.cli")

@@ -1,4 +1,4 @@
-"""The goal that a command line names: by its tool's name, its full name, or its method's, and what it can start from.
+"""Finds the goal that a command line names, by tool name, full name or method name, and the types it can start from.
 
 Below the commands of this room; platform and publish are below it.
 """
@@ -11,21 +11,21 @@ from goalport.platform import AgentPlatform
 from goalport.publish.offers import Offer, offers_of
 
 Starts = tuple[object, ...]
-"""Types that are needed together to start a goal."""
+"""The types that together start a goal."""
 
 
 @dataclass(frozen=True)
 class GoalChoice:
-    """A goal, or goals that are one to the outside, of an agent."""
+    """A goal of an agent, or several goals that are published as one."""
 
     agent: Agent
     goals: tuple[Goal, ...]
     starts: tuple[Starts, ...]
-    """The alternatives, the usual one first."""
+    """The alternative sets of start types, the usual one first."""
 
 
 def find_goal(platform: AgentPlatform, name: str) -> GoalChoice:
-    """What a name means. Raises `UnknownName`, with the names that there are."""
+    """The goal of that name. Raises `UnknownName` with the names that exist."""
     offers = [each for each in offers_of(platform) if isinstance(each, Offer)]
     for offer in offers:
         if offer.name == name:

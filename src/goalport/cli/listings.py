@@ -1,4 +1,4 @@
-"""`goalport agents`, `goals` and `actions`: what a workspace holds, as tables or JSON.
+"""`goalport agents`, `goals` and `actions`: the contents of a workspace, as tables or JSON.
 
 Below the program; platform and publish are below it.
 """
@@ -41,7 +41,7 @@ def actions(*, agent: OfAgent = None, format: Format = "text", workspace: Worksp
 
 
 def _none(loaded: LoadedWorkspace, agent: str | None) -> str:
-    """What an empty list means. Raises `UnknownName` when there is no such agent."""
+    """Why a list is empty, in a sentence. Raises `UnknownName` when there is no such agent."""
     if agent is None or not len(loaded.platform.agents):
         return loaded.no_agents
     return f"{loaded.platform.agents.named(agent).name} has none."

@@ -1,4 +1,4 @@
-"""`goalport mcp`: the upstream servers of a workspace, tried one by one.
+"""`goalport mcp`: tests the connections to the upstream servers of a workspace.
 
 Below the program; the platform is below it.
 """

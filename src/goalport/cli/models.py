@@ -1,6 +1,6 @@
-"""`goalport models`: the language models that agents may ask, what each is for, and what it still lacks.
+"""`goalport models`: the language models that agents may ask, their roles, and which settings they still lack.
 
-No model is asked and no library of a provider is loaded. Below the program; platform and settings are below it.
+No model is asked, and no provider's library is loaded. Below the program; platform and settings are below it.
 """
 
 from collections.abc import Iterator
@@ -42,11 +42,11 @@ def _records(loaded: LoadedWorkspace) -> Iterator[Record]:
 
 
 def _card(name: str, cards: tuple[ModelCard, ...]) -> ModelCard:
-    """The card of a name, which may have its provider before it."""
+    """The card of a model, by its name with or without its provider in front."""
     fitting = (each for each in cards if name in {each.name, f"{each.provider}:{each.name}"})
     return next(fitting, ModelCard(name=name, provider=""))
 
 
 def _price(prices: Prices | None) -> str | None:
-    """As the settings say; None: the provider's list price, which is looked up when it is asked."""
+    """The price that the settings give; None: the provider's list price, which is looked up when needed."""
     return None if prices is None else f"{prices.input:g} in, {prices.output:g} out"

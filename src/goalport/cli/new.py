@@ -1,7 +1,7 @@
-"""`goalport new`: a folder with everything that a workspace needs, an example of each, and nothing to fill in.
+"""`goalport new`: makes a folder with everything that a workspace needs and an example of each part.
 
-The files are under `templates/` as they will be; `@name@` in them becomes the name of the folder, `@goalport@` what
-installs this goalport. Below the program.
+The files are under `templates/`; in them, `@name@` is replaced by the name of the folder and `@goalport@` by the
+requirement that installs this goalport. Below the program.
 """
 
 import json
@@ -21,9 +21,9 @@ from goalport.settings import Settings
 from goalport.workspace import FOLDERS, PACKAGE
 
 SUFFIX = ".template"
-"""Keeps tools that read Python, TOML or ignore files away from the templates."""
+"""Keeps tools that process Python, TOML or ignore files from processing the templates."""
 _HIDDEN = ("gitignore", "github", "vscode")
-"""What gets a dot before its name."""
+"""The names that get a leading dot."""
 _FIX = "name a folder that is empty or not there yet"
 _SHOWN = 3
 
@@ -55,7 +55,7 @@ def _write(target: Path, text: str) -> None:
 
 
 def _requirement() -> str:
-    """What pip needs to install this goalport elsewhere: its version, or the place that it was installed from."""
+    """The requirement with which pip installs this goalport elsewhere: its version, or the path of its source."""
     origin: dict[str, Any] = json.loads(distribution("goalport").read_text("direct_url.json") or "{}")
     match origin:
         case {"url": str(url), "vcs_info": {"vcs": str(vcs), "commit_id": str(commit)}}:
@@ -67,14 +67,14 @@ def _requirement() -> str:
 
 
 def _settings_schema() -> dict[str, Any]:
-    """The schema of settings.toml, in which the workspace is not set: the file is found in it."""
+    """The schema of settings.toml, without `workspace`: the file is in the workspace itself."""
     schema = Settings.model_json_schema()
     del schema["properties"]["workspace"]
     return schema
 
 
 def _link_typings(root: Path) -> None:
-    """Let type checkers find the workspace under the name that it is imported by."""
+    """Let type checkers resolve the package name by which the workspace is imported."""
     place = root / "typings" / PACKAGE
     place.mkdir(parents=True, exist_ok=True)
     for folder in FOLDERS:
@@ -89,7 +89,7 @@ def _link_typings(root: Path) -> None:
 def _refuse_occupied(root: Path, typed: Path) -> None:
     if root.exists() and not root.is_dir():
         raise WorkspaceError(f"{root} is a file; {_FIX}: goalport new {typed}-agents")
-    # A repository that was just made counts as empty: that is how many people begin.
+    # A new git repository counts as empty, since many people begin with one.
     found = sorted(each.name for each in root.iterdir() if each.name != ".git") if root.exists() else []
     if found:
         shown = ", ".join([*found[:_SHOWN], *(["…"] if found[_SHOWN:] else [])])

@@ -1,4 +1,4 @@
-"""What several commands take: the `--workspace` option with the folder that it means, and JSON in a word or a file.
+"""Options that several commands have: `--workspace` and its folder, and JSON as an argument or in a file.
 
 Below the commands of this room; it loads no workspace and knows no goal and no tool.
 """
@@ -15,7 +15,7 @@ from goalport.errors import BadInput, WorkspaceError
 from goalport.words import one_line
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
-"""What makes a folder a workspace: one of them."""
+"""A folder is a workspace if it contains one of these."""
 WorkspaceFolder = Annotated[
     Path,
     Parameter(
@@ -36,7 +36,7 @@ def workspace_root(folder: Path) -> Path:
 
 
 def served_root(folder: Path) -> Path:
-    """The folder, if there is a workspace in it. Raises `WorkspaceError`, which offers to make one."""
+    """The folder, if it contains a workspace. Raises `WorkspaceError` with the command that makes one."""
     root = workspace_root(folder)
     if not any((root / name).exists() for name in _SIGNS):
         raise WorkspaceError(
@@ -50,9 +50,9 @@ _LONGEST = 60
 
 
 def object_of(given: str, what: str) -> Mapping[str, Any]:
-    """The JSON object that a word of the command line is, after `@` the file that it is in, or `@-` for stdin.
+    """Parse a JSON object from an argument; `@FILE` reads it from a file, and `@-` from stdin.
 
-    Raises `BadInput`; `what` is what the word is called.
+    Raises `BadInput`; `what` is the name of the argument in the message.
     """
     text = _text(given)
     try:

@@ -1,4 +1,4 @@
-"""`goalport plan`: which actions reach a goal, why each is there and what another way would cost, or what is missing.
+"""`goalport plan`: which actions reach a goal, why each is needed, alternatives and their costs, or what is missing.
 
 Nothing runs: conditions count as unknown. Below the program; the platform is below it.
 """
@@ -26,7 +26,7 @@ REACHED, UNREACHED = 0, 1
 
 @dataclass(frozen=True)
 class Way:
-    """A goal from certain types, explained."""
+    """The plan, or its failure, for a goal from certain start types."""
 
     agent: Agent
     goal: Goal
@@ -35,7 +35,7 @@ class Way:
 
     @property
     def title(self) -> str:
-        """Which way it is."""
+        """A title that says which start types are given."""
         return f"{self.goal.name} from {' and '.join(self.given) or 'nothing'}"
 
 
@@ -96,7 +96,7 @@ _FORMATS = {"text": _text, "mermaid": _mermaid, "json": _json}
 
 
 def _types(platform: AgentPlatform, found: GoalChoice, names: Sequence[str]) -> tuple[object, ...]:
-    """The types of those names that some action of the agent takes or makes."""
+    """The types of these names among the inputs and outputs of the agent's actions."""
     facts = platform.agents.scope(found.agent).facts
     known = {type_label(fact.type): fact.type for fact in facts if isinstance(fact, Available)}
     for name in names:
@@ -110,7 +110,7 @@ _GOAL = "goal"
 
 
 def record(explanation: Explanation) -> dict[str, object]:
-    """All of an explanation, of plain values; the same keys whether there is a plan or not."""
+    """An explanation as plain data for JSON; the keys are the same with and without a plan."""
     other = explanation.alternative
     return {
         "reachable": explanation.plan is not None,
@@ -128,9 +128,9 @@ def record(explanation: Explanation) -> dict[str, object]:
 
 
 def drawing(title: str, agent: str, explanation: Explanation) -> str:
-    """A plan for a terminal: a line for each step, what it takes and what it gives; or what is missing.
+    """A plan as text: a line for each step with its inputs and outputs; or what is missing.
 
-    Names are those of the agent's methods: whose they are is said in the title.
+    The steps have the names of the agent's methods; the title names the agent.
     """
     plan, told = explanation.plan, explanation.text().splitlines()
     if plan is None or not explanation.steps:
@@ -159,12 +159,12 @@ def _given(step: StepReason) -> str:
 
 
 def _named(fact: Fact) -> str:
-    """An object without its article."""
+    """The name of a fact without its article."""
     return str(fact).partition(" ")[2]
 
 
 def picture(ways: Sequence[tuple[str, Sequence[str], Explanation]]) -> str:
-    """One flowchart with a part for each way: its title, the types given, and what explains it."""
+    """A Mermaid flowchart with a part for each set of start types: its title, the types, and the explanation."""
     lines = ["flowchart LR"]
     for number, (title, given, explanation) in enumerate(ways, start=1):
         lines += [f'    subgraph w{number}["{_quoted(title)}"]']
@@ -218,7 +218,7 @@ def _part(prefix: str, given: Sequence[str], explanation: Explanation) -> Iterat
 
 
 def _steps(prefix: str, explanation: Explanation) -> Iterator[str]:
-    """The steps, with an arrow for each thing that one gives to another."""
+    """Mermaid lines for the steps, with an arrow for each output that another step needs."""
     fed = {supply.step for step in explanation.steps for supply in step.supplies}
     for number, step in enumerate(explanation.steps, start=1):
         yield f'{prefix}s{number}["{_quoted(step.operator.name)}"]'
@@ -229,7 +229,7 @@ def _steps(prefix: str, explanation: Explanation) -> Iterator[str]:
 
 
 def _gifts(step: StepReason) -> dict[int | None, list[str]]:
-    """What a step gives, by who takes it; that it has run is told only where nothing else is."""
+    """The outputs of a step, by the step that uses them; that it has run counts only where there is nothing else."""
     gifts: dict[int | None, list[str]] = {}
     for supply in sorted(step.supplies, key=lambda supply: isinstance(supply.fact, HasRun)):
         if not isinstance(supply.fact, HasRun) or supply.step not in gifts:
@@ -238,7 +238,7 @@ def _gifts(step: StepReason) -> dict[int | None, list[str]]:
 
 
 def _gaps(prefix: str, explanation: Explanation) -> Iterator[str]:
-    """What is missing, through those who need it, to the goal."""
+    """Mermaid lines for what is missing, and for the steps and the goal that need it."""
     (failure,) = explanation.failures
     if not failure.missing:
         yield f'{prefix}m["{_quoted(str(failure))}"]:::missing --> {prefix}{_GOAL}'

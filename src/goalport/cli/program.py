@@ -1,7 +1,7 @@
-"""The program: its commands, and what an error looks like to the person who typed one of them.
+"""The program: its commands, and how errors are shown to the person who typed a command.
 
-It names the commands by import path, so that `goalport --help` loads none of them. What went wrong is one line on
-standard error with what to do next; a traceback appears with `--debug` only.
+Commands are named by import path, so that `goalport --help` loads none of them. An error is one line on standard error
+that says what to do next; a traceback is shown only with `--debug`.
 """
 
 import os
@@ -20,7 +20,7 @@ from goalport.words import offer
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""
 _PATIENCE = 0.5
-"""Seconds for a thread to end by itself."""
+"""Seconds that a thread is given to end by itself."""
 
 EXAMPLES = """\
 Examples:
@@ -41,7 +41,7 @@ app = App(
     name="goalport",
     help="Plan and run typed agents, and publish their goals as MCP tools.",
     help_epilogue=EXAMPLES,
-    # Markdown would cost every command a quarter of a second for its parser.
+    # Loading a Markdown parser would take a quarter of a second in every command.
     help_format="plaintext",
     version=__version__,
     suppress_keyboard_interrupt=False,
@@ -153,17 +153,17 @@ _command(
 
 
 def main() -> None:
-    """Run the command that this process was started for, and end the process."""
+    """Run the command of this process's command line, and exit."""
     _leave(execute(sys.argv[1:]))
 
 
 def execute(words: Sequence[str]) -> int:
-    """Run one command, tell what goes wrong, and return the exit code."""
+    """Run one command, print errors, and return the exit code."""
     debug = "--debug" in words
     try:
         given = [word for word in words if word != "--debug"]
         code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()  # here, where a reader that has gone is no error
+        sys.stdout.flush()  # flushed here, where a closed pipe is handled
     except CycloptsError as mistake:
         return _say(_misuse(mistake), MISUSED)
     except KeyboardInterrupt:
@@ -180,7 +180,7 @@ def execute(words: Sequence[str]) -> int:
 
 def _misuse(mistake: CycloptsError) -> str:
     if isinstance(mistake, UnknownCommandError) and mistake.unused_tokens:
-        # Its own message would import every command to look for hidden ones.
+        # Cyclopts's own message would import every command to find hidden ones.
         name, commands = mistake.unused_tokens[0], [each for each in app if not each.startswith("-")]
         return f"There is no command {name!r}. {offer(name, commands)}"
     return f"{mistake} See {' '.join(('goalport', *(mistake.command_chain or ())))} --help."
@@ -201,7 +201,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _leave(code: int) -> None:
-    """End the process, even if a `def` action that was given up is busy in its thread still: Python would wait."""
+    """Exit even if an abandoned `def` action still runs in its thread, for which Python would wait."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(_PATIENCE)
@@ -213,6 +213,6 @@ def _leave(code: int) -> None:
 
 
 def _reader_left() -> int:
-    # What reads standard output is gone; Python would complain once more when it flushes at exit.
+    # The pipe is closed; without this, Python would report another error when it flushes at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return DONE

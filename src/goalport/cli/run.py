@@ -1,6 +1,6 @@
-"""`goalport run`: one goal, run here and now: its steps on standard error, its result on standard output.
+"""`goalport run`: runs one goal here; its steps go to standard error, its result to standard output.
 
-It takes the same JSON as the goal's MCP tool and refuses it in the same words. What it asks is asked on the
+The input is the same JSON as for the goal's MCP tool, with the same error messages. Questions are asked on the
 terminal. Below the program; platform and publish are below it.
 """
 
@@ -83,7 +83,7 @@ def run(
 
 
 class Unreached(GoalportError):
-    """A goal that an unexpected exception kept from being reached: why, and the last line of the user's own code."""
+    """An unexpected exception kept a goal from being reached: the reason, and the last line of the user's own code."""
 
     def __init__(self, reason: str, error: BaseException, root: Path) -> None:
         told = [reason, _last_line(error, root), "--debug shows the whole traceback."]
@@ -91,7 +91,7 @@ class Unreached(GoalportError):
 
 
 def _last_line(error: BaseException, root: Path) -> str:
-    """Where the workspace's code was when the exception came; empty when it was not in there."""
+    """The innermost line of the workspace's code in a traceback; empty when there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if Path(each.filename).is_relative_to(root)]
     if not own:
@@ -101,7 +101,7 @@ def _last_line(error: BaseException, root: Path) -> str:
 
 
 class Running:
-    """A goal that is run here, from one event loop that stands still while a person types."""
+    """A run of a goal. Its event loop stands still while a person types."""
 
     def __init__(
         self, platform: AgentPlatform, found: GoalChoice, inputs: Sequence[object], watchers: Sequence[EventListener]
@@ -113,7 +113,7 @@ class Running:
         self._process: AgentProcess | None = None
 
     async def begin(self) -> Outcome:
-        """Start it and wait for its end, or for what it asks."""
+        """Start the process; return when it has ended or asks a question."""
         await self._platform.upstream.open()
         goals = [goal.name for goal in self._found.goals]
         self._process = self._platform.start(self._found.agent, *self._inputs, goals=goals)
@@ -122,39 +122,39 @@ class Running:
         return await self._rest(self._process)
 
     async def answer(self, question: Question, response: object) -> Outcome:
-        """Answer a question and wait again."""
+        """Answer a question; return when the process has ended or asks the next one."""
         assert self._process is not None
         self._platform.answer(self._process.id, question.id, response)
         return await self._rest(self._process)
 
     @property
     def handle(self) -> Handle:
-        """What it asks, as a program reads it."""
+        """The open questions as structured data."""
         assert self._process is not None
         return Handle.of(self._process, self._found.goals[0].name)
 
     @property
     def error(self) -> BaseException | None:
-        """The exception that it failed by, if nobody expected it."""
+        """The exception that the process failed by, if it was unexpected."""
         failure = self._process and self._process.failure
         return None if failure is None or isinstance(failure.error, GoalportError) else failure.error
 
     async def close(self) -> None:
-        """End what still runs or waits."""
+        """End the process if it still runs or waits."""
         await self._platform.aclose()
 
     async def _rest(self, process: AgentProcess) -> Outcome:
         try:
             return await process.wait()
         except anyio.get_cancelled_exc_class():
-            # Ctrl-C cancels this task; the process is in another, which is ended on the way out.
+            # Ctrl-C cancels this task; the process runs in another one, which is ended in `close`.
             process.kill("It was stopped with Ctrl-C.")
             say("Stopped.")
             raise
 
 
 def _to_the_end(runner: asyncio.Runner, running: Running) -> Outcome:
-    """How it ends, with what whoever is at the terminal answers; without a terminal it is left waiting."""
+    """Run to the end, with questions answered at the terminal; without a terminal, the process is left waiting."""
     try:
         outcome = runner.run(running.begin())
         while isinstance(outcome, Waiting) and sys.stdin.isatty():
@@ -170,7 +170,7 @@ def _to_the_end(runner: asyncio.Runner, running: Running) -> Outcome:
 
 
 class Steps:
-    """Tells on standard error what a process does."""
+    """Prints the steps of a process to standard error."""
 
     def on_event(self, event: Event) -> None:
         match event:
@@ -193,7 +193,7 @@ class Steps:
 
 
 def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
-    """The objects that the process begins with: of the first alternative that the JSON fits."""
+    """The start objects of the process, read from the JSON by the first alternative that it fits."""
     refused: list[str] = []
     for starts in found.starts:
         named = " and ".join(map(type_label, starts)) or "nothing"
@@ -207,11 +207,11 @@ def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
 
 
 class Unanswered(Exception):
-    """The person has closed the input instead of answering."""
+    """The person has closed the input (Ctrl-D) instead of answering."""
 
 
 def answer_to(question: Question) -> object:
-    """What the person says, asked again until it fits. Raises `Unanswered`."""
+    """The person's answer, asked again until it is valid. Raises `Unanswered`."""
     form = form_of(question)
     say(f"\n{question.message}")
     while True:
@@ -241,7 +241,7 @@ def _yes_or_no() -> bool:
 
 
 def _fields(schema: Mapping[str, Any]) -> dict[str, object]:
-    """What was typed for each field; a field that was left empty is not given."""
+    """Ask for each field of a form; fields that are left empty are omitted."""
     found: dict[str, object] = {}
     for name, field in schema.get("properties", {}).items():
         if (typed := _field(name, field)) is not None:
@@ -250,7 +250,7 @@ def _fields(schema: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _field(name: str, field: Mapping[str, Any]) -> object | None:
-    """What was typed for one field; None when it was left empty."""
+    """Ask for one field of a form; None when it is left empty."""
     choices = _choices(field)
     for number, choice in enumerate(choices, start=1):
         say(f"  {number}. {choice}")
@@ -271,7 +271,7 @@ def _choices(field: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _value(typed: str, field: Mapping[str, Any], choices: Sequence[object]) -> object:
-    """What was typed, as JSON where a text will not do; what cannot be read is left to be refused."""
+    """The typed text as JSON, if the field takes no text; invalid text is returned as it is, to be refused later."""
     if typed.isdecimal() and 0 < int(typed) <= len(choices):
         return choices[int(typed) - 1]
     if field.get("type") == "boolean" and typed.lower() in {"y", "yes", "n", "no"}:
@@ -285,7 +285,7 @@ def _value(typed: str, field: Mapping[str, Any], choices: Sequence[object]) -> o
 
 
 def _line(prompt: str) -> str:
-    """One line. The prompt goes to standard error, so that a result can be piped away."""
+    """Read one line. The prompt goes to standard error, so that standard output contains only the result."""
     print(prompt, end="", file=sys.stderr, flush=True)
     typed = sys.stdin.readline()
     if not typed:

@@ -1,4 +1,4 @@
-"""`goalport serve`: the options of a server, turned into settings and handed to the site.
+"""`goalport serve`: turns the options into settings and starts the site.
 
 Below the program; settings, platform and site are below it.
 """
@@ -63,7 +63,7 @@ def serve(
     root = served_root(workspace)
     handshake = EarlyHandshake(root) if transport == "stdio" else None
     with nullcontext() if handshake is None else _clean_stdout():
-        # These load all libraries, for which a client over stdio does not have to wait.
+        # These import all libraries; a client over stdio does not have to wait for that.
         from goalport.cli.workspace import open_workspace
         from goalport.site import serve_http, serve_stdio
 
@@ -87,7 +87,7 @@ def serve(
 
 @contextmanager
 def _clean_stdout() -> Generator[None]:
-    """What modules print while they are loaded goes to standard error: standard output is the protocol's."""
+    """Redirect the output of modules that are loading to standard error: standard output belongs to the protocol."""
     kept = os.dup(1)
     os.dup2(2, 1)
     try:

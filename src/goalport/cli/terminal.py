@@ -1,7 +1,7 @@
-"""What a person or a program reads from a command: tables, JSON, Markdown and diffs.
+"""The output of commands: tables, JSON, Markdown and diffs.
 
-On a terminal it is drawn with rich; in a pipe it is plain text, one record a line. It knows no agent and no goal. Below
-the commands of this room, above the signs.
+On a terminal it is drawn with rich; in a pipe it is plain text, one record per line. It knows no agents and no goals.
+Above: the commands of this package; below: `colours` and `words`.
 """
 
 import json
@@ -21,13 +21,13 @@ from goalport.words import cleaned
 
 _WIDEST = 10_000
 Record = Mapping[str, object]
-"""One line of a list: a value per column, the same columns in each record."""
+"""One line of a list: a value for each column; all records have the same columns."""
 
 Format = Annotated[Literal["text", "json"], Parameter(help="text for people, json for programs.")]
 
 
 def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
-    """Print records as a table or as JSON; `none` says what an empty table means."""
+    """Print records as a table or as JSON; `none` is printed in place of an empty table."""
     if chosen == "json":
         print(json.dumps(records, indent=2, ensure_ascii=False))
     elif not records:
@@ -39,7 +39,7 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
 
 
 def show_markdown(text: str) -> None:
-    """Print Markdown: drawn on a terminal, and without what would steer that; as it is in a pipe."""
+    """Print Markdown: drawn on a terminal, with control sequences removed; unchanged in a pipe."""
     if sys.stdout.isatty():
         Console().print(Markdown(cleaned(text, len(text))))
     else:
@@ -54,12 +54,12 @@ def show_difference(lines: Iterable[str]) -> None:
 
 
 def say(text: str) -> None:
-    """A remark for the person at the terminal: on standard error, out of the way of what is piped."""
+    """Print a remark to standard error, so that it does not mix with piped output."""
     print(coloured(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def _draw(records: Sequence[Record]) -> None:
-    """A table, if it fits; else a paragraph for each record, so that no name is broken in two."""
+    """Print a table if it fits, else a paragraph for each record, so that no name is broken."""
     console, table = Console(no_color=not takes_colours(sys.stdout)), _table(records)
     if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
         console.print(table)
@@ -84,7 +84,7 @@ def _table(records: Sequence[Record]) -> Table:
 
 
 def _paragraph(record: Record, width: int) -> Iterator[Text]:
-    """The first value as a heading, below it each other that says something; lines break between words alone."""
+    """The first value as a heading, and below it each other value that is not empty; lines break only between words."""
     (_, heading), *others = ((name.replace("_", " "), _cell(value)) for name, value in record.items())
     margin = max(len(name) for name, _ in others) + 4
     yield Text(heading, "bold")
@@ -118,7 +118,7 @@ def _colour(line: str) -> str:
 
 
 def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
-    """Print a result of MCP: its texts, or its data as JSON."""
+    """Print an MCP result: its texts, or its structured data as JSON."""
     if structured:
         data = result.get("structuredContent", {"content": result["content"]})
         print(json.dumps(data, indent=2, ensure_ascii=False))

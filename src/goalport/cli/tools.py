@@ -1,4 +1,4 @@
-"""`goalport tools`: the tool groups, the servers behind them, their tools under their final names; and calling one.
+"""`goalport tools`: lists tool groups, their servers and their tools under their final names, and calls a tool.
 
 Below the program; platform and publish are below it.
 """
@@ -213,5 +213,5 @@ def _tool(platform: AgentPlatform, role: str, name: str) -> Tool:
     found = {each.name: each for each in group.tools}
     if name not in found:
         raise UnknownName("tool", name, found)
-    # Whoever types the call agrees to it.
+    # Typing the call is the person's approval.
     return found[name].with_approval("never")

@@ -1,6 +1,6 @@
-"""Connecting the upstream servers of a workspace for one command, and telling what is wrong with their configuration.
+"""Connects the upstream servers of a workspace for one command, and reports errors in their configuration.
 
-A command looks at servers that are down, so none is required here. Below the commands of this room.
+Here no server is required, because a command also inspects servers that are down. Above: the commands.
 """
 
 import sys
@@ -25,7 +25,7 @@ Timeout = Annotated[
 
 @asynccontextmanager
 async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> AsyncGenerator[AgentPlatform]:
-    """The platform of a workspace whose servers have been tried, whether or not they are up."""
+    """The platform of a workspace, after a connection to each server was tried; a server may be down."""
     upstream = loaded.platform.upstream
     _lenient(upstream, seconds)
     if sys.stdin.isatty():
@@ -35,7 +35,7 @@ async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> As
 
 
 def _lenient(upstream: UpstreamServers, seconds: float | None) -> None:
-    """Wait for each server as long as it may take, and for none longer."""
+    """Wait for each server for its own timeout, or for `seconds`, and treat none as required."""
     changes = {"required": False} | ({} if seconds is None else {"connect_timeout": seconds})
     servers = {name: replace(each, **changes) for name, each in upstream.config.servers.items()}
     problems = tuple(replace(each, is_fatal=False) for each in upstream.config.problems)

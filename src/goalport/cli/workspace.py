@@ -1,7 +1,7 @@
 """The workspace that a command works on, its settings, and the platform that they make.
 
-It loads and deploys; what cannot be loaded or deployed is kept as problems, so that each command can say it its way.
-Below the commands of this room; workspace, settings and platform are below it.
+It loads and deploys. What cannot be loaded or deployed is kept as problems, so that each command can report it in its
+own way. Above: the commands of this package; below: workspace, settings and platform.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class LoadedWorkspace:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What could not be loaded or deployed, a sentence each; the rest is there."""
+        """What could not be loaded or deployed, one sentence each; everything else is available."""
         return (*map(str, self.workspace.problems), *self.platform.problems)
 
     @property
@@ -46,7 +46,7 @@ def open_with_warnings(folder: Path) -> LoadedWorkspace:
 
 
 def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
-    """Load the workspace in a folder and deploy its agents; options that are None are not given."""
+    """Load the workspace in a folder and deploy its agents; `options` are settings, and one that is None is ignored."""
     root = workspace_root(folder)
     settings = load_settings(root, **{name: value for name, value in options.items() if value is not None})
     workspace = load_workspace(root)

@@ -1,4 +1,4 @@
-"""Telling what happens: log lines, in plain words or a personality's, and events as JSON lines. Floor 1."""
+"""Reporting what happens: log lines, in plain words or a personality's, events as JSON lines, and spans. Floor 1."""
 
 from goalport.observe.jsonlines import JsonLinesListener, as_json
 from goalport.observe.log import LogListener, PlanListener, PromptListener, in_words

@@ -1,4 +1,4 @@
-"""Events as JSON: one object a line, for programs that read along, and for traces that are looked at later."""
+"""Events as JSON, one object per line, for programs that follow a run and for traces that are read later."""
 
 import dataclasses
 import json
@@ -19,9 +19,9 @@ def as_json(event: Event) -> dict[str, Any]:
 
 
 class JsonLinesListener:
-    """Appends every event to a file or stream, a line each, flushed at once.
+    """Appends every event to a file or stream, one per line, and flushes it at once.
 
-    Use it as a context manager, or call `close`, where it opened the file itself.
+    If it opened the file itself, use it as a context manager or call `close`.
     """
 
     def __init__(self, target: Path | IO[str]) -> None:
@@ -37,7 +37,7 @@ class JsonLinesListener:
             self._stream.flush()
 
     def close(self) -> None:
-        """Close the file, if this opened it."""
+        """Close the file, if this listener opened it."""
         if self._owned is not None:
             self._owned.close()
 

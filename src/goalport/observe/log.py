@@ -1,6 +1,6 @@
-"""Log lines about what happens, one for each event worth reading.
+"""Log lines about events, one for each event that matters to a person.
 
-A listener like any other: it formats and hands on to `logging`, and decides nothing.
+These are listeners like any other: they format events, pass them to `logging`, and decide nothing.
 """
 
 import logging
@@ -36,9 +36,9 @@ _ENDED_WELL = ("completed", "waiting")
 
 
 class LogListener:
-    """Writes the life of processes to the log `goalport.process`: ends and failures at INFO, the rest at DEBUG.
+    """Writes the events of processes to the log `goalport.process`: ends and failures at INFO, the rest at DEBUG.
 
-    `personality` is a name in `PERSONALITIES`, or a mapping of your own from event names to lines. Raises
+    `personality` is a name in `PERSONALITIES`, or a mapping from names of events to lines. Raises
     `UnknownName`.
     """
 
@@ -48,14 +48,14 @@ class LogListener:
         self._personality = PERSONALITIES.get(personality, {}) if isinstance(personality, str) else personality
 
     def on_event(self, event: Event, /) -> None:
-        """Log one event, if it has words."""
+        """Log one event, if there is a line for it."""
         words = spoken(event, self._personality) or in_words(event)
         if words:
             _log.log(_level(event), "%s: %s", event.process_id, words)
 
 
 class PlanListener:
-    """Writes to the same log, at INFO, how a process plans: each plan, why one was given up, who helped it on."""
+    """Writes to the same log, at INFO, how a process plans: each plan, why it was given up, which handler helped."""
 
     def on_event(self, event: Event, /) -> None:
         """Log one event, if it is about planning."""
@@ -64,14 +64,14 @@ class PlanListener:
 
 
 class PromptListener:
-    """Writes to the same log, at INFO, what models are asked, or what they answer, word for word, or both."""
+    """Writes to the same log, at INFO, the prompts of models, or their replies, or both, in full."""
 
     def __init__(self, *, prompts: bool = True, replies: bool = True) -> None:
         self._prompts = prompts
         self._replies = replies
 
     def on_event(self, event: Event, /) -> None:
-        """Log one event, if it is a request of a model or an answer."""
+        """Log one event, if it is a request of a model or a reply."""
         match event:
             case ModelCalled() if self._prompts:
                 _log.info("%s: %s:\n%s", event.process_id, in_words(event), event.prompt)
@@ -82,9 +82,9 @@ class PromptListener:
 
 
 def in_words(event: Event) -> str | None:
-    """An event as one line without its process; None for those that only programs care about.
+    """An event as one line, without the id of its process; None for events that matter to programs only.
 
-    What was said to a model or a tool, and by it, is not in the line: clients read it too.
+    The line contains no text to or from models and tools, because clients read it too.
     """
     match event:
         case ProcessCreated(agent=agent, caller=caller):

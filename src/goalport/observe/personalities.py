@@ -1,7 +1,7 @@
-"""Personalities of the log: the same events in other people's words.
+"""Personalities of the log: they word the same events in the style of a character.
 
-A personality has a line for some kinds of events, with the event's fields in braces; for the others the plain words are
-used. (User guide, section 3.23.4.)
+A personality has a line for some kinds of events, with the event's fields in braces; the others have plain words.
+(User guide, section 3.23.4.)
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from goalport.events import Event
 __all__ = ["PERSONALITIES", "Personality", "spoken"]
 
 Personality = Mapping[str, str]
-"""The name of an event's class, and a line for it."""
+"""A line for each name of an event's class."""
 
 
 def spoken(event: Event, personality: Personality) -> str | None:
-    """The event in a personality's words; None where it has none."""
+    """The event as the personality words it; None where it has no line for it."""
     line = personality.get(type(event).__name__)
     if line is None:
         return None

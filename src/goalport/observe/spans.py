@@ -1,9 +1,9 @@
-"""Spans of OpenTelemetry for processes, actions, model calls and tools, in the terms of its gen_ai conventions.
+"""OpenTelemetry spans for processes, actions, model calls and tools, with the names of the gen_ai conventions.
 
-Spans go wherever the program that embeds goalport, or `opentelemetry-instrument`, sends them; where no SDK is
-configured nothing is made and next to nothing is spent. What people, models and tools said is in no span unless the
-environment variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says `true` (or `span_only`,
-`span_and_event`); that goes for the messages of errors too, since they quote. Above: `ai` and `process` make the spans.
+Spans are exported by the SDK that the embedding program, or `opentelemetry-instrument`, configures. Without an SDK no
+span is made, at almost no cost. Texts of people, models and tools are in no span unless the environment variable
+`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true` (or `span_only`, `span_and_event`); this includes
+messages of errors, since they quote such texts. Above: `ai` and `process` make the spans.
 (Names: github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai.)
 """
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Attribute = str | int | float | bool | tuple[str, ...] | None
-"""The value of an attribute; None and what is empty is left out."""
+"""The value of an attribute; None and empty values are omitted."""
 Spent = tuple[int, int, float]
 """Input tokens, output tokens, US dollars."""
 
@@ -60,13 +60,13 @@ _PROVIDERS: Final = {
     "google-vertex": "gcp.vertex_ai",
     "mistral": "mistral_ai",
 }
-"""How the conventions call a provider, where that is not what pydantic-ai calls it."""
+"""The conventions' names of providers, where they differ from those of pydantic-ai."""
 _tracer = get_tracer("goalport")
 _off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 
 def process_span(agent: str, *, process_id: str, description: str = "") -> AbstractContextManager[Span]:
-    """Around one stretch of a process's work: it begins anew when a process that waited goes on."""
+    """A span around one run of a process; when a process that waited continues, another span begins."""
     if _nobody_looks():
         return _off
     attributes: dict[str, Attribute] = {
@@ -79,7 +79,7 @@ def process_span(agent: str, *, process_id: str, description: str = "") -> Abstr
 
 
 def action_span(action: str, *, agent: str, process_id: str) -> AbstractContextManager[Span]:
-    """Around one action with all its attempts."""
+    """A span around one action with all its attempts."""
     attributes: dict[str, Attribute] = {
         "goalport.action.name": action,
         "gen_ai.agent.name": agent,
@@ -97,10 +97,10 @@ def model_span(
     streamed: bool = False,
     settings: Mapping[str, object] | None = None,
 ) -> AbstractContextManager[Span]:
-    """Around one request of a model.
+    """A span around one request of a model.
 
     `output` is `text` or `json`. `settings` are the hyperparameters by their names in `LlmOptions`; those that the
-    conventions know are kept. A streamed request is not the current span of its caller, whose code runs in between.
+    conventions define are recorded. A streamed request is not the current span of its caller, which runs meanwhile.
     """
     known = ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
     given = {f"gen_ai.request.{name}": _number((settings or {}).get(name)) for name in known}
@@ -115,12 +115,12 @@ def model_span(
 
 
 def embeddings_span(model: str, *, provider: str = "") -> AbstractContextManager[Span]:
-    """Around one request of an embedding service."""
+    """A span around one request of an embedding service."""
     return _span(f"embeddings {model}", _request("embeddings", model, provider), kind=SpanKind.CLIENT)
 
 
 def tool_span(tool: str, *, call_id: str = "", description: str = "") -> AbstractContextManager[Span]:
-    """Around one call of a tool by a model."""
+    """A span around one call of a tool by a model."""
     attributes: dict[str, Attribute] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": tool,
@@ -132,7 +132,7 @@ def tool_span(tool: str, *, call_id: str = "", description: str = "") -> Abstrac
 
 
 def note_reply(span: Span, spent: Spent, *, model: str = "", finish: str = "", cached_tokens: int = 0) -> None:
-    """What came back from a model: its price, the name under which it answered, why it stopped."""
+    """Record the reply of a model: its tokens and cost in US dollars, the model's reported name, the finish reason."""
     if span.is_recording():
         tokens_in, tokens_out, cost = spent
         attributes: dict[str, Attribute] = {
@@ -147,14 +147,14 @@ def note_reply(span: Span, spent: Spent, *, model: str = "", finish: str = "", c
 
 
 def note_spent(span: Span, spent: Spent) -> None:
-    """What an action or a process used in all; under names of our own, since whoever adds up spans has the calls'."""
+    """Record the total of an action or a process, under our own names: the spans of calls have the standard ones."""
     if span.is_recording():
         names = ("goalport.usage.input_tokens", "goalport.usage.output_tokens", "goalport.cost")
         span.set_attributes(dict(zip(names, spent, strict=True)))
 
 
 def note_contents(span: Span, said: Iterable[tuple[str, str]], answer: str) -> None:
-    """What was said to a model, as role and text, and its answer; only where the environment asks for contents."""
+    """Record the messages to a model, as pairs of role and text, and its reply, if the environment allows contents."""
     if span.is_recording() and _content_wanted():
         messages = [_message(role, text) for role, text in said]
         span.set_attribute("gen_ai.input.messages", hide_known(json.dumps(messages, ensure_ascii=False)))
@@ -163,7 +163,7 @@ def note_contents(span: Span, said: Iterable[tuple[str, str]], answer: str) -> N
 
 
 def note_tool(span: Span, *, arguments: str, result: str, is_error: bool) -> None:
-    """What a tool was given and gave; the texts only where the environment asks for contents."""
+    """Record a call of a tool; its arguments and its result only if the environment allows contents."""
     if span.is_recording():
         if is_error:
             span.set_attribute("error.type", "tool_error")
@@ -174,7 +174,7 @@ def note_tool(span: Span, *, arguments: str, result: str, is_error: bool) -> Non
 
 
 def note_failure(span: Span, error: BaseException) -> None:
-    """That something failed; spans do it by themselves for what leaves their block."""
+    """Record a failure; an exception that leaves the block of a span is recorded without this."""
     if span.is_recording():
         kind = type(error)
         span.set_attribute("error.type", f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."))
@@ -191,7 +191,7 @@ def note_failure(span: Span, error: BaseException) -> None:
 
 
 class _Recording:
-    """One span as a block: current inside it, ended with it, failed by any exception that is no signal."""
+    """A span as a block: it is current inside, ends with the block, and fails by any exception that is no signal."""
 
     __slots__ = ("_current", "_span", "_token")
 
@@ -215,7 +215,7 @@ class _Recording:
 
 
 def _nobody_looks() -> bool:
-    # Asked before anything is put together: a process without models takes microseconds.
+    # Checked first, because a process without models takes only microseconds.
     return isinstance(get_tracer_provider(), (ProxyTracerProvider, NoOpTracerProvider))
 
 

@@ -1,9 +1,9 @@
-"""Help for the tests of people who write agents. It stands beside the floors: it may use all, and none uses it.
+"""Helpers for testing agents. The package is on no floor: it may import every other package, and none imports it.
 
-A name is looked up when it is first used, as in the root of the package: every run of pytest imports this, wherever
-goalport is installed.
+A name is loaded when it is first used, as in the root of the package, because every run of pytest imports this module
+wherever goalport is installed.
 
-The pytest plugin with the fixtures `agent_platform`, `mcp_client` and `scripted_models` is loaded by itself; see
+The pytest plugin with the fixtures `agent_platform`, `mcp_client` and `scripted_models` is loaded automatically; see
 `docs/testing.md`.
 """
 

@@ -1,4 +1,4 @@
-"""An MCP client in memory: the official one, connected to the server that goalport would serve, without a network."""
+"""An in-memory MCP client: the official one, connected without a network to the server that goalport would run."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["McpClient", "client_of"]
 
 McpClient = Callable[..., "AbstractAsyncContextManager[Client]"]
-"""What the fixture `mcp_client` is: call it with agents, or with none for the workspace under test."""
+"""The fixture `mcp_client`: call it with agents, or without any for the workspace under test."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The context of an action under test: a real process that runs nothing, and an `Ai` that is told what to answer."""
+"""The context for testing an action: a real process that runs nothing, and an `Ai` that gives prepared responses."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -36,20 +36,20 @@ _THREADS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class SubProcess:
-    """A process that the code under test wanted to start."""
+    """A process that the code under test would have started."""
 
     agent: object
     kind: object
-    """The type of the result that it wanted."""
+    """The type of the result that was asked for."""
     inputs: tuple[object, ...] = ()
 
 
 class FakeOperationContext(ActionContext):
     """A context to call an action with: `await agent.craft_story(UserInput("…"), context)`; `context.ai` is its `Ai`.
 
-    `objects` are on the blackboard. `tool_groups` are those that the action names: their tools are the context's, and
-    its `Ai` offers them. `services` are what `Provided` parameters would be filled with. What is spent, told and bound
-    is the process's, as in a run. Can be made where no event loop runs. User guide, section 3.26.1.
+    `objects` are on the blackboard. `tool_groups` are those that the action requires: the context has their tools, and
+    its `Ai` offers them. `services` fill `Provided` parameters. Costs, progress and objects are in the process, as in a
+    run. It can be created where no event loop runs. User guide, section 3.26.1.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class FakeOperationContext(ActionContext):
     ) -> None:
         groups = tuple(tool_groups)
         self.engine = FakeEngine(templates=templates)
-        """Where the responses wait."""
+        """Holds the prepared responses."""
         self.events: list[Event] = []
-        """What the process told whoever listens."""
+        """The events that the process has emitted."""
         self.sub_processes: list[SubProcess] = []
-        """What `as_sub_process` was asked for."""
+        """The calls of `as_sub_process`."""
         process = _process(caller, groups, tuple(services), self.engine)
         super().__init__(process, [tool for group in groups for tool in group.tools], "test")
         self.process.subscribe(_Heard(self.events))
@@ -78,30 +78,30 @@ class FakeOperationContext(ActionContext):
 
     @property
     def llm_invocations(self) -> list[LlmInvocation]:
-        """What was asked of the `Ai`, the newest last."""
+        """The requests to the `Ai`, the newest last."""
         return self.engine.llm_invocations
 
     def expect_response(self, *responses: object) -> None:
-        """Answer with these, in order; see `FakeEngine.expect_response`.
+        """Answer requests with these, in order; see `FakeEngine.expect_response`.
 
-        Also what `as_sub_process` and `run_subagent` give: nothing is started; and what people answer who are asked by
-        `ask`, or whether a tool may be called.
+        They are also the results of `as_sub_process` and `run_subagent`, which start nothing, and the answers of
+        people to `ask` and to the question whether a tool may be called.
         """
         self.engine.expect_response(*responses)
 
     def expect_stream(self, *pieces: object) -> None:
-        """Answer one who streams with these pieces; see `FakeEngine.expect_stream`."""
+        """Answer a streamed request with these pieces; see `FakeEngine.expect_stream`."""
         self.engine.expect_stream(*pieces)
 
     def verify_responses_used(self) -> None:
-        """Raises `AssertionError` when there are responses that nobody asked for."""
+        """Raises `AssertionError` when prepared responses were not used."""
         self.engine.verify_responses_used()
 
     async def perform(self, method: Callable[..., object]) -> object:
         """Call an action or condition as a run would: `await context.perform(agent.craft_story)`.
 
         Its parameters are filled from the blackboard, with services, and with this context and its `Ai`. Raises
-        `DeclarationError` where a run could not be, and `AssertionError` when an object is missing.
+        `DeclarationError` where a run would, and `AssertionError` when an object is missing.
         """
         declared = _declared(method)
         takes = tuple(inputs_of(declared.parameters))
@@ -112,14 +112,14 @@ class FakeOperationContext(ActionContext):
             return await self.call(declared.function, **fill(declared.parameters, declared.owner, self))
 
     async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
-        """The next response, as the person's answer; give a `Declined` for a no to more than a yes or no."""
+        """The next response, as the person's answer; a `Declined` stands for a no to more than a yes or no."""
         said = self.engine.take(wait)
         if not matcher(wait.response_type)(said):
             raise AssertionError(f"Expected an answer to {wait}, but the response is {said!r}.")
         return wait.accept(said)
 
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
-        """The next response, which must be of that type; the agent is not run, but noted in `sub_processes`."""
+        """The next response, which must be of type `kind`; the agent is not run, but recorded in `sub_processes`."""
         wanted = SubProcess(agent, kind, tuple(map(Typed.value_of, inputs)))
         self.sub_processes.append(wanted)
         said = self.engine.take(wanted)
@@ -145,7 +145,7 @@ def _declared(method: Callable[..., object]) -> Action | Condition:
 
 
 def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[object], engine: Engine) -> AgentProcess:
-    """A process of an agent that does nothing; it stands as if an action ran."""
+    """A process of an agent without actions, in the state in which an action runs."""
 
     def service(kind: type) -> object | None:
         return next((each for each in services if isinstance(each, kind)), None)

@@ -1,7 +1,7 @@
-"""A stand-in for all that carries out what an `Ai` is asked for: it gives the responses that a test wrote down.
+"""A fake for everything that carries out requests to an `Ai`: it gives the responses that a test has prepared.
 
-No model, no tools, no guards: what a unit test of one action wants. `goalport.testing.models` scripts the model alone,
-so that all of these run for real. User guide, section 3.26.1.
+No models, tools or guards are involved, as a unit test of one action needs it. `goalport.testing.models` scripts only
+the model, so that all the rest runs for real. User guide, section 3.26.1.
 """
 
 from collections import deque
@@ -21,59 +21,59 @@ Piece = TextDelta | ThinkingDelta | StreamedObject[object]
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """A response for one who streams; no answer to anybody else."""
+    """A response to a streamed request; other requests cannot use it."""
 
     pieces: tuple[object, ...]
 
 
 class FakeEngine:
-    """`engine = FakeEngine("Hello")`, and `engine.ai` is an `Ai` whose first answer that is.
+    """`engine = FakeEngine("Hello")`, and `engine.ai` is an `Ai` whose first response is "Hello".
 
-    `responses` are given in order, whatever is asked; see `expect_response`. `templates` are where `Ai.with_template`
+    `responses` are given in order, whatever is asked; see `expect_response`. `templates` is where `Ai.with_template`
     finds its templates.
     """
 
     def __init__(self, *responses: object, templates: Templates | None = None) -> None:
         self.llm_invocations: list[LlmInvocation] = []
-        """What was asked, the newest last."""
+        """The requests, the newest last."""
         self._responses = deque(responses)
         self._templates = templates or Templates()
 
     @property
     def ai(self) -> Ai:
-        """An `Ai` that is answered from here, without any settings."""
+        """An `Ai` with default settings that this engine answers."""
         return Ai(self)
 
     @property
     def unused_responses(self) -> tuple[object, ...]:
-        """The responses that nobody asked for yet; of a stream, its pieces."""
+        """The responses that were not used yet; of a stream, its pieces."""
         return tuple(each.pieces if isinstance(each, _Stream) else each for each in self._responses)
 
     def expect_response(self, *responses: object) -> None:
-        """Give these next, one for each thing that is asked for.
+        """Add responses, one for each request.
 
-        An object of the type that is wanted; a text for `generate_text` and `respond`; None where the model may
+        An object of the requested type; a text for `generate_text` and `respond`; None where the model may
         decline; a yes or no, or a `Determination`, for a condition; a vector for each text to embed; an exception,
         which is raised.
         """
         self._responses.extend(responses)
 
     def expect_stream(self, *pieces: object) -> None:
-        """Give these pieces next to one who streams: texts or objects, and `ThinkingDelta`s; an exception is raised."""
+        """Add the response to a streamed request: texts, objects and `ThinkingDelta`s; an exception is raised."""
         self._responses.append(_Stream(pieces))
 
     def verify_responses_used(self) -> None:
-        """Raises `AssertionError` when there are responses that nobody asked for."""
+        """Raises `AssertionError` when prepared responses were not used."""
         if self._responses:
             left = "\n".join(f"- {each!r}" for each in self.unused_responses)
             raise AssertionError(f"Expected all responses to be used, but nobody asked for these:\n{left}")
 
     async def run(self, request: Request, /) -> object:
-        """The next response, if it is one to this. Raises `AssertionError` when it is not, or there is none."""
+        """The next response. Raises `AssertionError` when it does not fit the request, or there is none."""
         return self._answer(request, self._next(request))
 
     async def stream(self, request: Request, /) -> AsyncGenerator[Piece]:
-        """The pieces of the next response; one that was not meant as a stream comes in one piece."""
+        """The pieces of the next response; a response that is no stream comes in one piece."""
         found = self._next(request)
         for piece in found.pieces if isinstance(found, _Stream) else (found,):
             if isinstance(piece, ThinkingDelta):
@@ -84,7 +84,7 @@ class FakeEngine:
                 yield StreamedObject(self._answer(request, piece))
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
-        """The next response, which must have a vector for each text."""
+        """The next response, which must contain a vector for each text."""
         if not texts:
             return []
         messages = tuple(map(UserMessage, texts))
@@ -96,11 +96,11 @@ class FakeEngine:
         return vectors
 
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
-        """The text that a template gives. Raises `UnknownName` and `TemplateError`."""
+        """Render a template to text. Raises `UnknownName` and `TemplateError`."""
         return self._templates.render(template, variables)
 
     def take(self, asked: object) -> object:
-        """The next response, for whatever was asked for. Raises `AssertionError` when there is none."""
+        """The next response, for any request. Raises `AssertionError` when there is none."""
         if not self._responses:
             raise AssertionError(
                 f"Expected a response for {asked}, but there is none left. Give one with `expect_response` before."

@@ -1,6 +1,6 @@
-"""What the fixtures of the pytest plugin give: the workspace under test, platforms, clients and scripted models.
+"""The values of the pytest plugin's fixtures: the workspace under test, platforms, clients and scripted models.
 
-`plugin` declares them and imports this when a test first wants one: most tests where goalport is installed want none.
+`plugin` declares the fixtures and imports this module when a test first uses one: most tests use none.
 """
 
 from collections.abc import AsyncGenerator, Iterator
@@ -22,7 +22,7 @@ __all__ = ["clients_for", "models_for_a_test", "platform_of"]
 
 
 def models_for_a_test() -> Iterator[ScriptedModels]:
-    """Scripted models, verified when the test is over."""
+    """Scripted models, which are verified after the test."""
     models = ScriptedModels()
     yield models
     models.rules.verify_expected()
@@ -35,7 +35,7 @@ def platform_of(request: pytest.FixtureRequest) -> AgentPlatform:
 
 
 def clients_for(request: pytest.FixtureRequest) -> McpClient:
-    """What connects to the workspace under test, or to agents that are given."""
+    """A function that connects clients to the workspace under test, or to the agents that it is given."""
 
     @asynccontextmanager
     async def connect(
@@ -55,5 +55,5 @@ def clients_for(request: pytest.FixtureRequest) -> McpClient:
 
 
 def _scripted(request: pytest.FixtureRequest) -> ScriptedModels | None:
-    """The models of the test, if it has any; asking for them would give it some."""
+    """The scripted models of the test, if it uses that fixture; requesting the fixture here would create them."""
     return request.getfixturevalue("scripted_models") if "scripted_models" in request.fixturenames else None

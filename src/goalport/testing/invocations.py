@@ -1,4 +1,4 @@
-"""What was asked of an `Ai`, as tests look at it, and whether what a test wrote down is an answer to it."""
+"""Requests to an `Ai`, as tests inspect them, and the check whether a prepared response fits a request."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,28 +11,28 @@ from goalport.words import type_name, with_article
 __all__ = ["LlmInvocation", "answer_to", "prompt_of", "value_of"]
 
 _SHOWN: Final = 1_000
-"""Characters of a prompt that an error shows."""
+"""The most characters of a prompt that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LlmInvocation:
-    """One thing that was asked of an `Ai`."""
+    """One request to an `Ai`."""
 
     request: Request
 
     @property
     def prompt(self) -> str:
-        """What the user said last; texts to embed, each on its line."""
+        """The user's last message; for embeddings, the texts, one per line."""
         return prompt_of(self.request)
 
     @property
     def interaction(self) -> Interaction:
-        """What it was asked with: `llm` (the options), `tools`, `tool_groups`, `contributors`, `id` and the rest."""
+        """The settings of the request: `llm` (options), `tools`, `tool_groups`, `contributors`, `id` and the rest."""
         return self.request.interaction
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All of the conversation, without the system prompt."""
+        """The whole conversation, without the system prompt."""
         return self.request.messages
 
     @property
@@ -42,7 +42,7 @@ class LlmInvocation:
 
     @property
     def output(self) -> object:
-        """The type that was asked for; None: text, or vectors."""
+        """The requested type; None: text, or vectors."""
         return self.request.output
 
     def __str__(self) -> str:
@@ -56,15 +56,15 @@ class LlmInvocation:
 
 
 def prompt_of(request: Request) -> str:
-    """The newest words of a user in a request; of one for vectors, its texts."""
+    """The user's last message in a request; for embeddings, the texts."""
     said = [each.content for each in request.messages if isinstance(each, UserMessage)]
     return "\n".join(said) if request.verb == "embed" else said[-1] if said else ""
 
 
 def answer_to(request: Request, said: object) -> object:
-    """What an `Ai` gives for what a test wrote down. Raises `AssertionError` when it is no answer to the request.
+    """The value that an `Ai` returns for a prepared response. Raises `AssertionError` when it does not fit the request.
 
-    A yes or no for a condition becomes a sure one; nothing else is turned into something that it is not.
+    For a condition, a bool becomes a `Determination` without doubt; nothing else is converted.
     """
     if request.output is None:
         if isinstance(said, str | AssistantMessage):
@@ -79,7 +79,7 @@ def answer_to(request: Request, said: object) -> object:
 
 
 def value_of(kind: object, said: object) -> object:
-    """What is a value of a type already. Raises `ValueError` when it is none; a yes or no is a sure `Determination`."""
+    """A prepared value, checked to be of a type; a bool may become a `Determination`. Raises `ValueError`."""
     if isinstance(said, bool) and kind is Determination:
         return Determination(result=said, confidence=1, explanation="The test says so.")
     return output_type(kind).plain.validate_python(said, strict=True)

@@ -1,6 +1,6 @@
-"""Models that answer by rules: a test says what to say to which prompts, and then verifies what was asked.
+"""Models that answer by rules: a test defines the reply for each kind of prompt, and verifies the requests afterwards.
 
-A catalogue to be given to a platform in the place of the real one: whichever model an action names, it is there.
+`ScriptedModels` is given to a platform in place of its models; it has a model of any name that an action asks for.
 User guide, section 3.26.2.
 """
 
@@ -38,72 +38,72 @@ T = TypeVar("T")
 class ScriptedModels(Models):
     """`models.when_create_object(contains("a fox"), Story).then_return(Story("…"))`.
 
-    Everything above a model runs for real: tools, guards, templates, binding and repair, budgets. Of several rules for
-    a prompt the newest counts; a prompt without one is an `UnexpectedPrompt`. Given to a platform as its `models`.
-    `usage` is what each request of a model costs.
+    Everything above a model runs for real: tools, guards, templates, binding and repair, budgets. If several rules
+    match a prompt, the newest is used; a prompt without a rule raises `UnexpectedPrompt`. Pass it to a platform as
+    `models`. `usage` is the cost of each request of a model.
     """
 
     def __init__(self, *, usage: TokenUsage = USAGE) -> None:
         super().__init__(environment={})
         self.usage = usage
         self.calls: list[ModelCall] = []
-        """Each request of a model, with its system prompt, tools and schema; the newest last."""
+        """The requests of models, with system prompt, tools and schema; the newest last."""
         self.rules = Rules()
-        """What is said to what, and what was asked."""
+        """The rules, and the record of requests."""
 
     @property
     def llm_invocations(self) -> list[LlmInvocation]:
-        """What was asked of an `Ai`, each of which may have taken several requests of a model; the newest last."""
+        """The requests to an `Ai`, each of which may have taken several requests of a model; the newest last."""
         return self.rules.asked
 
     def when_create_object(
         self, prompt: PromptMatch, kind: TypeForm[T], llm: InteractionMatch | None = None
     ) -> Answers[T]:
-        """What to say when an object of just this type is asked for, by whichever verb."""
+        """Define the reply when an object of exactly this type is asked for, by any method."""
         return cast("Answers[T]", self.rules.add(Wanted(prompt, kind, llm)))
 
     def when_generate_text(self, prompt: PromptMatch, llm: InteractionMatch | None = None) -> Answers[str]:
-        """What to say when text is asked for: by `generate_text`, by `respond`, as a stream."""
+        """Define the reply when text is asked for: by `generate_text`, by `respond`, or as a stream."""
         return cast("Answers[str]", self.rules.add(Wanted(prompt, Beside.TEXT, llm)))
 
     def when_evaluate_condition(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None
     ) -> "Answers[bool | Determination]":
-        """What to find when a condition is judged; its prompt holds the condition and the context."""
+        """Define the result of evaluating a condition; the prompt contains the condition and the context."""
         return cast("Answers[bool | Determination]", self.rules.add(Wanted(prompt, Determination, llm)))
 
     def when_embed(self, text: PromptMatch) -> Answers[Sequence[float]]:
-        """Which vector to give for a text."""
+        """Define the vector of a text."""
         return cast("Answers[Sequence[float]]", self.rules.add(Wanted(text, Beside.VECTOR)))
 
     def verify_create_object_matching(
         self, prompt: PromptMatch, kind: TypeForm[T], llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
-        """Raises `AssertionError` unless an object of this type was asked for so, just so often."""
+        """Raises `AssertionError` unless exactly `times` such requests asked for an object of this type."""
         self.rules.verify(Wanted(prompt, kind, llm), times)
 
     def verify_generate_text_matching(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
-        """Raises `AssertionError` unless text was asked for so, just so often."""
+        """Raises `AssertionError` unless exactly `times` such requests asked for text."""
         self.rules.verify(Wanted(prompt, Beside.TEXT, llm), times)
 
     def verify_evaluate_condition_matching(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
-        """Raises `AssertionError` unless a condition was judged so, just so often."""
+        """Raises `AssertionError` unless exactly `times` such conditions were evaluated."""
         self.rules.verify(Wanted(prompt, Determination, llm), times)
 
     def verify_embed_matching(self, text: PromptMatch, *, times: int = 1) -> None:
-        """Raises `AssertionError` unless such a text was embedded, just so often."""
+        """Raises `AssertionError` unless such texts were embedded exactly `times` times."""
         self.rules.verify(Wanted(text, Beside.VECTOR), times)
 
     def verify_no_more_interactions(self) -> None:
-        """Raises `AssertionError` when something was asked that no verification was about."""
+        """Raises `AssertionError` when there was a request that no verification has matched."""
         self.rules.verify_rest()
 
     def choose(self, options: LlmOptions) -> LanguageModel:
-        """A model of the name or the role that the options say."""
+        """A model with the name or the role in the options."""
         name = options.model or options.role or next(iter(options.first_of), "scripted")
         provider, _, short = name.rpartition(":")
         return _Speaker(ModelCard(name=short, provider=provider or "test"), self)
@@ -113,13 +113,13 @@ class ScriptedModels(Models):
         return _Embedder(name or "scripted", self.rules)
 
     def unready(self, name: str) -> str:
-        """Nothing: every model can be asked."""
+        """The empty text: every model is ready."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Speaker:
-    """One of the models, whose name an action said."""
+    """One of the models, with the name that an action asked for."""
 
     card: ModelCard
     models: ScriptedModels
@@ -146,7 +146,7 @@ class _Speaker:
 
 @dataclass(frozen=True, slots=True)
 class _Embedder:
-    """One of the embedding services; each text is a request of its own to the rules."""
+    """One of the embedding services; the rules are applied to each text separately."""
 
     name: str
     rules: Rules
@@ -166,5 +166,5 @@ class _Embedder:
 
 
 def _request_of(call: ModelCall) -> Request:
-    """What a call is a part of that came from no `Ai`."""
+    """A request for a call that was made without an `Ai`."""
     return Request(interaction=Interaction(llm=call.options), messages=call.messages, verb="reply")

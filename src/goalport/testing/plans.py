@@ -1,4 +1,4 @@
-"""Asserting plans: what an agent would do from given types, without running anything."""
+"""Asserting plans: which actions an agent would take from given types, without running anything."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,8 +20,8 @@ def plan_of(
     """The names of the methods that lead from objects of the given types to a goal, in order.
 
     `assert plan_of(StarNewsFinder(…), given=[UserInput]) == ["extract_star_person", …]`. `goal` is needed when the
-    agent has several. Conditions count as open: the plan is the one in which they turn out well. Raises
-    `AssertionError` that says why when there is no plan.
+    agent has several. Conditions count as satisfiable: the plan is the one in which they turn out well. Raises
+    `AssertionError`, with the reason, when there is no plan.
     """
     platform = AgentPlatform([agent, *components], tool_groups=tool_groups, services=services)
     found = platform.agents.goal(goal)[1] if goal else next(goal for _, goal in platform.agents.goals)

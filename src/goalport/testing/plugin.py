@@ -1,7 +1,7 @@
 """The pytest plugin of goalport: fixtures for the agents of the workspace under test, and its import hook.
 
-Tests below a folder with `agents/` or `tools/` can import `goalport_workspace.agents.…`, as the server does. Every run
-of pytest where goalport is installed loads this module, so it imports nothing before a test wants it.
+Tests below a folder with `agents/` or `tools/` can import `goalport_workspace.agents.…`, as the server can. Every run
+of pytest where goalport is installed loads this module, so it imports the rest only when a test needs it.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""The rules by which scripted models answer, and the record of what they were asked.
+"""The rules by which scripted models answer, and the record of the requests.
 
-Pure. Above: `models` is what tests hold.
+Nothing here does I/O. Above: `models`, which tests use.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class UnexpectedPrompt(AssertionError):
-    """A model was asked for something that no rule of a test is for."""
+    """A model received a request for which the test has no rule."""
 
 
 class Beside(Enum):
-    """What is asked for beside objects."""
+    """What a request may ask for other than objects."""
 
     TEXT = "text"
     VECTOR = "a vector"
@@ -35,15 +35,15 @@ class Beside(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which requests are meant."""
+    """Describes the requests that a rule or a verification matches."""
 
     prompt: PromptMatch
     kind: object
-    """A type, or what there is `Beside` objects."""
+    """The requested type, or a member of `Beside`."""
     llm: InteractionMatch | None = None
 
     def is_met_by(self, asked: LlmInvocation) -> bool:
-        """Whether a request is one of these."""
+        """Whether a request matches."""
         return (
             asked_for(asked) == self.kind
             and prompt_matches(self.prompt, asked.prompt)
@@ -52,7 +52,7 @@ class Wanted:
 
     @property
     def value_type(self) -> object:
-        """The type of an answer."""
+        """The type of a reply."""
         match self.kind:
             case Beside.TEXT:
                 return str
@@ -67,7 +67,7 @@ class Wanted:
 
 
 class Answers(Generic[T]):
-    """What a model says to such prompts, in order; the last is said again and again."""
+    """The replies to matching requests, in order; the last one is repeated."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -75,14 +75,14 @@ class Answers(Generic[T]):
         self._used = 0
 
     def then_return(self, *values: T | None) -> Self:
-        """Give these, one each time; None: the model says that it knows too little."""
+        """Reply with these values, one per request; None: the model declines because it knows too little."""
         for value in values:
             self._check(value)
             self._scripts.append(partial(_written, value))
         return self
 
     def then_stream(self, *pieces: T | ThinkingDelta | BaseException) -> Self:
-        """Give all of these at one time, piece by piece; an exception breaks the stream off."""
+        """Reply to one request with all of these, piece by piece; an exception breaks the stream off."""
         for piece in pieces:
             if not isinstance(piece, ThinkingDelta | BaseException):
                 self._check(piece)
@@ -90,24 +90,24 @@ class Answers(Generic[T]):
         return self
 
     def then_raise(self, *errors: BaseException) -> Self:
-        """Fail with these, one each time, as a provider does: `ModelUnavailable`, `ModelRefused`, …."""
+        """Fail with these errors, one per request, as a provider does: `ModelUnavailable`, `ModelRefused`, …."""
         return self.then_reply(*errors)
 
     def then_reply(self, *scripts: Script) -> Self:
-        """Say just this, one each time, as a `ScriptedModel` does: `calls_tool(…)`, JSON that breaks rules."""
+        """Reply with exactly this, one per request, as a `ScriptedModel` does: `calls_tool(…)`, or invalid JSON."""
         for script in scripts:
             self._scripts.append(partial(_said, script))
         return self
 
     def is_for(self, asked: LlmInvocation) -> bool:
-        """Whether there is an answer here to what is asked."""
+        """Whether these replies are for a request."""
         return bool(self._scripts) and self.wanted.is_met_by(asked)
 
     def __str__(self) -> str:
         return str(self.wanted) if self._scripts else f"{self.wanted} (no answer yet: add `.then_return(…)`)"
 
     def next_script(self, request: Request) -> Script:
-        """What is said now to a request that this is for."""
+        """The next reply to a request that matches."""
         script = self._scripts[min(self._used, len(self._scripts) - 1)]
         self._used += 1
         return script(request)
@@ -129,26 +129,26 @@ class Answers(Generic[T]):
 
 @dataclass(slots=True)
 class Rules:
-    """All rules of a test, and what was asked so far."""
+    """All rules of a test, and the requests so far."""
 
     answers: list[Answers[object]] = field(default_factory=list[Answers[object]])
-    """The newest that is meant counts."""
+    """The newest rule that matches is used."""
     asked: list[LlmInvocation] = field(default_factory=list[LlmInvocation])
     unexpected: list[LlmInvocation] = field(default_factory=list[LlmInvocation])
     _verified: set[int] = field(default_factory=set[int])
 
     def add(self, wanted: Wanted) -> Answers[object]:
-        """A new rule, still without an answer."""
+        """Add a rule, which has no replies yet."""
         self.answers.append(Answers(wanted))
         return self.answers[-1]
 
     def note(self, request: Request) -> None:
-        """Remember what was asked, once, however many turns it takes."""
+        """Record a request once, however many turns it takes."""
         if all(each.request is not request for each in self.asked):
             self.asked.append(LlmInvocation(request))
 
     def script(self, request: Request) -> Script:
-        """What is said to a request. Raises `UnexpectedPrompt`."""
+        """The reply to a request. Raises `UnexpectedPrompt` when no rule matches."""
         asked = LlmInvocation(request)
         for each in reversed(self.answers):
             if each.is_for(asked):
@@ -157,7 +157,7 @@ class Rules:
         raise UnexpectedPrompt(self._unforeseen([asked]))
 
     def verify(self, wanted: Wanted, times: int) -> None:
-        """Raises `AssertionError` unless this was asked just so often."""
+        """Raises `AssertionError` unless exactly `times` requests match."""
         found = [index for index, each in enumerate(self.asked) if wanted.is_met_by(each)]
         if len(found) != times:
             raise AssertionError(
@@ -167,13 +167,13 @@ class Rules:
         self._verified.update(found)
 
     def verify_rest(self) -> None:
-        """Raises `AssertionError` when something was asked that no verification was about."""
+        """Raises `AssertionError` when there was a request that no verification has matched."""
         rest = [each for index, each in enumerate(self.asked) if index not in self._verified]
         if rest:
             raise AssertionError(f"Expected nothing else to be asked of a model, but this was:\n{_listed(rest)}")
 
     def verify_expected(self) -> None:
-        """Raises `UnexpectedPrompt` when something was asked that no rule is for."""
+        """Raises `UnexpectedPrompt` when there was a request that no rule matches."""
         if self.unexpected:
             raise UnexpectedPrompt(self._unforeseen(self.unexpected))
 
@@ -183,14 +183,14 @@ class Rules:
 
 
 def asked_for(asked: LlmInvocation) -> object:
-    """What a request is for: a type, or what there is `Beside` objects."""
+    """What a request asks for: a type, or a member of `Beside`."""
     if asked.verb == "embed":
         return Beside.VECTOR
     return Beside.TEXT if asked.output is None else asked.output
 
 
 def _lost(kind: object, value: object) -> str:
-    """What becomes of a value on its way through JSON, if it does not come out as it was."""
+    """Why a value is not the same after a round trip through JSON; empty when it is."""
     plain = output_type(kind).plain
     try:
         text = plain.dump_json(value, by_alias=True)
@@ -208,7 +208,7 @@ def _said(script: Script, _request: Request) -> Script:
 
 
 def _written(value: object, request: Request) -> Script:
-    """A value as a model writes it."""
+    """A value in the form in which a model writes it."""
     if request.output is None:
         return value
     if value is None and request.may_decline:

@@ -1,6 +1,6 @@
-"""A language model that says what a test wrote down for it, so that everything above a model runs for real.
+"""A language model that gives the replies of a test, so that everything above a model runs for real.
 
-It stands where a provider's model stands: below the tool loop, the binding of objects and the guards.
+It takes the place of a provider's model, below the tool loop, the structured output and the guards.
 """
 
 import re
@@ -29,20 +29,20 @@ an exception, which is raised; a function from the `ModelCall` to any of these; 
 model writes as JSON."""
 
 USAGE: Final = TokenUsage(input_tokens=100, output_tokens=10, cost=0.001)
-"""What a reply costs of which nothing else is said."""
+"""The cost of a reply that does not say otherwise."""
 
 _WORD = re.compile(r"\S*\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """A reply that comes in pieces of a test's own choice; `streams` makes it."""
+    """A reply that comes in the pieces that a test has chosen; made by `streams`."""
 
     pieces: tuple[TextDelta | ThinkingDelta | BaseException, ...]
 
     @property
     def message(self) -> AssistantMessage:
-        """All of it, for one who does not stream. Raises the exception that breaks it off."""
+        """The whole reply, for a request that is not streamed. Raises the exception that breaks it off."""
         for each in self.pieces:
             if isinstance(each, BaseException):
                 raise each
@@ -51,14 +51,14 @@ class Streamed:
 
 
 def calls_tool(name: str, /, **arguments: object) -> ToolCall:
-    """The wish of a model that a tool be called; its id is made of the tool's name."""
+    """A request of the model to call a tool; its id is derived from the tool's name."""
     return ToolCall(f"call_{name}", name, to_json(arguments).decode())
 
 
 def streams(*pieces: object) -> Streamed:
-    """A reply in just these pieces: texts, `ThinkingDelta`s, and objects, each of them a line of JSON.
+    """A reply in exactly these pieces: texts, `ThinkingDelta`s, and objects, each of them a line of JSON.
 
-    An exception among them is raised where it stands, as when a connection breaks.
+    An exception among them is raised at its position, as when a connection breaks.
     """
     return Streamed(tuple(map(_piece, pieces)))
 
@@ -70,9 +70,9 @@ class ScriptedModel:
     replies: Iterable[Script] = ()
     card: ModelCard = field(default_factory=lambda: ModelCard(name="scripted", provider="test"))
     usage: TokenUsage = USAGE
-    """What each reply costs, unless it says so itself."""
+    """The cost of each reply that does not say otherwise."""
     calls: list[ModelCall] = field(default_factory=list[ModelCall], init=False)
-    """What it was asked, the newest last."""
+    """The requests, the newest last."""
     _left: list[Script] = field(default_factory=list[Script], init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class ScriptedModel:
 
     @property
     def unused(self) -> int:
-        """How many replies nobody asked for."""
+        """The number of replies that were not used."""
         return len(self._left)
 
     async def reply(self, call: ModelCall, /) -> ModelReply:
@@ -88,7 +88,7 @@ class ScriptedModel:
         return reply_of(self._next(call), call, ModelReply(message=_NOTHING, usage=self.usage, model=self.card.name))
 
     async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """The same word by word, its thoughts first, or in pieces where it has some of its own."""
+        """The next reply word by word, its thoughts first, or in pieces if it was made by `streams`."""
         blank = ModelReply(message=_NOTHING, usage=self.usage, model=self.card.name)
         for piece in pieces_of(self._next(call), call, blank):
             if isinstance(piece, BaseException):
@@ -107,7 +107,7 @@ _NOTHING: Final = AssistantMessage()
 
 
 def reply_of(script: Script, call: ModelCall, blank: ModelReply) -> ModelReply:
-    """The reply that a script is to a call; `blank` has what it does not say. Raises the exception that it is."""
+    """The reply of a script to a call; `blank` supplies what it leaves open. Raises the exception that it is."""
     said = _resolved(script, call)
     reply = said if isinstance(said, ModelReply) else replace(blank, message=_message(said))
     reply = replace(reply, model=reply.model or blank.model)
@@ -121,7 +121,7 @@ def reply_of(script: Script, call: ModelCall, blank: ModelReply) -> ModelReply:
 def pieces_of(
     script: Script, call: ModelCall, blank: ModelReply
 ) -> Iterable[TextDelta | ThinkingDelta | ModelReply | BaseException]:
-    """The same piece by piece, the whole reply last; an exception is to be raised."""
+    """The same reply piece by piece, the whole reply last; an exception among them is to be raised."""
     said = _resolved(script, call)
     if isinstance(said, Streamed):
         yield from said.pieces

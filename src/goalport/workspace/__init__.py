@@ -1,7 +1,7 @@
 """A workspace: the folder whose `agents/` and `tools/` are served.
 
-Loads what users wrote and finds in it what means something to goalport. It neither reads classes into agents nor
-deploys them: `platform`, above, does. Below are `domain` and `tools`, which say what is worth finding.
+It loads the modules of users and finds what goalport can use in them. It neither reads classes into agents nor deploys
+them: `platform`, above, does. Below are `domain` and `tools`, which define what to look for.
 """
 
 from goalport.workspace.folder import Workspace, load_workspace

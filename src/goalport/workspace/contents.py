@@ -1,6 +1,6 @@
-"""What loaded modules contain that means something to goalport: agents, exported tools, and values of a type.
+"""Finds what goalport can use in loaded modules: agents, exported tools, and values of a type.
 
-Looks at the top level of the modules only, and changes nothing.
+Only the top level of modules is searched, and nothing is changed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,25 +20,25 @@ T = TypeVar("T")
 
 @dataclass
 class Exports:
-    """Tools to publish, and what keeps others from being published."""
+    """The tools to publish, and the problems that keep others from being published."""
 
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     problems: list[LoadProblem] = field(default_factory=list[LoadProblem])
 
 
 def values_in(modules: Iterable[LoadedModule], kind: type[T]) -> Iterator[tuple[LoadedModule, T]]:
-    """The values of a type with the module where they came first, in order, each once."""
+    """The values of a type, each once and in order, with the module in which each was found first."""
     seen: set[int] = set()
     for module in modules:
         for value in module.namespace.values():
-            # The type is asked, not the value: a proxy may not like to be asked outside its context.
+            # Uses the type and not the value, as a proxy may fail outside its context when it is asked for its class.
             if issubclass(type(value), kind) and id(value) not in seen:
                 seen.add(id(value))
                 yield module, cast("T", value)
 
 
 def agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
-    """Agents, instances of marked classes, and the marked classes of these modules that have no instance."""
+    """Agents, instances of marked classes, and the classes marked in these modules that have no instance."""
     found = [(module, value) for module in modules for value in module.namespace.values()]
     with_instance: set[object] = {type(value) for _, value in found}
     deployable = {
@@ -50,7 +50,7 @@ def agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
 
 
 def collect_exports(modules: Sequence[LoadedModule]) -> Exports:
-    """The exported functions and what the exports export; of tools with one name the first is kept."""
+    """The exported functions and the tools of exports; of several tools with one name the first is kept."""
     collected = Exports()
     for module, value in values_in(modules, object):
         if isfunction(value) and (mark := mark_of(value)) is not None and mark.export:
@@ -63,7 +63,7 @@ def collect_exports(modules: Sequence[LoadedModule]) -> Exports:
 
 
 def unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
-    """A problem for each class with actions that nobody marked as an agent."""
+    """A problem for each class that has actions but is not marked as an agent."""
     for module in modules:
         for value in module.namespace.values():
             if isinstance(value, type) and module.defines(value) and not is_state(value) and lacks_mark(value):

@@ -1,4 +1,4 @@
-"""A workspace as it was loaded: its modules, what is wrong with some of them, and what to serve."""
+"""A loaded workspace: its modules, the problems in some of them, and what to serve."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Workspace:
-    """What one load of a workspace found. A later load makes new modules and leaves these as they are."""
+    """The result of loading a workspace. A later load makes new modules and does not change these."""
 
     root: Path
     modules: tuple[LoadedModule, ...] = ()
     problems: tuple[LoadProblem, ...] = ()
     exports: tuple[Tool, ...] = ()
     hints: tuple[str, ...] = ()
-    """What is not wrong but probably not meant, in sentences."""
+    """Sentences about what is no error, but probably not intended."""
 
     def values(self, kind: type[T]) -> tuple[T, ...]:
         """The values of a type at the top level of the modules, in file and definition order, each once."""
@@ -37,16 +37,16 @@ class Workspace:
         return self.exports
 
     def agents(self) -> tuple[object, ...]:
-        """What can be deployed from `agents/`: agents, instances of marked classes, and such classes without one."""
+        """What can be deployed from `agents/`: agents, instances of marked classes, marked classes without one."""
         return agents_in([each for each in self.modules if each.name.startswith("agents.")])
 
 
 def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
-    """Import the modules of a workspace. What fails is in `problems`, and the rest is there all the same.
+    """Import the modules of a workspace. Those that fail are listed in `problems`; all others are loaded.
 
-    What is imported already is taken as it is, so that a class is the same one for a test and for the platform. When a
-    file of it has changed since, or with `fresh`, all modules are imported anew; the earlier ones, like those of
-    another workspace, are forgotten but live on where they are used. Raises WorkspaceError where there is no folder.
+    Modules that are imported already are used again, so that a test and the platform see the same classes. If a file
+    has changed since, or with `fresh`, all modules are imported anew. The earlier modules, like those of another
+    workspace, leave `sys.modules`, but work on where they are used. Raises `WorkspaceError` where there is no folder.
     """
     root = root.expanduser().resolve()
     if not root.is_dir():

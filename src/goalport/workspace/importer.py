@@ -1,8 +1,8 @@
 """The import hook: `goalport_workspace.agents.star_news` is `agents/star_news.py` of the workspace.
 
-One workspace is importable at a time, and a class is imported once as long as no file changes: tests, servers and
-whoever loads the workspace again get the same one. Modules are always compiled from their source: a bytecode cache
-tells an edited file from the old one by a clock of whole seconds. This module loads nothing by itself; `loading` does.
+One workspace is importable at a time, and its modules are imported once as long as no file changes, so that tests,
+servers and repeated loads get the same classes. Modules are always compiled from source: a bytecode cache compares
+times in whole seconds and can miss an edit. This module loads nothing by itself; `loading` does.
 """
 
 import builtins
@@ -25,7 +25,7 @@ FOLDERS = ("agents", "tools")
 
 
 class _Source(SourceFileLoader):
-    """Compiles the source each time, and leaves no bytecode behind."""
+    """Compiles the source at each import, and writes no bytecode."""
 
     load: "_WorkspaceFinder"
     source: bytes = b""
@@ -41,7 +41,7 @@ class _Source(SourceFileLoader):
 
     @property
     def is_current(self) -> bool:
-        """Whether the file says still what was imported from it."""
+        """Whether the file is unchanged since it was imported."""
         try:
             return self.get_data(self.path) == self.source
         except OSError:
@@ -49,12 +49,12 @@ class _Source(SourceFileLoader):
 
 
 class _WorkspaceFinder(MetaPathFinder):
-    """Finds the modules of one load of a workspace; the folders at its top are packages without `__init__.py`."""
+    """Finds the modules of one loaded workspace; its top folders are packages without `__init__.py`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self.kept: Mapping[str, ModuleType] = {}
-        """What was imported until another load took the place of this one."""
+        """The modules of this load, from when another load has replaced it."""
         self.builtins = {**vars(builtins), "__import__": self._import}
 
     def find_spec(
@@ -67,7 +67,7 @@ class _WorkspaceFinder(MetaPathFinder):
             case []:
                 return _namespace(fullname, self._root)
             case [folder] if folder not in FOLDERS:
-                # Without this, the next finder would look for any folder at the top of the workspace.
+                # Otherwise the next finder would search every folder at the top of the workspace.
                 raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
             case [folder]:
                 return _namespace(fullname, self._root / folder) if (self._root / folder).is_dir() else None
@@ -75,13 +75,13 @@ class _WorkspaceFinder(MetaPathFinder):
                 return self._find_in(fullname, path or ())
 
     def has(self, root: Path) -> bool:
-        """Whether it is importable, finds the modules of that folder, and their files have not changed."""
+        """Whether this finder is installed for that folder, and no imported file has changed."""
         return self in sys.meta_path and root == self._root and all(map(_is_current, _imported().values()))
 
     def _find_in(self, fullname: str, folders: Sequence[str]) -> ModuleSpec | None:
         loaders = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, [".py"])
         for folder in folders:
-            # A new finder each time: one that is kept lists a folder again only when the file system's clock has moved.
+            # A new finder at each call: a `FileFinder` lists a folder again only if the folder's timestamp has changed.
             found = FileFinder(folder, *loaders).find_spec(fullname)
             if found is not None:
                 if isinstance(found.loader, _Source):
@@ -97,7 +97,7 @@ class _WorkspaceFinder(MetaPathFinder):
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """The import statement of the modules of this load: one that runs late gets what they were loaded with."""
+        """The import statement in modules of this load; late imports get the modules that belong to the load."""
         if self.kept and (level or name.partition(".")[0] == PACKAGE):
             package = str((globals or {}).get("__package__"))
             found = self.kept.get(importlib.util.resolve_name("." * level + name, package))
@@ -108,7 +108,7 @@ class _WorkspaceFinder(MetaPathFinder):
 
 @dataclass(frozen=True)
 class Importable:
-    """What can be imported of workspaces at a moment, and what was."""
+    """The finders and the modules of workspaces at one moment."""
 
     finders: tuple[_WorkspaceFinder, ...]
     modules: Mapping[str, ModuleType]
@@ -119,16 +119,16 @@ class Importable:
         return Importable(finders, _imported())
 
     def put_back(self) -> None:
-        """Make everything as it was at that moment."""
+        """Restore the state of that moment."""
         _replace(self.finders, self.modules)
 
 
 def install_importer(root: Path, *, fresh: bool = False) -> None:
-    """Make a workspace importable in place of the one before, and forget the modules of that one.
+    """Make a workspace importable in place of the previous one, and remove that one's modules from `sys.modules`.
 
-    Nothing happens where it is importable already and no file has changed since, unless it is to be `fresh`. Classes of
-    forgotten modules live on where they are used, and what these modules import later is theirs too; who else imports
-    from the workspace later gets new ones.
+    Nothing happens if it is importable already and no file has changed, unless `fresh` is set. Removed modules work on
+    where they are used, and what they import later belongs to their load; other code that imports from the workspace
+    gets new modules.
     """
     root = root.resolve()
     before = Importable.now()
@@ -138,7 +138,7 @@ def install_importer(root: Path, *, fresh: bool = False) -> None:
 
 @contextmanager
 def workspace_importer(root: Path) -> Generator[None]:
-    """A workspace is importable inside the `with`; afterwards everything is as before."""
+    """Make a workspace importable within the block, and restore the previous state afterwards."""
     before = Importable.now()
     install_importer(root, fresh=True)
     try:

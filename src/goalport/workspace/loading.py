@@ -1,4 +1,4 @@
-"""Finding the modules of a workspace and importing them, each on its own: one that fails leaves the others alone."""
+"""Finds the modules of a workspace and imports each separately: one that fails does not affect the others."""
 
 import importlib
 import keyword
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LoadedModule:
-    """A module of `agents/` or `tools/` that was imported."""
+    """A module of `agents/` or `tools/` that has been imported."""
 
     place: Place
     module: ModuleType
@@ -34,7 +34,7 @@ class LoadedModule:
 
     @property
     def namespace(self) -> dict[str, object]:
-        """What its author put at its top level, in the order of definition."""
+        """The names at the module's top level, in the order of definition."""
         return {name: value for name, value in vars(self.module).items() if not name.startswith("__")}
 
     def defines(self, thing: type) -> bool:
@@ -50,13 +50,13 @@ def find_modules(root: Path) -> Iterator[Place | LoadProblem]:
 
 
 def load_module(place: Place) -> LoadedModule | LoadProblem:
-    """Import a module; whatever it raises becomes a problem."""
+    """Import a module. Whatever it raises is returned as a problem."""
     found = attempt(place, lambda: importlib.import_module(place.full_name))
     return found if isinstance(found, LoadProblem) else LoadedModule(place, found)
 
 
 def attempt(place: Place, work: Callable[[], T]) -> T | LoadProblem:
-    """Run code of a module's author. Only the user's own interruption gets through."""
+    """Run code of a module's author; exceptions become problems, and only KeyboardInterrupt is raised."""
     try:
         return work()
     except KeyboardInterrupt:

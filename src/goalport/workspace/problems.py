@@ -1,4 +1,4 @@
-"""What can be wrong with a module of a workspace, told with the line that its author has to look at."""
+"""Problems in the modules of a workspace, with the line that the author has to correct."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ _NOT_IN_MODULE = re.compile(r"cannot import name '(\w+)'")
 
 @dataclass(frozen=True)
 class LoadProblem:
-    """A module, or something in it, that is not served, and why; everything else is."""
+    """Why a module, or something in it, is not served; everything else is."""
 
     module: str
     """Its name in the workspace: `agents.star_news`."""
@@ -34,16 +34,16 @@ class LoadProblem:
 
 @dataclass(frozen=True)
 class Place:
-    """A module of a workspace before it is loaded."""
+    """The name and the file of a module that is not loaded yet."""
 
     name: str
-    """`agents.star_news`"""
+    """Its name in the workspace: `agents.star_news`."""
     path: Path
-    """The file; of a package its `__init__.py`."""
+    """The path of the file; for a package, of its `__init__.py`."""
 
     @property
     def full_name(self) -> str:
-        """What it is called in `sys.modules`."""
+        """The name of the module in `sys.modules`."""
         return f"{PACKAGE}.{self.name}"
 
     @property
@@ -51,7 +51,7 @@ class Place:
         return self.path.name == "__init__.py"
 
     def owns(self, filename: str) -> bool:
-        """Whether a file is the module's: itself, or a part of the package."""
+        """Whether a file belongs to the module: it is its file or, for a package, inside of it."""
         path = Path(filename)
         return self.path.parent in path.parents if self.is_package else path == self.path
 
@@ -60,7 +60,7 @@ class Place:
 
 
 def problem_of(place: Place, error: BaseException) -> LoadProblem:
-    """What was raised while a module was loaded, at the innermost line of the module's own files."""
+    """The problem for an exception during loading, located at the innermost line in the module's own files."""
     lines = [(filename, line) for filename, line in _lines(error) if place.owns(filename)]
     if not lines:
         return place.problem(_message(error))
@@ -97,7 +97,7 @@ def _message(error: BaseException) -> str:
 
 
 def _nearest(error: ImportError | NameError) -> str:
-    """An offer of the names that are there and like the one that is not."""
+    """The existing names that are similar to the missing one, as a question or a list."""
     if isinstance(error, NameError):
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         name, known = error.name, {**frames[-1].f_globals, **frames[-1].f_locals} if frames else {}
