@@ -1,6 +1,5 @@
 """Declarations that break when they are read: each is told, and everything else is served."""
 
-import logging
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
 from goalport.site.reload import watch
-from tests.rooms.serve.served import published, served
+from tests.rooms.serve.served import LoggedError, logged_error, published, served
 
 
 class Person(BaseModel):
@@ -100,29 +99,13 @@ def test_an_odd_export_is_a_problem_of_its_goal_and_the_rest_is_served(tmp_path:
     assert any("Odd.write" in each for each in told)
 
 
-class Told(logging.Handler):
-    """Waits for a line that says that something broke."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.told = anyio.Event()
-        self.words = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.words = record.getMessage()
-        self.told.set()
-
-
 @pytest.fixture
-def told() -> Generator[Told]:
-    handler = Told()
-    logger = logging.getLogger("goalport.publish")
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
+def told() -> Generator[LoggedError]:
+    with logged_error("goalport.publish") as error:
+        yield error
 
 
-async def test_a_reload_that_breaks_is_logged_and_the_next_one_is_done(tmp_path: Path, told: Told) -> None:
+async def test_a_reload_that_breaks_is_logged_and_the_next_one_is_done(tmp_path: Path, told: LoggedError) -> None:
     files = {"agents/empty.py": "", "server/settings.toml": ""}
     async with served(tmp_path, files=files) as server, anyio.create_task_group() as tasks:
         whole = server.state.publisher.workspace

@@ -1,11 +1,13 @@
 """A server in memory and its clients, for the tests of this room. No test is in here."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp import Client
 from mcp_types import CallToolResult, TextContent, Tool
 
@@ -74,3 +76,25 @@ def tool_of(publication: Publication, name: str) -> Tool:
 def text_of(result: CallToolResult) -> str:
     """All the text of a result."""
     return "".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+class LoggedError(logging.Handler):
+    """Waits for a line of the log that tells of an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.told = anyio.Event()
+        self.words = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.words = record.getMessage()
+        self.told.set()
+
+
+@contextmanager
+def logged_error(logger: str) -> Generator[LoggedError]:
+    """What this logger tells as an error while the block lasts."""
+    handler = LoggedError()
+    logging.getLogger(logger).addHandler(handler)
+    yield handler
+    logging.getLogger(logger).removeHandler(handler)

@@ -1,4 +1,3 @@
-import logging
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -10,7 +9,7 @@ from pydantic import BaseModel
 
 from goalport import Export, UserInput, achieves_goal, action, agent
 from goalport.site.reload import watch
-from tests.rooms.serve.served import Served, served, text_of
+from tests.rooms.serve.served import LoggedError, Served, logged_error, served, text_of
 
 GREETER = """
 import anyio
@@ -62,26 +61,11 @@ async def reloaded(server: Served) -> AsyncGenerator[None]:
     unsubscribe()
 
 
-class Refused(logging.Handler):
-    """Waits for the line that says why a state is not served."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.told = anyio.Event()
-        self.words = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.words = record.getMessage()
-        self.told.set()
-
-
 @pytest.fixture
-def refused() -> Generator[Refused]:
-    handler = Refused()
-    logger = logging.getLogger("goalport.site.reload")
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
+def refused() -> Generator[LoggedError]:
+    """The line that says why a state is not served."""
+    with logged_error("goalport.site.reload") as error:
+        yield error
 
 
 async def test_what_is_saved_is_served(tmp_path: Path) -> None:
@@ -93,7 +77,7 @@ async def test_what_is_saved_is_served(tmp_path: Path) -> None:
             assert text_of(await client.call_tool("welcome", {"content": "Ada"})) == "Welcome Ada"
 
 
-async def test_a_module_that_does_not_load_changes_nothing_and_is_told(tmp_path: Path, refused: Refused) -> None:
+async def test_a_module_that_does_not_load_changes_nothing_and_is_told(tmp_path: Path, refused: LoggedError) -> None:
     async with watched(tmp_path, greeter("greet", "Hello") + OPEN) as server:
         (tmp_path / "agents/greeter.py").write_text(BROKEN)
         with anyio.fail_after(10):
