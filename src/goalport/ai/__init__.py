@@ -4,8 +4,7 @@ Below: `llm` asks one model once, `tools` are what models call. Above: `process`
 """
 
 from goalport.ai.agentic_tool import AgenticTool
-from goalport.ai.ai import Ai, Determination
-from goalport.ai.creation import Creation
+from goalport.ai.ai import Ai, Creation, Determination, Streaming
 from goalport.ai.engine import (
     Engine,
     NoOperation,
@@ -21,7 +20,6 @@ from goalport.ai.guards import Guard, MaxLength, Objection, PatternGuard, Severi
 from goalport.ai.interaction import Interaction, LlmOperations, Request
 from goalport.ai.llm_engine import LlmEngine
 from goalport.ai.output_type import Services, service_of
-from goalport.ai.streams import Streaming
 from goalport.ai.toolbox import UnfoldingTool
 
 __all__ = [

@@ -1,18 +1,19 @@
 """`Ai`: the object through which an action, or any other code, asks a model. User guide, sections 2.4 and 3.8.2.
 
-It is immutable: each `with_*` gives a copy, which can be kept and used by several tasks at once. It only makes
+It is immutable: each `with_*` gives a copy, which can be kept and used by several tasks at once. `Creation` makes one
+object step by step, `Streaming` gives text and objects while the model writes them (section 3.22). All three only make
 requests; an `Engine` carries them out. Some methods have a second name, in the singular, because the guide uses both.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self, TypeVar, cast, overload
+from typing import Annotated, Any, Generic, Self, TypeVar, cast, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeForm
 
-from goalport.ai.creation import Creation
-from goalport.ai.engine import Engine, prompt_text, tool_context
+from goalport.ai.engine import Engine, StreamedObject, prompt_text, tool_context
 from goalport.ai.guards import Guard
 from goalport.ai.interaction import (
     Interaction,
@@ -22,14 +23,13 @@ from goalport.ai.interaction import (
     checked_messages,
     takes_options_of,
 )
-from goalport.ai.streams import Streaming
 from goalport.errors import GoalportError
-from goalport.llm import AssistantMessage, Image, LlmOptions, Message, ModelReply, UserMessage
-from goalport.prompts import PromptContributor
+from goalport.llm import AssistantMessage, Image, LlmOptions, Message, ModelReply, TextDelta, ThinkingDelta, UserMessage
+from goalport.prompts import Example, PromptContributor
 from goalport.references import LlmReference
 from goalport.tools import Tool, tools_of
 
-__all__ = ["Ai", "Determination"]
+__all__ = ["Ai", "Creation", "Determination", "Streaming"]
 
 T = TypeVar("T")
 
@@ -42,6 +42,118 @@ class Determination(BaseModel):
     result: Annotated[bool, Field(description="Whether the condition holds for the context")]
     confidence: Annotated[float, Field(ge=0, le=1, description="How sure you are of the result; 1 is certain")]
     explanation: Annotated[str, Field(description="Why, in a sentence or two")]
+
+
+@dataclass(frozen=True, slots=True)
+class Creation(Generic[T]):
+    """One object, made step by step: with examples, of some fields only, from messages or a template. Immutable.
+
+    `await ai.creating(Story).with_example("A short one", Story("Once …")).from_prompt("A story about a fox")`.
+    """
+
+    engine: Engine = field(repr=False)
+    interaction: Interaction
+    kind: TypeForm[T]
+    """The type of the object."""
+    examples: tuple[tuple[str, T], ...] = ()
+    properties: Callable[[str], bool] | None = None
+    """Decides by name which fields the model is asked for; None: all."""
+
+    def with_example(self, description: str, value: T) -> Self:
+        """Show the model a good object: it is added to the system prompt as JSON, below its description."""
+        return replace(self, examples=(*self.examples, (description, value)))
+
+    def with_property_filter(self, wanted: Callable[[str], bool] | Iterable[str]) -> Self:
+        """Ask for some fields only: those with these names, or those for whose names a function returns True.
+
+        The others keep their defaults, whatever the model says, and examples do not show them. A field must pass all
+        filters. Raises `TypeError` for a single string.
+        """
+        if isinstance(wanted, str):
+            raise TypeError(f"Expected names of fields, or a function, but came one string; write [{wanted!r}].")
+        before, chosen = self.properties, wanted if callable(wanted) else frozenset(wanted).__contains__
+
+        def both(name: str) -> bool:
+            return (before is None or before(name)) and chosen(name)
+
+        return replace(self, properties=both)
+
+    async def from_prompt(self, prompt: str) -> T:
+        """Make the object from a prompt. Raises what `Ai.create_object` raises."""
+        return await self.from_messages((UserMessage(prompt),))
+
+    async def from_template(self, name: str, /, **variables: object) -> T:
+        """Make the object from a template's text for these variables; see `goalport.prompts.Templates`.
+
+        Raises `UnknownName` and `TemplateError` besides what `Ai.create_object` raises.
+        """
+        return await self.from_prompt(self.engine.render(name, variables))
+
+    async def from_messages(self, messages: Iterable[Message]) -> T:
+        """Make the object from a conversation, the newest message last. Raises what `Ai.create_object` raises."""
+        shown = tuple(
+            Example.of(description, cast("Any", self.kind), value, self.properties)
+            for description, value in self.examples
+        )
+        contributors = (*self.interaction.contributors, *shown)
+        request = Request(
+            interaction=replace(self.interaction, contributors=contributors, template=""),
+            messages=checked_messages(messages),
+            output=self.kind,
+            properties=self.properties,
+            verb="creating",
+        )
+        return cast("T", await self.engine.run(request))
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """Text and objects while a model writes them.
+
+    `async for month in ai.streaming().objects("The two hottest months in Florida", Month): …`. Where the `Ai` has a
+    template, its variables are given in place of the prompt. The iterators are generators: `contextlib.aclosing` around
+    one, or its `aclose`, ends the request to the model at once.
+    """
+
+    engine: Engine = field(repr=False)
+    interaction: Interaction
+
+    async def text(self, prompt: str | Mapping[str, object]) -> AsyncGenerator[str]:
+        """The model's text, piece by piece. Raises what `Ai.generate_text` raises."""
+        async with aclosing(self._pieces(prompt, None)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, TextDelta):
+                    yield piece.text
+
+    async def objects(self, prompt: str | Mapping[str, object], kind: TypeForm[T]) -> AsyncGenerator[T]:
+        """One object after another, each as soon as it is whole and valid.
+
+        Raises `InvalidModelOutput` for an object that is not valid, after those before it have been given.
+        """
+        async with aclosing(self._pieces(prompt, kind)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, StreamedObject):
+                    yield cast("T", piece.value)
+
+    async def objects_with_thinking(
+        self, prompt: str | Mapping[str, object], kind: TypeForm[T]
+    ) -> AsyncGenerator[StreamedObject[T] | ThinkingDelta]:
+        """As `objects`, with the thoughts that the model shows between them."""
+        async with aclosing(self._pieces(prompt, kind)) as pieces:
+            async for piece in pieces:
+                if not isinstance(piece, TextDelta):
+                    yield cast("StreamedObject[T] | ThinkingDelta", piece)
+
+    def _pieces(
+        self, prompt: str | Mapping[str, object], kind: object
+    ) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
+        request = Request(
+            interaction=replace(self.interaction, template=""),
+            messages=(UserMessage(prompt_text(self.engine, self.interaction, prompt)),),
+            output=kind,
+            verb="streaming",
+        )
+        return self.engine.stream(request)
 
 
 @dataclass(frozen=True, slots=True)

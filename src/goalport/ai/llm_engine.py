@@ -1,7 +1,7 @@
 """The engine that asks real models. It knows the order of the steps, each of which is a module of its own.
 
-The steps are: `output_type`, `toolbox` and `system_prompt` make the request, `guards` check the input, `tool_loop` and
-`structured_output` get the answer, and `guards` check the output. Above: `process` makes an engine for each action,
+The steps are: `output_type`, `toolbox` and the system prompt make the request, `guards` check the input, `tool_loop`
+and `structured_output` get the answer, and `guards` check the output. Above: `process` makes an engine for each action,
 `platform` one for everything outside of processes.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import Final
 
 from goalport.ai.engine import NoOperation, Operation, StreamedObject
 from goalport.ai.guards import Guard, GuardChain
@@ -17,28 +18,64 @@ from goalport.ai.interaction import Interaction, LlmOperations, Request
 from goalport.ai.model_requests import ModelRequests
 from goalport.ai.output_type import OutputType, Services, output_type
 from goalport.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
-from goalport.ai.system_prompt import MAYBE, all_messages
-from goalport.ai.tool_calls import ToolCalls
-from goalport.ai.tool_loop import ToolLoop
+from goalport.ai.tool_loop import ToolCalls, ToolLoop
 from goalport.ai.toolbox import toolbox
 from goalport.errors import ModelNotReady, ToolError
 from goalport.llm import (
+    Image,
     LanguageModel,
     LlmOptions,
+    Message,
+    ModelCard,
     Models,
     OutputSpec,
+    SystemMessage,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
+    UserMessage,
     Vectors,
     check_vector_count,
 )
 from goalport.observe.spans import embeddings_span
-from goalport.prompts import Templates
-from goalport.tools import ToolGroupResolver
+from goalport.prompts import KnowledgeCutoffDate, Templates, contribution_of
+from goalport.tools import ToolGroupResolver, reference_prefix
 from goalport.words import type_name
 
 __all__ = ["LlmEngine"]
+
+_MAYBE: Final = (
+    "You may not have enough information to give what is asked for. Then make nothing up: "
+    "leave the result null, and say in `failure` what information is missing."
+)
+"""The instruction to a model that may decline, unless the settings name a template for it."""
+
+
+def _system_texts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
+    """The parts of the system prompt, which is put together at each call."""
+    yield interaction.system_prompt
+    yield from card.contributors
+    yield from map(contribution_of, interaction.contributors)
+    for reference in interaction.references:
+        lines = [f"Reference: {reference.name}", reference.description, reference.notes()]
+        if reference.tools():
+            lines.append(f"Its tools have names that begin with {reference_prefix(reference.name)}")
+        yield "\n".join(filter(None, lines))
+    if card.knowledge_cutoff:
+        yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
+
+
+def _with_images(messages: Sequence[Message], images: tuple[Image, ...]) -> list[Message]:
+    """The conversation, with the images in its newest user message."""
+    conversation = list(messages)
+    if not images:
+        return conversation
+    for place in reversed(range(len(conversation))):
+        message = conversation[place]
+        if isinstance(message, UserMessage):
+            conversation[place] = UserMessage(message.content, (*message.images, *images))
+            return conversation
+    return [*conversation, UserMessage("", images)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +151,15 @@ class LlmEngine:
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
+        parts = filter(None, map(str.strip, (*_system_texts(interaction, model.card), *form)))
+        system = [SystemMessage(text)] if (text := "\n\n".join(parts)) else []
         seconds = self.settings.default_timeout
         return ToolLoop(
             ModelRequests(
                 model, self.operation, self._name(request), request, seconds, tools.specs, output, candidates, options
             ),
             ToolCalls(tools, self.operation, self.settings, self),
-            all_messages(request.messages, interaction, model.card, form),
+            [*system, *_with_images(request.messages, interaction.images)],
         )
 
     def _candidates(self, interaction: Interaction) -> Iterator[tuple[LanguageModel, LlmOptions]]:
@@ -146,7 +185,7 @@ class LlmEngine:
         form: list[str] = []
         if output.may_decline:
             template = self.settings.maybe_prompt_template
-            form.append(self.render(template, {"type": output.name}) if template else MAYBE)
+            form.append(self.render(template, {"type": output.name}) if template else _MAYBE)
         wanted = request.interaction.generate_examples
         shown = self.settings.generate_examples_by_default if wanted is None else wanted
         if shown and output.example:

@@ -32,6 +32,7 @@ from goalport.llm import (
     ToolReply,
     ToolSpec,
     UserMessage,
+    has_images,
 )
 from goalport.observe.spans import model_span, note_contents, note_reply
 from goalport.secrecy import hide
@@ -86,7 +87,7 @@ class ModelRequests:
         """The same piece by piece; the last item is the whole reply. Once pieces were given, no fallback is asked."""
         record, begun = self._record(messages), False
         if record.reply is not None:
-            for piece in _pieces(record.reply):
+            for piece in _recorded_pieces(record.reply):
                 yield piece
             return
         while True:
@@ -139,7 +140,11 @@ class ModelRequests:
                     yield piece
 
     async def _prepare(self, messages: Sequence[Message]) -> None:
-        self._check_images(messages)
+        """Wait for the operation. Raises `ModelRefused` when a user shows an image and the model takes none."""
+        if self.model.card.vision is False and has_images(messages):
+            raise ModelRefused(
+                f"The model {self.model.card.name!r} takes no images. Choose one that does, with `with_llm`."
+            )
         await self.operation.before_turn("")
 
     def _call(self, messages: Sequence[Message]) -> ModelCall:
@@ -159,13 +164,6 @@ class ModelRequests:
         which = f"attempt {retry.attempt + 1} of {retry.attempts} in {retry.delay_seconds:.1f} s"
         message = f"The model {self.model.card.name} did not answer, {which}: {retry.error}"
         self.operation.emit(ModelRetried(message, action, process_id=process_id))
-
-    def _check_images(self, messages: Sequence[Message]) -> None:
-        """Raise `ModelRefused` when a user message has images and the model takes none."""
-        if self.model.card.vision is False and any(isinstance(each, UserMessage) and each.images for each in messages):
-            raise ModelRefused(
-                f"The model {self.model.card.name!r} takes no images. Choose one that does, with `with_llm`."
-            )
 
     def _span(self, *, streamed: bool) -> AbstractContextManager[Span]:
         card = self.model.card
@@ -211,7 +209,7 @@ class ModelRequests:
                     finish=state.reply.finish if state.reply else "",
                     seconds=monotonic() - state.started,
                     action=action,
-                    error=None if state.reply else _why(sys.exception()),
+                    error=None if state.reply else _failure_text(sys.exception()),
                 )
             )
 
@@ -228,7 +226,7 @@ class ModelRequests:
             finish=reply.finish,
             cached_tokens=usage.cache_read_tokens,
         )
-        note_contents(span, map(_said, call.messages), reply_text(reply))
+        note_contents(span, map(_role_and_text, call.messages), reply_text(reply))
 
 
 @dataclass(slots=True)
@@ -247,7 +245,7 @@ class _RequestState:
         self.partial += usage
 
 
-def _pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:
+def _recorded_pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:
     """A recorded reply as a stream."""
     if reply.message.thinking:
         yield ThinkingDelta(reply.message.thinking)
@@ -261,12 +259,12 @@ def reply_text(reply: ModelReply) -> str:
     return reply.message.content if reply.output is None else reply.output
 
 
-def _why(error: BaseException | None) -> str:
+def _failure_text(error: BaseException | None) -> str:
     """Why a request ended without a reply; anything but an `Exception` means that its caller cancelled it."""
     return hide(str(error)) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
 
 
-def _said(message: Message) -> tuple[str, str]:
+def _role_and_text(message: Message) -> tuple[str, str]:
     match message:
         case SystemMessage(content):
             return "system", content

@@ -17,7 +17,7 @@ from goalport.ai.json_text import json_of
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import DeclarationError
 from goalport.llm import OutputSpec
-from goalport.prompts import made_up
+from goalport.prompts import made_up, only_fields
 from goalport.tools.schemas import UNREADABLE, PlainSchema, rooted, why_not_json, without_fields
 from goalport.words import type_label, type_name, validation_problems
 
@@ -113,14 +113,14 @@ class OutputType:
         """Read a model's text. A value without the object that it should be wrapped in is accepted too."""
         found = json_of(text)
         if found is None:
-            return self._bare(text)
+            return self._read_unquoted(text)
         decoded: object = from_json(found)
         if self.properties:
-            decoded = _kept(decoded, self.properties)
+            decoded = _wanted_fields(decoded, self.properties)
             found = to_json(decoded).decode()
         if self.may_decline and (declined := _declined(decoded)) is not None:
             return declined
-        if not self.wrapped or not _has_result(decoded):
+        if not (self.wrapped and _has_result(decoded)):
             return self._validated(self.plain, found, decoded)
         outcome = self._validated(self.wire, found, decoded)
         if isinstance(outcome, ValidOutput):
@@ -143,7 +143,7 @@ class OutputType:
         except ValidationError as error:
             return InvalidOutput(validation_problems(error, decoded))
 
-    def _bare(self, text: str) -> Output:
+    def _read_unquoted(self, text: str) -> Output:
         """Read text that is not JSON: models write an enum's member or a string without quotes."""
         bare = text.strip()
         if self.wrapped and bare and bare[0] not in "{[`":
@@ -151,15 +151,13 @@ class OutputType:
                 return ValidOutput(self.plain.validate_python(bare, context=self.services))
             except ValidationError:
                 pass
-        return UnreadableOutput(_why_unreadable(bare) if bare else "nothing came")
-
-
-def _why_unreadable(text: str) -> str:
-    try:
-        from_json(text)
-    except (TypeError, ValueError) as error:
-        return f"it is no JSON ({error})"
-    return "it is no JSON"
+        if not bare:
+            return UnreadableOutput("nothing came")
+        try:
+            from_json(bare)
+        except (TypeError, ValueError) as error:
+            return UnreadableOutput(f"it is no JSON ({error})")
+        return UnreadableOutput("it is no JSON")
 
 
 def output_type(
@@ -183,7 +181,12 @@ def _output(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] |
         wire = TypeAdapter(_wrapper(kind, may_decline=may_decline)) if wrapped else plain
         schema = output_schema(wire, kind, properties) if wrapped else schema
     except UNREADABLE as error:
-        raise _no_json(kind, error) from error
+        raise DeclarationError(
+            f"The type {type_name(kind)}, asked of a model",
+            expected="a type whose values JSON can express",
+            came=f"it is not ({why_not_json(kind, error)})",
+            fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models.",
+        ) from error
     name, description = type_label(kind)[:_LONGEST_NAME] or "Reply", schema.get("description")
     spec = OutputSpec(name, schema, description if isinstance(description, str) else "")
     output = OutputType(kind, spec, plain, wire, wrapped, may_decline, properties)
@@ -212,6 +215,13 @@ def _wrapper(kind: Any, *, may_decline: bool) -> type[BaseModel]:
     return create_model("Reply", **fields)
 
 
+def _wanted_fields(decoded: object, wanted: Callable[[str], bool]) -> object:
+    """The reply with the fields that were asked for only, also where it is wrapped in an object."""
+    if not _is_wrapped(decoded):
+        return only_fields(decoded, wanted)
+    return {name: only_fields(each, wanted) for name, each in cast("Mapping[str, object]", decoded).items()}
+
+
 def _declined(decoded: object) -> DeclinedOutput | None:
     if decoded is None:
         return DeclinedOutput("")
@@ -232,33 +242,13 @@ def _is_wrapped(decoded: object) -> bool:
     return bool(keys) and keys <= {_RESULT, _FAILURE}
 
 
-def _kept(decoded: object, wanted: Callable[[str], bool]) -> object:
-    """The fields of a reply, or of the objects of a list, that were asked for."""
-    if _is_wrapped(decoded):
-        return {name: _kept(each, wanted) for name, each in cast("Mapping[str, object]", decoded).items()}
-    if isinstance(decoded, list):
-        return [_kept(each, wanted) for each in cast("list[object]", decoded)]
-    if isinstance(decoded, Mapping):
-        return {name: each for name, each in cast("Mapping[str, object]", decoded).items() if wanted(name)}
-    return decoded
-
-
-def _no_json(kind: object, error: Exception) -> DeclarationError:
-    return DeclarationError(
-        f"The type {type_name(kind)}, asked of a model",
-        expected="a type whose values JSON can express",
-        came=f"it is not ({why_not_json(kind, error)})",
-        fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models.",
-    )
-
-
 def output_schema(adapter: TypeAdapter[Any], kind: object, properties: Callable[[str], bool] | None) -> Schema:
     """The JSON Schema by which a model is asked for what an adapter validates; framework fields are left out.
 
     `properties` decides which fields of `kind`, or of the items of a list, are asked for. Raises `DeclarationError`
     when it would leave out a field without a default.
     """
-    generator = _only(kind, properties) if properties else _OutputSchema
+    generator = _filtered(kind, properties) if properties else _OutputSchema
     return rooted(adapter.json_schema(mode="validation", schema_generator=generator))
 
 
@@ -268,7 +258,7 @@ class _OutputSchema(PlainSchema):
         return without_fields(found, FRAMEWORK_FIELDS) if issubclass(schema["cls"], UserInput) else found
 
 
-def _only(kind: object, wanted: Callable[[str], bool]) -> type[GenerateJsonSchema]:
+def _filtered(kind: object, wanted: Callable[[str], bool]) -> type[GenerateJsonSchema]:
     """A generator of schemas that leaves out the unwanted fields of a class."""
     classes = (kind, *get_args(kind))
 
@@ -287,19 +277,15 @@ def _only(kind: object, wanted: Callable[[str], bool]) -> type[GenerateJsonSchem
                 return found
             unwanted = frozenset(name for name in found.get("properties", {}) if not wanted(name))
             if needed := sorted(unwanted.intersection(found.get("required", ()))):
-                raise _needed(of, needed)
+                raise DeclarationError(
+                    f"The properties of {getattr(of, '__name__', of)} that a model is asked for",
+                    expected="all that have no default",
+                    came=f"{', '.join(needed)} would be left out",
+                    fix="Keep them, or give them defaults.",
+                )
             return without_fields(found, unwanted)
 
     return Filtered
-
-
-def _needed(of: object, names: list[str]) -> DeclarationError:
-    return DeclarationError(
-        f"The properties of {getattr(of, '__name__', of)} that a model is asked for",
-        expected="all that have no default",
-        came=f"{', '.join(names)} would be left out",
-        fix="Keep them, or give them defaults.",
-    )
 
 
 class _Validation(Protocol):

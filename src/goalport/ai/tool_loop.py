@@ -1,26 +1,203 @@
 """The tool loop: the model is asked and its tool calls are made, in turns, until the model or a tool answers.
 
-It knows no provider: the conversation is a list of messages. Above: `structured_output` and `LlmEngine`; below:
-`model_requests` asks the model, `tool_calls` calls the tools.
+The calls of one reply are made in order or at the same time, each within its time-out. The failure of a tool is a
+result for the model; a `Signal`, which steers the process, ends the loop. The loop knows no provider: the conversation
+is a list of messages. Above: `structured_output` and `LlmEngine`; below: `model_requests` asks the model.
 """
 
+import base64
+import binascii
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Final
+from time import monotonic
+from typing import Any, Final, cast
 
+import anyio
+from pydantic_core import from_json
+
+from goalport.ai.engine import Engine, Operation, use_engine
+from goalport.ai.interaction import LlmOperations
 from goalport.ai.model_requests import ModelRequests, reply_text
-from goalport.ai.tool_calls import CompletedCall, ToolCalls, arguments_of
 from goalport.ai.toolbox import Toolbox, UnfoldingTool
-from goalport.errors import InvalidModelOutput, ModelRefused, ToolNotFound, TooManyTurns
-from goalport.llm import AssistantMessage, Message, ModelReply, TextDelta, ThinkingDelta, ToolReply, UserMessage
-from goalport.tools import ToolResult
+from goalport.errors import GoalportError, InvalidModelOutput, ModelRefused, TerminateAgent, ToolNotFound, TooManyTurns
+from goalport.events import ToolCalled, ToolReturned
+from goalport.llm import (
+    Image,
+    Message,
+    ModelReply,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolReply,
+    UserMessage,
+)
+from goalport.observe.spans import note_tool, tool_span
+from goalport.tools import Interruption, Tool, ToolResult, current_call_site
 
-__all__ = ["CUT_OFF", "FinalAnswer", "ToolLoop"]
+__all__ = ["CUT_OFF", "CompletedCall", "FinalAnswer", "ToolCalls", "ToolLoop", "arguments_of"]
 
+_SHOWN: Final = 2_000
+"""Characters of a result that its event shows."""
 CUT_OFF: Final = "it was cut off before its end; allow more with `with_llm(max_tokens=…)`, or ask for less"
 _NUDGE: Final = "You answered nothing. Answer now, with what you have."
 _NUDGE_AFTER_TOOLS: Final = "You answered nothing. Answer now, with what the tools gave, or call another one."
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCall:
+    """One call of a tool and its result."""
+
+    call: ToolCall
+    tool: Tool | None
+    """None: there is no such tool."""
+    result: ToolResult
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the result ends the loop instead of going back to the model."""
+        return self.tool is not None and self.tool.return_direct and not self.result.is_error
+
+    def reply(self, *, sees: bool) -> ToolReply:
+        """The result for the model: images as images if it `sees` them, and words for what it cannot be shown."""
+        texts = [self.result.text] if self.result.text else []
+        images: list[Image] = []
+        for block in self.result.blocks:
+            shown = _block_content(block)
+            if not isinstance(shown, Image):
+                texts.append(shown)
+            elif sees:
+                images.append(shown)
+            else:
+                texts.append(f"[an image of type {shown.media_type}, which you cannot see]")
+        is_error = self.result.is_error
+        return ToolReply(self.call.id, self.call.name, "\n".join(texts), tuple(images), is_error=is_error)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """Makes the tool calls of one request as part of an operation."""
+
+    tools: Toolbox
+    operation: Operation
+    settings: LlmOperations
+    engine: Engine
+    """The engine for tools that ask models themselves."""
+
+    async def run(self, calls: Sequence[ToolCall]) -> list[CompletedCall]:
+        """The result of each call, in the order of the calls.
+
+        A `Signal` from one call cancels the others and is raised; among several, one that ends the process. An
+        `Interruption` is raised after all calls have ended.
+        """
+        if len(calls) == 1 or not self.settings.parallel_tools:
+            return [await self._call(call) for call in calls]
+        found: dict[int, CompletedCall] = {}
+        ends: dict[int, GoalportError] = {}
+        interruptions: list[Interruption] = []
+
+        async def run_one(number: int, call: ToolCall) -> None:
+            try:
+                found[number] = await self._call(call)
+            except GoalportError as error:
+                ends[number] = error
+                group.cancel_scope.cancel()
+            except Interruption as interruption:
+                interruptions.append(interruption)
+
+        async with anyio.create_task_group() as group:
+            for number, call in enumerate(calls):
+                group.start_soon(run_one, number, call)
+        if ends:
+            raise next((each for each in ends.values() if isinstance(each, TerminateAgent)), ends[min(ends)])
+        if interruptions:
+            raise interruptions[0]
+        return [found[number] for number in range(len(calls))]
+
+    async def _call(self, call: ToolCall) -> CompletedCall:
+        tool = self.tools.tools.get(call.name)
+        if tool is not None:
+            if (recorded := await self._recorded(tool, call)) is not None:
+                return CompletedCall(call, tool, recorded)
+            await self.operation.before_turn(call.name)
+        process_id, action = self.operation.place
+        self.operation.emit(ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action))
+        started = monotonic()
+        result = ToolResult.of_error(self.tools.correction(call.name)) if tool is None else await self._ask(tool, call)
+        self.operation.emit(
+            ToolReturned(
+                process_id=process_id,
+                tool=call.name,
+                seconds=monotonic() - started,
+                is_error=result.is_error,
+                result=result.text[:_SHOWN],
+                action=action,
+            )
+        )
+        return CompletedCall(call, tool, result)
+
+    async def _recorded(self, tool: Tool, call: ToolCall) -> ToolResult | None:
+        """The result in the journal of an action that runs again; no event is sent, and the tool does no work."""
+        site, arguments = current_call_site(), arguments_of(call)
+        if site is None or isinstance(arguments, str) or not site.remembers(tool, arguments):
+            return None
+        return await tool.call(arguments)
+
+    async def _ask(self, tool: Tool, call: ToolCall) -> ToolResult:
+        with tool_span(call.name, call_id=call.id, description=tool.description) as span:
+            result = await self._within_time(tool, call)
+            note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)
+        return result
+
+    async def _within_time(self, tool: Tool, call: ToolCall) -> ToolResult:
+        arguments = arguments_of(call)
+        if isinstance(arguments, str):
+            return ToolResult.of_error(arguments)
+        seconds = self.settings.tool_timeout
+        with use_engine(self.engine), anyio.move_on_after(seconds if tool.timed else None):
+            return await tool.call(arguments)
+        return ToolResult.of_error(
+            f"The tool {tool.name!r} gave nothing within {seconds:g} seconds. Ask it for less, or do without it."
+        )
+
+
+def arguments_of(call: ToolCall) -> dict[str, object] | str:
+    """The arguments that a model wrote, or a sentence about what is wrong with them."""
+    written = call.arguments
+    try:
+        found: object = from_json(written) if written.strip() else {}
+    except (TypeError, ValueError) as error:  # the former for half a surrogate pair
+        return f"The arguments are no JSON ({error}). Send one JSON object, and all of it."
+    if isinstance(found, dict):
+        return cast("dict[str, object]", found)
+    return f"The arguments are to be a JSON object, with a property for each of them, but came {written[:200]!r}."
+
+
+def _block_content(block: Any) -> Image | str:
+    """The image or the text of an MCP content block, as a model gets it."""
+    match block.type:
+        case "text":
+            return block.text
+        case "image":
+            return _image(block.mime_type, block.data) or f"[an image of type {block.mime_type}]"
+        case "resource_link":
+            return f"[{block.name}: {block.uri}]"
+        case "resource" if hasattr(block.resource, "text"):
+            return block.resource.text
+        case "resource":
+            kind = block.resource.mime_type or ""
+            return _image(kind, block.resource.blob) or f"[{block.resource.uri}, of type {kind or 'unknown'}]"
+        case kind:
+            return f"[{kind} of type {getattr(block, 'mime_type', 'unknown')}]"
+
+
+def _image(media_type: str, data: str) -> Image | None:
+    if not media_type.startswith("image/"):
+        return None
+    try:
+        return Image(media_type, base64.b64decode(data, validate=True))
+    except (binascii.Error, GoalportError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +260,10 @@ class ToolLoop:
             reason = reply_text(reply) or "it gave no reason"
             raise ModelRefused(f"The model {self.requests.model.card.name!r} will not answer this: {reason}")
         if reply.message.calls:
-            self._check_whole(reply)
             self._nudged = False
             return await self._call_tools(reply)
-        if self._is_nudged(reply):
+        if not (self._nudged or self.calls.settings.empty_reply == "accept" or reply_text(reply).strip()):
+            self._nudged = True
             after_tools = isinstance(self.messages[-1], ToolReply)
             self.messages.append(UserMessage(_NUDGE_AFTER_TOOLS if after_tools else _NUDGE))
             return None
@@ -97,18 +274,18 @@ class ToolLoop:
             self.requests.request.on_reply(answer.reply)
         return answer
 
-    def _check_whole(self, reply: ModelReply) -> None:
-        """Refuse to call a tool with half of its arguments: a model that is asked again would be cut off again."""
+    async def _call_tools(self, reply: ModelReply) -> FinalAnswer | None:
         last = reply.message.calls[-1]
+        # No tool is called with half of its arguments, and a model that is asked again would be cut off again.
         if reply.finish == "length" and (isinstance(arguments_of(last), str) or not arguments_of(last)):
             raise InvalidModelOutput(f"call of {last.name}", [CUT_OFF], last.arguments)
-
-    async def _call_tools(self, reply: ModelReply) -> FinalAnswer | None:
         self._tool_turns += 1
         if self._tool_turns >= self.calls.settings.max_turns:
             raise TooManyTurns(self._tool_turns)
         called = self._unfold(await self.calls.run(reply.message.calls))
-        self._count_unknown(reply.message, known=any(each.tool for each in called))
+        self._unknown = 0 if any(each.tool for each in called) else self._unknown + 1
+        if self._unknown > self.calls.settings.unknown_tool_attempts:
+            raise ToolNotFound(reply.message.calls[0].name, self.calls.tools.tools)
         direct = next((each.result for each in called if each.is_direct), None)
         if direct is not None:
             return self._end(FinalAnswer(reply, direct))
@@ -126,17 +303,6 @@ class ToolLoop:
         self.calls = replace(self.calls, tools=tools)
         self.requests.tools = tools.specs
         return results
-
-    def _count_unknown(self, message: AssistantMessage, *, known: bool) -> None:
-        self._unknown = 0 if known else self._unknown + 1
-        if self._unknown > self.calls.settings.unknown_tool_attempts:
-            raise ToolNotFound(message.calls[0].name, self.calls.tools.tools)
-
-    def _is_nudged(self, reply: ModelReply) -> bool:
-        if self.calls.settings.empty_reply == "accept" or self._nudged or reply_text(reply).strip():
-            return False
-        self._nudged = True
-        return True
 
 
 def _offered_after(called: Sequence[CompletedCall], box: Toolbox) -> tuple[list[CompletedCall], Toolbox]:

@@ -1,7 +1,7 @@
 """The tools that a model is offered for one request: those of groups, of references, and those given with the call.
 
 The groups of a role are looked up at each request. `UnfoldingTool` is a tool in front of others, which a model is
-offered after it has called the one. Nothing here calls a tool. Above: `tool_calls` and `tool_loop`.
+offered after it has called the one. Nothing here calls a tool. Above: `tool_loop`.
 """
 
 import logging
@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST: Final = 64
-_ALIKE: Final = 0.25
-"""The share of words that two names must have in common to be taken for alike."""
+_LEAST_OVERLAP: Final = 0.25
+"""The share of their words that two similar names have in common at least."""
 _DIGITS: Final = 8
 """Characters that are kept free for a number at the end of a name."""
 _MOST_OFFERED: Final = 3
@@ -71,9 +71,8 @@ class Toolbox:
 
     def correction(self, name: str) -> str:
         """The answer to a model that called a tool which does not exist."""
-        near = _near(name, self.tools)
-        if near:
-            return f"There is no tool {name!r}. {did_you_mean(near)}"
+        if similar := _similar_names(name, self.tools):
+            return f"There is no tool {name!r}. {did_you_mean(similar)}"
         if not self.tools:
             return f"There is no tool {name!r}, nor any other. Answer without one."
         return f"There is no tool {name!r}. Known: {listed(self.tools)}."
@@ -86,7 +85,13 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
         name = _portable(tool.name)
         first, before = found.setdefault(name, (origin, tool))
         if not _same(before, tool):
-            raise _clash(name, first, origin)
+            where = f"of {first}, and one of {origin}" if first != origin else f"of {first}, from different objects"
+            raise DeclarationError(
+                "The tools for a model",
+                expected="tools with different names",
+                came=f"two are called {name!r}: one {where}",
+                fix="Rename one: `ToolObject(thing, naming=prefixed('thing_'))`, or `tool.with_name('…')`.",
+            )
     return Toolbox({name: tool for name, (_, tool) in found.items()})
 
 
@@ -125,30 +130,19 @@ def _same(first: Tool, second: Tool) -> bool:
     return ours is theirs
 
 
-def _clash(name: str, first: str, second: str) -> DeclarationError:
-    where = f"of {first}, and one of {second}" if first != second else f"of {first}, from different objects"
-    return DeclarationError(
-        "The tools for a model",
-        expected="tools with different names",
-        came=f"two are called {name!r}: one {where}",
-        fix="Rename one: `ToolObject(thing, naming=prefixed('thing_'))`, or `tool.with_name('…')`.",
-    )
-
-
-def _near(name: str, names: Iterable[str]) -> list[str]:
+def _similar_names(name: str, names: Iterable[str]) -> list[str]:
     """The names that a model most probably meant: with its word in them, with words in common, or spelled alike."""
     known = list(names)
     wanted = name.lower()
-    alike = [each for each in known if each.lower().endswith(wanted) or wanted.endswith(each.lower())]
-    alike += [each for each in known if wanted and (wanted in each.lower() or each.lower() in wanted)]
-    alike += [each for each in known if _overlap(wanted, each.lower()) >= _ALIKE]
-    alike += nearest(name, known)
-    return list(dict.fromkeys(alike))[:_MOST_OFFERED]
-
-
-def _overlap(first: str, second: str) -> float:
-    ours, theirs = set(_WORD.findall(first)), set(_WORD.findall(second))
-    return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0
+    similar = [each for each in known if each.lower().endswith(wanted) or wanted.endswith(each.lower())]
+    similar += [each for each in known if wanted and (wanted in each.lower() or each.lower() in wanted)]
+    words = set(_WORD.findall(wanted))
+    for each in known:
+        others = set(_WORD.findall(each.lower()))
+        if words and others and len(words & others) / len(words | others) >= _LEAST_OVERLAP:
+            similar.append(each)
+    similar += nearest(name, known)
+    return list(dict.fromkeys(similar))[:_MOST_OFFERED]
 
 
 @dataclass(frozen=True, slots=True)

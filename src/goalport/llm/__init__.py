@@ -14,6 +14,7 @@ from goalport.llm.messages import (
     ToolCall,
     ToolReply,
     UserMessage,
+    has_images,
 )
 from goalport.llm.model import (
     EmbeddingService,
@@ -64,4 +65,5 @@ __all__ = [
     "UserMessage",
     "Vectors",
     "check_vector_count",
+    "has_images",
 ]

@@ -22,7 +22,6 @@ from goalport.llm.conversions import (
     OutputMode,
     StreamPieces,
     finish_reason,
-    has_images,
     output_text,
     output_tool_name,
     to_assistant_message,
@@ -30,6 +29,7 @@ from goalport.llm.conversions import (
     to_model_settings,
     to_request_parameters,
 )
+from goalport.llm.messages import has_images
 from goalport.llm.model import (
     ModelCall,
     ModelCard,

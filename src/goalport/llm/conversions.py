@@ -50,7 +50,6 @@ __all__ = [
     "OutputMode",
     "StreamPieces",
     "finish_reason",
-    "has_images",
     "output_text",
     "output_tool_name",
     "to_assistant_message",
@@ -79,11 +78,6 @@ _FINISHES: Mapping[str | None, FinishReason] = {
 def finish_reason(response: ModelResponse) -> FinishReason:
     """Why the model stopped writing."""
     return _FINISHES.get(response.finish_reason, "unknown")
-
-
-def has_images(messages: Sequence[Message]) -> bool:
-    """Whether a user shows the model an image."""
-    return any(isinstance(each, UserMessage) and each.images for each in messages)
 
 
 def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> list[ModelMessage]:

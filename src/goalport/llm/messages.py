@@ -5,6 +5,7 @@ User guide, section 3.8.3 (images).
 """
 
 import mimetypes
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
@@ -20,6 +21,7 @@ __all__ = [
     "ToolCall",
     "ToolReply",
     "UserMessage",
+    "has_images",
 ]
 
 _MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff", "image/heic")
@@ -118,3 +120,8 @@ class ToolReply:
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolReply
 """One entry of a conversation."""
+
+
+def has_images(messages: Iterable[Message]) -> bool:
+    """Whether a user shows the model an image."""
+    return any(isinstance(each, UserMessage) and each.images for each in messages)

@@ -13,7 +13,7 @@ from goalport.prompts.contributors import (
     Text,
     contribution_of,
 )
-from goalport.prompts.examples import Example, made_up
+from goalport.prompts.examples import Example, made_up, only_fields
 from goalport.prompts.templates import Templates
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "Text",
     "contribution_of",
     "made_up",
+    "only_fields",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Final, Self, cast
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-__all__ = ["Example", "made_up"]
+__all__ = ["Example", "made_up", "only_fields"]
 
 _WORDS: Final[Mapping[str, str]] = {
     "date": "2026-01-31",
@@ -45,7 +45,7 @@ class Example:
         """
         adapter: TypeAdapter[object] = TypeAdapter(kind)
         written = adapter.dump_python(value, mode="json", by_alias=True)
-        shown = written if properties is None else _kept(written, properties)
+        shown = written if properties is None else only_fields(written, properties)
         return cls(description, to_json(shown, indent=2).decode())
 
     def contribution(self) -> str:
@@ -171,12 +171,12 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
     return (text * (shortest // len(text) + 1) if len(text) < shortest else text)[: max(longest, shortest)]
 
 
-def _kept(written: object, properties: Callable[[str], bool]) -> object:
-    """An object, or each object of a list, with these fields only."""
-    match written:
+def only_fields(value: object, wanted: Callable[[str], bool]) -> object:
+    """A decoded JSON object, or each object of a list, with the fields whose names are wanted; else the value."""
+    match value:
         case dict():
-            return {name: each for name, each in cast("dict[str, object]", written).items() if properties(name)}
+            return {name: each for name, each in cast("dict[str, object]", value).items() if wanted(name)}
         case list():
-            return [_kept(each, properties) for each in cast("list[object]", written)]
+            return [only_fields(each, wanted) for each in cast("list[object]", value)]
         case _:
-            return written
+            return value
