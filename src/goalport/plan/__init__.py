@@ -8,8 +8,7 @@ from goalport.plan.amounts import BadAmount
 from goalport.plan.explain import Alternative, Explanation, explain
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
 from goalport.plan.problem import ContradictoryState, Goal, Operator, PlanningSystem, Problem, WorldState
-from goalport.plan.prune import prune
-from goalport.plan.reach import unusable
+from goalport.plan.reach import prune, unusable
 from goalport.plan.reasons import (
     Circular,
     Clash,
@@ -23,6 +22,7 @@ from goalport.plan.reasons import (
     Unproduced,
     Wanter,
     in_words,
+    needed,
 )
 from goalport.plan.search import NoPlan, Plan, Undecided, plan
 from goalport.plan.utility import NIRVANA, best_step, idleness
@@ -62,6 +62,7 @@ __all__ = [
     "explain",
     "idleness",
     "in_words",
+    "needed",
     "plan",
     "prune",
     "unusable",

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from goalport.plan.landmarks import Bound, Landmarks
-from goalport.plan.operators import Operator
+from goalport.plan.problem import Operator
 from goalport.plan.ready import Ready, guided_plan, ready_plan
 from goalport.plan.task import Task
 

@@ -1,7 +1,7 @@
 """Explanations: why each step of a plan is there and what another plan would cost, or why there is no plan.
 
-Nothing is asked for: what is unknown is taken for whatever suits the plan, and the explanation says so. Below: the
-search, the walk that finds what is missing, and the reasons. Above: whoever tells a person or a model.
+No condition is asked: an unknown fact counts as whatever suits the plan, and the explanation says so. Below: the
+search, `missing`, and the reasons. Above: the platform and the command line, which show them to people and models.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from goalport.plan.amounts import total
-from goalport.plan.clash import first_clash
 from goalport.plan.facts import Fact, GroupAvailable
-from goalport.plan.missing import missing_for
-from goalport.plan.operators import Goal, Operator
-from goalport.plan.problem import Problem
+from goalport.plan.missing import first_clash, missing_for
+from goalport.plan.problem import Goal, Operator, Problem
 from goalport.plan.reach import Reach
 from goalport.plan.reasons import Failure, Missing, Reliance, StepReason, Supply, Unproduced
 from goalport.plan.search import NoPlan, Plan, best_plan, reliances

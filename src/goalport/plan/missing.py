@@ -1,8 +1,8 @@
-"""What is missing: the walk backwards from a goal that no sequence of steps can reach.
+"""What a goal without a plan lacks: the facts that nothing gives, or else the needs that clash.
 
 What the goal needs and cannot have is traced back, by the way on which least is missing, to facts that nothing gives.
-It finds no plans and judges none: needs that can each be met but not together are no concern of this module. Below:
-reach and reasons. Above: explanations.
+Where each need can be met but not all together, the steps that would do if nothing were ever taken away show where that
+way breaks: an example, not a proof. No plans are found here. Below: reach and reasons. Above: explanations.
 """
 
 from collections import deque
@@ -11,12 +11,11 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from goalport.plan.facts import Fact, HasRun
-from goalport.plan.operators import Goal
-from goalport.plan.problem import Problem
+from goalport.plan.problem import Goal, Problem
 from goalport.plan.reach import Reach
-from goalport.plan.reasons import Circular, LeftOut, Missing, Unanswered, Unproduced, Wanter, Why
+from goalport.plan.reasons import Circular, Clash, LeftOut, Missing, Unanswered, Unproduced, Wanter, Why
 
-__all__ = ["missing_for"]
+__all__ = ["first_clash", "missing_for"]
 
 ITSELF = -1
 
@@ -82,7 +81,8 @@ class Walk:
         self._lacks.clear()
         producers = {index for literal in blocked for index in self._system.achievers[literal]}
         waiting = {index: len(self._reach.lacking(index)) for index in producers}
-        queue = [Lack(1, ITSELF, literal) for literal in blocked if self._lacks_itself(literal)]
+        itself = (each for each in blocked if each in self._circular or not self._system.achievers[each])
+        queue = [Lack(1, ITSELF, literal) for literal in itself]
         for index in producers:
             if not waiting[index]:
                 queue += self._gifts(index)
@@ -96,9 +96,6 @@ class Walk:
                     if not waiting[index]:
                         for gift in self._gifts(index):
                             heappush(queue, gift)
-
-    def _lacks_itself(self, literal: int) -> bool:
-        return literal in self._circular or not self._system.achievers[literal]
 
     def _gifts(self, index: int) -> list["Lack"]:
         """What a move would give, with what it lacks for that."""
@@ -151,3 +148,39 @@ class Walk:
 def unproduced(problem: Problem, fact: Fact) -> Why:
     """Why a fact is missing that no action brings about."""
     return Unanswered() if fact in problem.start.undecidable else Unproduced()
+
+
+def first_clash(reach: Reach, goal: Goal) -> Clash:
+    """Where the nearest thing to a plan breaks; for a goal without a plan each of whose needs is within reach."""
+    literals = (reach.system.literal(fact, value=value) for fact, value in goal.requires.items())
+    wanted = [literal for literal in literals if literal is not None]
+    holding = reach.system.literals_allowed_by(reach.problem.start)
+    undone_by: dict[int, str] = {}
+    for index in _steps(reach, wanted):
+        move = reach.system.moves[index]
+        if (broken := _first_absent(holding, move.needs)) is not None:
+            return Clash(*reach.system.fact(broken), move.operator.name, undone_by[broken])
+        undone_by.update((literal, move.operator.name) for literal in move.takes if holding[literal])
+        for literal in move.takes:
+            holding[literal] = 0
+        for literal in move.gives:
+            holding[literal] = 1
+    broken = _first_absent(holding, wanted)
+    assert broken is not None, "these steps are a plan"
+    return Clash(*reach.system.fact(broken), goal.name, undone_by[broken])
+
+
+def _steps(reach: Reach, wanted: Iterable[int]) -> list[int]:
+    """The moves that bring the wanted literals within reach, in the order in which they become possible."""
+    needed = [literal for literal in wanted if literal in reach.givers]
+    steps: set[int] = set()
+    for literal in needed:  # grows while we walk
+        index = reach.givers[literal]
+        if index not in steps:
+            steps.add(index)
+            needed += (need for need in reach.system.moves[index].needs if need in reach.givers)
+    return [index for index in dict.fromkeys(reach.givers.values()) if index in steps]
+
+
+def _first_absent(holding: bytearray, literals: Sequence[int]) -> int | None:
+    return next((literal for literal in literals if not holding[literal]), None)

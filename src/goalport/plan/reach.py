@@ -1,16 +1,17 @@
-"""Reach: what could be had from a state if nothing were ever taken away again.
+"""Reach: what could be had from a state if nothing were ever taken away again, and which actions have a part in it.
 
-What is out of reach here is out of reach of every plan; what is within reach may still clash. Below: the system and
-problems over it. Above: the modules that explain why there is no plan.
+What is out of reach here is out of reach of every plan; what is within reach may still clash. Below: problems, and the
+task of one goal. Above: the modules that explain why there is no plan, and rooms that leave out what cannot help.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from goalport.plan.facts import Fact
-from goalport.plan.problem import Problem
+from goalport.plan.problem import Goal, Problem
+from goalport.plan.task import task_for, wanted_literals
 
-__all__ = ["Reach", "unusable"]
+__all__ = ["Reach", "prune", "unusable"]
 
 
 class Reach:
@@ -57,3 +58,19 @@ def unusable(problem: Problem) -> Mapping[str, tuple[tuple[Fact, bool], ...]]:
         # An action with several exits can be taken if one of them can.
         lacks[move.operator.action] = found if lacks.get(move.operator.action, found) else ()
     return {action: found for action, found in lacks.items() if found}
+
+
+def prune(problem: Problem) -> frozenset[str]:
+    """The names of the actions that can occur on a way to a goal; what is unknown may turn out either way."""
+    reach = Reach(problem)
+    return frozenset(action for goal in problem.goals for action in _useful(reach, goal))
+
+
+def _useful(reach: Reach, goal: Goal) -> Iterator[str]:
+    wanted = wanted_literals(reach.problem, goal)
+    if wanted is None or not all(map(reach.obtainable.__getitem__, wanted)):
+        return
+    task = task_for(reach.problem, wanted, reach.system.literals_allowed_by(reach.problem.start))
+    for step in task.steps:
+        if all(reach.obtainable[task.literals[need]] for need in step.needs):
+            yield step.operator.action

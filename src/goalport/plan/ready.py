@@ -1,16 +1,15 @@
 """Ready plans: plans that come to hand without a search, and how much of the answer one of them settles.
 
 The cheapest way to each thing by itself, taken together, is often a plan and seldom a bad one. Where it costs no more
-than any plan must, it is a cheapest one, and it tells which first steps are right. Below: landmarks, the relaxation and
-the task. Above: choices and the search.
+than any plan must, it is a cheapest one, and it tells which first steps are right. Below: landmarks and the
+task. Above: choices and the search.
 """
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from goalport.plan.landmarks import Bound
-from goalport.plan.relaxation import Graph, numbers
+from goalport.plan.landmarks import Bound, Graph, numbers
 from goalport.plan.task import Task, fruitful
 
 __all__ = ["Ready", "guided_plan", "ready_plan", "settled_steps"]

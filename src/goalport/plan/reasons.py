@@ -1,7 +1,7 @@
-"""Reasons: why a step is in a plan, what a plan stands on, and what is missing where there is none.
+"""Reasons: why a step is in a plan, what a plan relies on, and what is missing where there is none.
 
-Plain data, each able to say itself in words for a person at a terminal and a model that reads an error. Nothing is
-found out here. Below: facts and operators. Above: the walk that finds what is missing, and the explanations.
+They are plain data, worded for a person at a terminal and for a model that reads an error. Nothing is found out here.
+Below: facts and problems. Above: `missing`, which finds what a goal lacks, and the explanations.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
-from goalport.plan.operators import Goal, Operator
+from goalport.plan.problem import Goal, Operator
 
 __all__ = [
     "Circular",
@@ -25,11 +25,12 @@ __all__ = [
     "Wanter",
     "Why",
     "in_words",
+    "needed",
 ]
 
 
 def in_words(fact: Fact, *, value: bool) -> str:
-    """A fact and its value as what somebody needs: "a Story", "no Story", "that write has not run"."""
+    """A fact and its value as a label: "a Story", "no Story", "that write has not run"."""
     match fact:
         case HasRun(action):
             return f"that {action} has {'' if value else 'not '}run"
@@ -39,6 +40,17 @@ def in_words(fact: Fact, *, value: bool) -> str:
             return str(fact) if value else f"no {str(fact).partition(' ')[2]}"
         case GroupAvailable():
             return f"{'the' if value else 'no'} {fact}"
+
+
+def needed(fact: Fact, *, value: bool) -> str:
+    """The same as what somebody needs: "a Story", "there to be no Story", "write not to have run"."""
+    match fact:
+        case HasRun(action):
+            return f"{action} {'' if value else 'not '}to have run"
+        case Available() | LastResult() if not value:
+            return f"there to be {in_words(fact, value=value)}"
+        case _:
+            return in_words(fact, value=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,7 @@ class Reliance:
     """The name of the step that relies on it, or of the goal."""
 
     def __str__(self) -> str:
-        return f"{self.wanted_by} relies on what is not known yet: it needs {in_words(self.fact, value=self.value)}."
+        return f"{self.wanted_by} relies on what is not known yet: it needs {needed(self.fact, value=self.value)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +107,18 @@ class Wanter:
     gives: Fact
     value: bool
 
-    def __str__(self) -> str:
-        if isinstance(self.gives, HasRun) and self.value:
-            return f"{self.operator.name} needs that to run"
-        is_condition = isinstance(self.gives, Holds) and self.value
-        gift = str(self.gives) if is_condition else in_words(self.gives, value=self.value)
-        return f"{self.operator.name} needs that for {gift}"
+    @property
+    def purpose(self) -> str:
+        """What it needs the fact for: "to run", "to give a Story"."""
+        match self.gives:
+            case HasRun() if self.value:
+                return "to run"
+            case Holds():
+                return f"to make {self.gives} {'true' if self.value else 'false'}"
+            case Available() | LastResult():
+                return f"to {'give' if self.value else 'leave'} {in_words(self.gives, value=self.value)}"
+            case _:
+                return f"to bring about {in_words(self.gives, value=self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +165,9 @@ class Missing:
         if self.is_spent:
             wanter = self.chain[0]
             gives = "give one" if isinstance(wanter.gives, Available) and wanter.value else "bring that about"
-            needed = in_words(wanter.gives, value=wanter.value)
-            return f"it needs {needed}, and {wanter.operator.action} would {gives}, but it has run already"
-        return f"it needs {in_words(self.fact, value=self.value)}, but {self.because}"
+            wanted = needed(wanter.gives, value=wanter.value)
+            return f"it needs {wanted}, but {wanter.operator.action}, which would {gives}, has run already"
+        return f"it needs {needed(self.fact, value=self.value)}, but {self.because}"
 
     @property
     def is_spent(self) -> bool:
@@ -176,14 +194,21 @@ class Missing:
             case Unanswered():
                 return "it was asked for and there was no answer"
             case LeftOut(actions):
-                return f"{_listed(actions)}, which would bring that about, {_is_left_out(actions)}"
+                are = "is" if len(actions) == 1 else "are"
+                return f"{_listed(actions)}, which would bring that about, {are} left out"
             case Circular(actions):
-                return f"{_listed(actions)} would bring that about only after it is so already"
+                need = "needs" if len(actions) == 1 else "need"
+                return f"{_listed(actions)}, which would bring that about, {need} the same first"
 
     @property
     def wanted_by(self) -> str:
-        """The chain in words."""
-        return "; ".join(map(str, self.chain[self.is_spent :])) or "the goal itself needs that"
+        """The chain in words: "to give a Person, extract needs a UserInput; to run, write needs a Person"."""
+        facts = [(self.fact, self.value), *((wanter.gives, wanter.value) for wanter in self.chain)]
+        needs = [
+            f"{wanter.purpose}, {wanter.operator.name} needs {needed(fact, value=value)}"
+            for wanter, (fact, value) in zip(self.chain, facts, strict=False)
+        ]
+        return "; ".join(needs[self.is_spent :]) or "the goal itself needs that"
 
     def _unproduced(self) -> str:
         match self.fact:
@@ -208,8 +233,8 @@ class Clash:
 
     def __str__(self) -> str:
         return (
-            f"all that is needed can be had, but not together: {self.wanted_by} needs "
-            f"{in_words(self.fact, value=self.value)}, and {self.undone_by} ends that"
+            f"each need can be met, but not all of them together: {self.wanted_by} needs "
+            f"{needed(self.fact, value=self.value)}, and {self.undone_by} undoes that"
         )
 
 
@@ -248,12 +273,8 @@ class Failure:
         yield f"The goal {self.goal.name} cannot be reached."
         for missing in self.missing:
             yield f"  It{str(missing)[2:]}."
-            yield f"    {missing.wanted_by}."
+            yield f"    {missing.wanted_by[0].upper()}{missing.wanted_by[1:]}."
 
 
 def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _is_left_out(actions: Sequence[str]) -> str:
-    return "is left out" if len(actions) == 1 else "are left out"

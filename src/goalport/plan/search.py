@@ -15,10 +15,8 @@ from typing import NamedTuple
 from goalport.plan.amounts import total
 from goalport.plan.choices import SearchStart, search_start
 from goalport.plan.facts import Fact
-from goalport.plan.known_plans import KnownPlan
 from goalport.plan.landmarks import Bound
-from goalport.plan.operators import Goal, Operator
-from goalport.plan.problem import Problem
+from goalport.plan.problem import Goal, KnownPlan, Operator, Problem
 from goalport.plan.ready import ready_plan, settled_steps
 from goalport.plan.reasons import Reliance
 from goalport.plan.task import Task, fruitful, task_for, wanted_literals
@@ -80,7 +78,7 @@ def plan(problem: Problem) -> Plan | Undecided | NoPlan:
         return plans
     found = _best(plans)
     unknown = reliances(problem, found)
-    if not unknown and _steps_have_values(problem):
+    if not unknown and (problem.system.has_values or any(problem.values.values())):
         # The answer to what another goal's plan stands on may lead that goal to a plan that costs more and brings more.
         unknown = [relied_on for other in plans for relied_on in reliances(problem, other)]
     asked = problem.system.cheapest(each.fact for each in unknown)
@@ -107,10 +105,6 @@ def _plans(problem: Problem) -> list[Plan] | NoPlan:
 
 def _best(plans: Sequence[Plan]) -> Plan:
     return max(plans, key=lambda candidate: candidate.net_value)
-
-
-def _steps_have_values(problem: Problem) -> bool:
-    return problem.system.has_values or any(problem.values.values())
 
 
 def _with_times(problem: Problem) -> Iterator[tuple[Goal, float | None]]:

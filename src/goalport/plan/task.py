@@ -8,9 +8,7 @@ Above: landmarks and the search.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from goalport.plan.operators import Goal, Operator
-from goalport.plan.problem import Problem
-from goalport.plan.system import Move
+from goalport.plan.problem import Goal, Move, Operator, Problem
 
 __all__ = ["Step", "Task", "fruitful", "task_for", "wanted_literals"]
 

@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from goalport.plan.amounts import total
 from goalport.plan.facts import Fact, HasRun, Holds
-from goalport.plan.operators import Goal, Operator
-from goalport.plan.problem import Problem
-from goalport.plan.reasons import in_words
+from goalport.plan.problem import Goal, Operator, Problem
+from goalport.plan.reasons import needed
 from goalport.plan.search import NoPlan, Plan, Undecided
 
 __all__ = ["NIRVANA", "best_step", "idleness"]
@@ -31,7 +30,7 @@ def best_step(problem: Problem) -> Plan | Undecided | NoPlan:
     Of steps of equal worth the one with more preconditions is taken, then the one that was declared first. A fact that
     is unknown is asked for when the choice depends on it.
     """
-    goals = (goal for goal in problem.goals if _may_hold(problem, goal.requires))
+    goals = (goal for goal in problem.goals if _lacking(problem, goal.requires) is None)
     reached = _best(problem, goals, lambda goal: goal.value)
     if isinstance(reached, Undecided):
         return reached
@@ -49,7 +48,7 @@ def idleness(problem: Problem) -> str:
     waiting = [(name, fact) for name, fact in lacks.items() if fact and fact[0] != HasRun(name)]
     if not waiting:
         return "every action has run, or is left out"
-    told = "; ".join(f"{name} needs {in_words(fact, value=value)}" for name, (fact, value) in waiting[:_TOLD])
+    told = "; ".join(f"{name} needs {needed(fact, value=value)}" for name, (fact, value) in waiting[:_TOLD])
     more = len(waiting) - _TOLD
     return f"{told}{f'; and {more} more cannot run either' if more > 0 else ''}"
 
@@ -81,10 +80,6 @@ def _reaches(problem: Problem, step: Operator, goal: Goal) -> bool:
     left = {fact: value for fact, value in goal.requires.items() if fact not in step.effects}
     given = all(step.effects.get(fact, value) is value for fact, value in goal.requires.items())
     return given and _lacking(problem, left) is None
-
-
-def _may_hold(problem: Problem, requires: Mapping[Fact, bool]) -> bool:
-    return _lacking(problem, requires) is None
 
 
 def _lacking(problem: Problem, requires: Mapping[Fact, bool]) -> tuple[Fact, bool] | None:

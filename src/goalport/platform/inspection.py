@@ -35,7 +35,7 @@ from goalport.plan import (
     Problem,
     WorldState,
     explain,
-    in_words,
+    needed,
     unusable,
 )
 from goalport.platform.deployments import Deployments
@@ -249,7 +249,7 @@ def _never_runs(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope
     )
     return action.origin.error(
         expected="an action that can run at some time",
-        came=f"it needs {in_words(fact, value=value)}, and {source}",
+        came=f"it needs {needed(fact, value=value)}, and {source}",
         fix="Let an action return it or a goal start from it, or remove this action.",
     )
 

@@ -164,7 +164,7 @@ def test_needs_that_clash_are_drawn_as_what_is_missing(goalport: Command, worksp
     ran = goalport("plan", "both", "--given", "UserInput", "--format", "mermaid", "--workspace", str(workspace))
 
     assert ran.code == 1
-    assert "all that is needed can be had, but not together" in ran.out
+    assert "each need can be met, but not all of them together" in ran.out
     assert "]:::missing --> w1goal" in ran.out
 
 

@@ -151,7 +151,7 @@ def test_what_nothing_gives_is_missing_with_those_who_need_it() -> None:
     assert explanation.text().splitlines() == [
         "The goal write cannot be reached.",
         "  It needs a UserInput, but no action gives one.",
-        "    extract needs that for a Person; write needs that for a Writeup.",
+        "    To give a Person, extract needs a UserInput; to give a Writeup, write needs a Person.",
     ]
 
 
@@ -168,14 +168,14 @@ def test_an_action_that_is_spent_is_told_with_what_it_would_give() -> None:
     assert (only_missing(explanation).fact, only_missing(explanation).value) == (HasRun("extract"), False)
     assert explanation.text().splitlines() == [
         "The goal write cannot be reached.",
-        "  It needs a Person, and extract would give one, but it has run already.",
-        "    write needs that for a Writeup.",
+        "  It needs a Person, but extract, which would give one, has run already.",
+        "    To give a Writeup, write needs a Person.",
     ]
 
 
 def test_what_must_not_be_there_and_cannot_be_cleared_is_named() -> None:
     stale = star_news(Available("Writeup"))
-    assert "it needs no Writeup, but there is one, and no action clears it" in stale.summary()
+    assert "it needs there to be no Writeup, but there is one, and no action clears it" in stale.summary()
 
 
 def test_of_two_ways_the_one_that_lacks_less_is_told() -> None:
@@ -194,7 +194,7 @@ def test_actions_that_wait_for_each_other_are_told() -> None:
     missing = only_missing(explain(problem([deed("hen", "egg", "hen"), deed("egg", "hen", "egg")], goal("hen"))))
     assert missing.why == Circular(("hen",))
     assert (
-        str(missing) == "it needs condition hen to be true, but hen would bring that about only after it is so already"
+        str(missing) == "it needs condition hen to be true, but hen, which would bring that about, needs the same first"
     )
 
 
@@ -207,7 +207,7 @@ def test_a_condition_without_an_answer_is_told() -> None:
 def test_an_action_without_an_output_is_wanted_for_its_run() -> None:
     notify = Operator("notify", "notify", {Holds("a"): True}, {HasRun("notify"): True})
     told = Goal("notify", {HasRun("notify"): True})
-    assert only_missing(explain(problem([notify], told))).wanted_by == "notify needs that to run"
+    assert only_missing(explain(problem([notify], told))).wanted_by == "to run, notify needs condition a to be true"
     assert str(explain(problem([notify], told, start=world("a"))).steps[0]) == "notify, for the goal: that it has run"
 
 
@@ -216,7 +216,7 @@ def test_the_goal_itself_may_need_what_nobody_mentions() -> None:
     assert only_missing(explanation).chain == ()
     assert explanation.text().splitlines()[1:] == [
         "  It needs condition a to be true, but no action makes it true.",
-        "    the goal itself needs that.",
+        "    The goal itself needs that.",
     ]
 
 
@@ -225,8 +225,8 @@ def test_needs_that_can_be_met_but_not_together_clash() -> None:
     failure = explain(problem(steps, goal("x y"), start=world("match"))).failures[0]
     assert failure.clash == Clash(Holds("match"), value=True, wanted_by="b", undone_by="a")
     assert str(failure) == (
-        "The goal x y cannot be reached: all that is needed can be had, but not together: "
-        "b needs condition match to be true, and a ends that."
+        "The goal x y cannot be reached: each need can be met, but not all of them together: "
+        "b needs condition match to be true, and a undoes that."
     )
 
 
@@ -263,12 +263,12 @@ def test_every_kind_of_fact_can_be_missing_in_words() -> None:
     operator = Operator("go", "go", wanted, {Holds("a"): True})
     failure = explain(Problem(PlanningSystem([operator]), start, (goal("a"),))).failures[0]
     assert [str(missing) for missing in failure.missing] == [
-        "it needs that ghost has run, but there is no such action",
+        "it needs ghost to have run, but there is no such action",
         "it needs a Message as the last result, but no action gives one",
         "it needs a Thing named thing_one, but no action gives one",
         "it needs the tool group web with fetch, but there is none: put such a ToolGroup into tools/",
         "it needs condition quiet to be false, but no action makes it false",
-        "it needs no Noise as the last result, but there is one, and no action clears it",
+        "it needs there to be no Noise as the last result, but there is one, and no action clears it",
     ]
 
 

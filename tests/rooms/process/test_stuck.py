@@ -276,7 +276,7 @@ async def test_output_that_was_there_from_the_beginning_is_told_with_the_way_out
 
     process = await AgentPlatform([Wins]).run("Wins", Round(0), Won(0))
     assert isinstance(process.outcome, Stuck)
-    assert "it needs no Won, but there is one" in process.outcome.reason
+    assert "it needs there to be no Won, but there is one" in process.outcome.reason
     assert "If Wins.win should run now all the same, write `can_rerun=True`" in process.outcome.reason
 
 
