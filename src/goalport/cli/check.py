@@ -16,8 +16,8 @@ from goalport.cli.terminal import Format
 from goalport.cli.workspace import LoadedWorkspace, open_workspace
 from goalport.colours import coloured
 from goalport.platform import mistakes_in, unmarked_methods_in
-from goalport.publish.goal_tool import GoalTool
-from goalport.publish.lint import without_hints
+from goalport.publish.goal_tools import GoalTool
+from goalport.publish.portability import without_hints
 from goalport.publish.publication import publish
 from goalport.publish.report import models_in_words, switched_off
 
@@ -76,7 +76,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
         groups=tuple(switched_off(loaded.platform.upstream)),
         hints=(
             *unmarked_methods_in(loaded.platform.agents, loaded.platform.expected_groups),
-            *without_hints(each for each in published.tools.values() if isinstance(each, GoalTool)),
+            *without_hints(each.tool for each in published.tools.values() if isinstance(each, GoalTool)),
         ),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from goalport.domain import Agent, Goal
 from goalport.errors import UnknownName
 from goalport.platform import AgentPlatform
-from goalport.publish.offers import Offer, offers_of
+from goalport.publish.goal_tools import Offer, offers_of
 
 Starts = tuple[object, ...]
 """The types that together start a goal."""

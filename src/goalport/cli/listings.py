@@ -13,7 +13,7 @@ from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
 from goalport.domain import Action, Agent
-from goalport.publish.offers import Offer, Refusal, offers_of
+from goalport.publish.goal_tools import Offer, Refusal, offers_of
 from goalport.publish.publication import publish
 from goalport.words import type_label
 

@@ -18,7 +18,7 @@ from goalport.cli.upstream import Timeout, connected
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
 from goalport.errors import ToolError, UnknownName
 from goalport.platform import AgentPlatform
-from goalport.publish.function_tool import FunctionTool
+from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.output import Wire
 from goalport.tools import Tool
 from goalport.upstream import GroupConfig

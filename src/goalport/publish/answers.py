@@ -5,7 +5,7 @@ All texts that tell a client the status or the end of a process are here. Nothin
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -13,20 +13,15 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
-from goalport.publish.goal_tool import Terms
+from goalport.publish.goal_tools import Terms
 from goalport.publish.handle import Handle, LargeResult
 from goalport.publish.output import OutputFormat, Pages, Wire, beginning_of, done, failed, text_block
-from goalport.publish.resource_uris import result_uri
+from goalport.publish.own_resources import cost_of, result_uri
 from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import cleaned, counted, first_line
 
-__all__ = [
-    "AnswerFormat",
-    "cost_of",
-    "error_wire",
-    "reason_of",
-]
+__all__ = ["AnswerFormat", "error_wire", "reason_of"]
 
 _ENVELOPE: Final = 1_000
 """Bytes that a result needs beside its content and structured content, including `_meta`."""
@@ -37,17 +32,6 @@ _TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
 def error_wire(text: str) -> Wire:
     """An error result with a text for the model, cleaned and without known secrets."""
     return failed(text_block(cleaned(hide_known(text))))
-
-
-def cost_of(process: AgentProcess) -> Mapping[str, float]:
-    """What the models cost a process and its child processes: US dollars, tokens, and the number of model requests."""
-    spent = process.usage
-    return {
-        "usd": spent.cost,
-        "inputTokens": spent.input_tokens,
-        "outputTokens": spent.output_tokens,
-        "modelCalls": process.ledger.requests,
-    }
 
 
 def large_result_of(process: AgentProcess, limit: int) -> LargeResult:

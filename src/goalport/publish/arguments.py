@@ -2,7 +2,7 @@
 
 Arguments are validated here; nothing is started. All mistakes are reported in one list. Unknown arguments are mistakes
 too: pydantic would ignore them silently, and a model that misspells an optional argument would never learn of it.
-`goal_tool` and `prompts` are above, `portable_schemas` is below.
+`goal_tools` and `prompts` are above, `portability` is below.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +17,7 @@ from typing_extensions import TypedDict
 from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
-from goalport.publish.names import snake_identifier
-from goalport.publish.portable_schemas import DEFINITIONS, Schema, is_object, portable
+from goalport.publish.portability import DEFINITIONS, Schema, is_object, portable, snake_identifier
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json, without_fields
 from goalport.words import corrections, offer, type_label, type_name, validation_problems
 

@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from goalport.process import Question
 from goalport.prompts import made_up
 from goalport.publish.arguments import PublishedArguments
-from goalport.publish.portable_schemas import Schema
+from goalport.publish.portability import Schema
 
 __all__ = ["FORMS", "Answer", "CompanionCall", "FieldsForm", "Form", "YesNoForm", "form_answered_by", "form_of"]
 

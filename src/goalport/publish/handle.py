@@ -12,7 +12,7 @@ from typing import Any, Final
 from goalport.process import AgentProcess, Question
 from goalport.publish.companions import CANCEL, READ, STATUS
 from goalport.publish.forms import FORMS, Form, form_of
-from goalport.publish.portable_schemas import Schema
+from goalport.publish.portability import Schema, split_definitions
 
 __all__ = ["HANDLE", "LARGE", "Handle", "LargeResult", "NextCall", "OpenQuestion", "or_instead"]
 
@@ -198,6 +198,5 @@ def or_instead(schema: Schema | None, *instead: Schema) -> Schema | None:
     """An output schema that allows the schemas `instead` too; None stays None."""
     if schema is None or not instead:
         return schema
-    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    result = {key: value for key, value in schema.items() if key != "$defs"}
+    result, definitions = split_definitions(schema)
     return {"type": "object", "anyOf": [result, *instead], **definitions}

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from goalport.errors import DeclarationError, ToolError
 from goalport.process import AgentProcess, Completed
-from goalport.publish.portable_schemas import Schema, is_object, nodes, portable
+from goalport.publish.portability import Schema, is_object, nodes, portable, split_definitions
 from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 from goalport.words import type_name
@@ -80,7 +80,11 @@ class OutputFormat:
             ) from error
         if not schema:
             return cls(None)
-        return cls(schema, adapter) if _is_rooted(schema) else cls(_wrapped(schema), adapter, _wrapped=True)
+        if is_object(schema) or _is_union_of_objects(schema):
+            return cls({**schema, "type": "object"}, adapter)
+        inner, definitions = split_definitions(schema)
+        wrapped = {"type": "object", "properties": {"result": inner}, "required": ["result"], **definitions}
+        return cls(wrapped, adapter, _wrapped=True)
 
     def wire(self, value: object) -> tuple[Wire, int]:
         """The value as a result, and an upper bound of its size on the wire in bytes.
@@ -212,23 +216,9 @@ def _is_unbounded(schema: Mapping[str, Any]) -> bool:
             return False
 
 
-def _is_rooted(schema: Schema) -> bool:
-    return is_object(schema) or _is_union_of_objects(schema)
-
-
 def _is_union_of_objects(schema: Schema) -> bool:
-    alternatives = schema.get("anyOf") or schema.get("oneOf")
-    if not isinstance(alternatives, list) or not all(is_object(each) for each in cast("list[Schema]", alternatives)):
-        return False
-    schema.setdefault("type", "object")
-    return True
-
-
-def _wrapped(schema: Schema) -> Schema:
-    definitions = schema.get("$defs")
-    inner = {key: value for key, value in schema.items() if key != "$defs"}
-    rest = {"$defs": definitions} if definitions else {}
-    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **rest}
+    members = schema.get("anyOf") or schema.get("oneOf")
+    return isinstance(members, list) and all(map(is_object, cast("list[Schema]", members)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from goalport.errors import BadInput
 from goalport.publish.arguments import unknown_arguments
-from goalport.publish.goal_tool import GoalTool
+from goalport.publish.goal_tools import GoalTool
 from goalport.words import corrections
 
 __all__ = ["GoalPrompt"]

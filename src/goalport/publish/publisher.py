@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from goalport.errors import SettingsError
 from goalport.platform import AgentPlatform
-from goalport.publish.group_tools import exported_groups
+from goalport.publish.exported_tools import exported_groups
 from goalport.publish.publication import Publication, publish
 from goalport.settings import Settings
 from goalport.workspace import Workspace

@@ -11,8 +11,8 @@ from typing import Any
 from goalport.domain import Agent
 from goalport.platform import AgentPlatform, UpstreamServers, asks_a_model
 from goalport.publish.companions import READ, Companion
-from goalport.publish.function_tool import FunctionTool
-from goalport.publish.goal_tool import GoalTool
+from goalport.publish.exported_tools import FunctionTool
+from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import Publication, PublishedTool
 from goalport.tools import Tool
 from goalport.words import counted, first_line

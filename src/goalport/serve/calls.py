@@ -16,11 +16,10 @@ from goalport.errors import BadInput, UnknownName
 from goalport.process import Failed, Stuck, Terminated
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import Companion
-from goalport.publish.function_tool import FunctionTool
-from goalport.publish.goal_tool import GoalTool
+from goalport.publish.exported_tools import FunctionTool
+from goalport.publish.goal_tools import GoalTool
 from goalport.publish.output import Wire
-from goalport.publish.publication import PublishedTool
-from goalport.publish.raw_definitions import RawTool
+from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.companion_calls import accompany
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.handlers import HandlerFailed, answer_of

@@ -20,7 +20,7 @@ from goalport.publish.companions import (
     Read,
 )
 from goalport.publish.forms import Answer, form_answered_by, form_of
-from goalport.publish.goal_tool import Terms
+from goalport.publish.goal_tools import Terms
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
 from goalport.serve.progress import observed_outcome, outcome_of

@@ -23,8 +23,8 @@ from mcp_types import (
     Tool,
 )
 
+from goalport.publish.publication import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.publish.publisher import ListKind
-from goalport.publish.raw_definitions import RawPrompt, RawResource, RawTemplate, RawTool
 
 __all__ = [
     "changed",

@@ -1,6 +1,6 @@
 """`resources/read`: goalport's own resources, and those of raw handlers.
 
-`publish.views` makes the contents of the own ones: the goals, the agents, the caller's processes. `server` is above.
+`publish.own_resources` makes the contents of the own ones. `server` is above.
 """
 
 import json
@@ -13,8 +13,7 @@ from goalport.domain import Agent
 from goalport.errors import UnknownName
 from goalport.process import AgentProcess
 from goalport.publish.output import Pages
-from goalport.publish.resource_uris import ResourceUri, read_uri
-from goalport.publish.views import agent_view, goals_view, process_view
+from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
 from goalport.secrecy import hide_known
 from goalport.serve.handlers import answer_of
 from goalport.serve.sessions import current_caller
@@ -46,7 +45,7 @@ def may_watch(state: McpState, uri: str) -> bool:
 
 def _own(state: McpState, uri: str, named: ResourceUri) -> ReadResourceResult:
     if named.goals:
-        return _json(uri, goals_view(state.publication, state.platform))
+        return _json(uri, goals_view(state.publication.tools, state.platform))
     if named.agent:
         return _json(uri, agent_view(_named(state, named.agent, uri)))
     process = state.process(named.process, current_caller())

@@ -20,7 +20,7 @@ from mcp_types import (
 )
 
 from goalport.events import Event
-from goalport.publish.resource_uris import process_uri, read_uri
+from goalport.publish.own_resources import process_uri, read_uri
 from goalport.serve.notifications import Notifications
 from goalport.serve.resources import may_watch
 from goalport.serve.sessions import current_caller

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from mcp import Client
 
-from goalport.publish.function_tool import FunctionTool
+from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.output import Wire
 from goalport.publish.publication import Publication
 from goalport.serve.server import make_server

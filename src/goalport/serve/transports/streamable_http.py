@@ -18,7 +18,7 @@ from mcp_types import LOG_LEVEL_META_KEY
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalport.publish.raw_definitions import RawTool
+from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
 from goalport.serve.server import GoalServer
 from goalport.serve.state import McpState

@@ -1,0 +1,225 @@
+"""Goals as MCP tools: which are published, under which names and from which start types, and what a call starts.
+
+First it is decided what the goals of a platform offer (`Offer`, `Refusal`, `UnreadableGoal`), then a tool is made for
+each offer. All of it is immutable data, made at publication; `serve` runs it. One goal tool may stand for several goals
+of one agent that share a published name and an output type. How long and for whom the process of a call runs (`Terms`)
+depends on the goals alone, so a later call with the handle of a process follows it on the terms of the first call.
+`publication` is above.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from mcp_types import Tool
+
+from goalport.domain import Action, Agent, Goal
+from goalport.platform import AgentPlatform, asks_a_model
+from goalport.process import AgentProcess
+from goalport.publish.arguments import PublishedArguments
+from goalport.publish.exported_tools import annotations_of
+from goalport.publish.faults import Fault, read_or_fault
+from goalport.publish.handle import HANDLE, LARGE, or_instead
+from goalport.publish.output import OutputFormat
+from goalport.publish.portability import snake_identifier
+from goalport.words import type_label, type_name
+
+__all__ = ["GoalTool", "Offer", "Refusal", "Terms", "UnreadableGoal", "offers_of", "start_sets"]
+
+_SECONDS_WITHOUT_PROGRESS: Final = 45.0
+"""How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
+_SECONDS_WITH_PROGRESS: Final = 240.0
+"""How long it waits when its client gets progress: some hosts time out after 300 seconds all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool to publish: the goals of one agent that share it, and their start types."""
+
+    name: str
+    agent: Agent
+    goals: tuple[Goal, ...]
+    starts: tuple[object, ...]
+    prompt: str
+    """The name of the prompt that goes with it."""
+    apart: str
+    """The beginning of its description, which tells it from other tools of its goals; empty if there are none."""
+
+    @property
+    def owner(self) -> str:
+        """The goals and the agent of the tool, for messages."""
+        return " and ".join(f"goal {goal.name} of agent {self.agent.name}" for goal in self.goals)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A goal that is not published, at all or from one of its start types, and why."""
+
+    goal: Goal
+    agent: Agent
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableGoal:
+    """A goal whose export or types cannot be read, and why."""
+
+    goal: Goal
+    agent: Agent
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StartingPoint:
+    """One set of types that a goal can be started from."""
+
+    goal: Goal
+    group: tuple[str, str]
+    """The published name and the output type: goals of one agent that share both become one tool."""
+    starts: tuple[object, ...]
+    kind: str
+    """The start types as part of a name."""
+
+
+def _published_name(agent: Agent, goal: Goal) -> str:
+    """The name under which a goal is published, for the first of its sets of start types."""
+    return goal.export.name or f"{snake_identifier(agent.name)}_{snake_identifier(goal.short_name)}"
+
+
+def start_sets(platform: AgentPlatform, goal: Goal) -> tuple[tuple[object, ...], ...]:
+    """The sets of types that may start a goal: one for each declared type, or one of all types that are derived."""
+    types = platform.starting_types(goal)
+    return tuple((kind,) for kind in dict.fromkeys(types)) if goal.export.starting_input_types else (tuple(types),)
+
+
+def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal | UnreadableGoal]:
+    """The offers, refusals and unreadable goals of every agent, in the order of declaration."""
+    for agent in platform.agents:
+        groups: dict[tuple[str, str], list[_StartingPoint]] = {}
+        for goal in agent.goals:
+            match read_or_fault(partial(_starting_points, platform, agent, goal)):
+                case Fault(reason):
+                    yield UnreadableGoal(goal, agent, reason)
+                case points:
+                    yield from (each for each in points if isinstance(each, Refusal))
+                    for point in (each for each in points if isinstance(each, _StartingPoint)):
+                        groups.setdefault(point.group, []).append(point)
+        for points in groups.values():
+            yield from _offers(agent, points)
+
+
+def _starting_points(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_StartingPoint | Refusal]:
+    """The starting points of a goal, and a refusal for each that does not work. Raises what the goal's types raise."""
+    if not goal.export.remote:
+        return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
+    name = _published_name(agent, goal)
+    points: list[_StartingPoint | Refusal] = []
+    for starts in start_sets(platform, goal):
+        explanation = platform.explain(goal, starts)
+        if explanation.plan is not None or explanation.lacks_only_groups:
+            hash(starts)  # raises TypeError here, where it becomes a problem of this goal alone
+            kind = "_".join(map(type_label, starts))
+            points.append(_StartingPoint(goal, (name, repr(goal.output)), starts, kind))
+        else:
+            where = f"from {' and '.join(map(type_name, starts))} " if starts else ""
+            reason = " ".join([explanation.summary(), *explanation.notes])
+            points.append(Refusal(goal, agent, f"{where}it cannot be reached. {reason}"))
+    return points
+
+
+def _offers(agent: Agent, points: Sequence[_StartingPoint]) -> Iterator[Offer]:
+    """The offers for the goals of one group: one for each set of start types."""
+    together: dict[tuple[object, ...], list[_StartingPoint]] = {}
+    for point in points:
+        together.setdefault(point.starts, []).append(point)
+    for number, same in enumerate(together.values()):
+        name, kind = same[0].group[0], same[0].kind
+        goals = tuple(point.goal for point in same)
+        declared = any(goal.export.starting_input_types for goal in goals)
+        own = name if number == 0 else f"{name}_from_{snake_identifier(kind) or 'nothing'}"
+        apart = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
+        prompt = f"{kind}_{name}" if declared else own
+        yield Offer(own, agent, goals, same[0].starts, prompt, apart)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a goal's process relates to the calls that wait for it, and how its output is written."""
+
+    name: str
+    """The name of the tool that was called."""
+    output: OutputFormat
+    detached: bool
+    """Whether the process outlives the request that waits for it."""
+    hands_over: bool
+    """Whether a call may be answered with a handle in place of the result."""
+    wait_budget: float | None = None
+    """Seconds that a call waits for the result, if an export says so."""
+
+    @classmethod
+    def of(cls, name: str, goals: Sequence[Goal], *, may_wait: bool, asks_models: bool = False) -> "Terms":
+        """The terms of goals that share one tool; `asks_models` is the default where an export does not set `long`."""
+        exports = [goal.export for goal in goals]
+        return cls(
+            name,
+            OutputFormat.of(goals[0].output),
+            any(each.on_disconnect == "detach" for each in exports),
+            may_wait or any(asks_models if each.long is None else each.long for each in exports),
+            next((each.wait_budget for each in exports if each.wait_budget is not None), None),
+        )
+
+    @classmethod
+    def of_process(cls, process: AgentProcess) -> "Terms":
+        """The terms of a process that a caller follows by its handle."""
+        goals = [process.scope.goals[name] for name in process.goals]
+        return cls.of(_published_name(process.agent, goals[0]), goals, may_wait=True)
+
+    def seconds(self, *, watched: bool) -> float | None:
+        """Seconds that a request waits before it is answered with the handle; None means without limit."""
+        if not self.hands_over:
+            return None
+        return self.wait_budget or (_SECONDS_WITH_PROGRESS if watched else _SECONDS_WITHOUT_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class GoalTool:
+    """A tool that starts a process of one agent from objects of one set of start types."""
+
+    tool: Tool
+    agent: Agent
+    goals: tuple[str, ...]
+    """The full names of the goals; the process is done when it has reached one of them."""
+    arguments: PublishedArguments
+    terms: Terms
+
+    @classmethod
+    def of(cls, platform: AgentPlatform, offer: Offer) -> "GoalTool":
+        """The tool of an offer. Raises `DeclarationError` for a type that JSON cannot express."""
+        actions = platform.agents.scope(offer.agent).actions.values()
+        may_wait = any(_may_ask(platform, action) for action in actions)
+        asks_models = any(map(asks_a_model, offer.agent.actions))
+        terms = Terms.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
+        first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), terms.output
+        instead = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]
+        tool = Tool(
+            name=terms.name,
+            title=first.export.title or None,
+            # What tells it apart comes first: some hosts show the model only the beginning of a description.
+            description=offer.apart + (first.export.description or first.description),
+            input_schema=arguments.schema,
+            output_schema=or_instead(output.schema, *instead),
+            annotations=annotations_of(first.export),
+        )
+        return cls(tool, offer.agent, tuple(goal.name for goal in offer.goals), arguments, terms)
+
+
+def _may_ask(platform: AgentPlatform, action: Action) -> bool:
+    """Whether an action may ask a person: by its output, or in its middle by a tool of a group that it names."""
+    configured = platform.upstream.groups.config
+    groups = filter(None, map(platform.groups.find, action.roles))
+    return (
+        action.outputs.may_wait
+        or any(role in configured for role in action.roles)
+        or any(tool.may_ask for group in groups for tool in group.tools)
+    )

@@ -1,0 +1,208 @@
+"""What MCP clients and model APIs accept: valid names, schemas that all of them read, and warnings about the rest.
+
+Pure functions over texts, schemas and definitions. A portable schema has its references inlined, an object at the root,
+and no `$schema` or `discriminator`; only positions in tuples are accepted more freely than before. Names that no client
+accepts are refused in `publication`; all other flaws are warnings. `arguments`, `output` and the tools are above.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from mcp_types import Tool
+
+from goalport.tools import snake
+from goalport.tools.schemas import with_items
+
+__all__ = [
+    "DEFINITIONS",
+    "Schema",
+    "is_object",
+    "name_fault",
+    "nodes",
+    "portable",
+    "snake_identifier",
+    "split_definitions",
+    "warnings_of_list",
+    "warnings_of_tool",
+    "without_hints",
+]
+
+Schema = dict[str, Any]
+"""A JSON Schema as JSON data."""
+
+_LONGEST_NAME: Final = 64
+"""The most characters of a name: model APIs refuse longer ones."""
+_LONGEST_SAFE_NAME: Final = 48
+"""The most characters of a safe name: hosts that prefix the server's name drop tools with longer ones."""
+_LONGEST_DESCRIPTION: Final = 1_000
+_MOST_TOOLS: Final = ((128, "the OpenAI API takes 128 tools"), (40, "Cursor shows a model 40 tools"))
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_NOT_SNAKE: Final = re.compile(r"[^a-z0-9]+")
+
+_MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SINGLES: Final = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"})
+_DECORATION: Final = frozenset({"$schema", "discriminator"})
+DEFINITIONS: Final = "#/$defs/"
+"""The prefix of a reference, before the name of the definition."""
+
+
+def snake_identifier(text: str) -> str:
+    """`StarNewsFinder` as `star_news_finder`; characters that a name may not have become underscores."""
+    return _NOT_SNAKE.sub("_", snake(text)).strip("_")
+
+
+def name_fault(name: str) -> str | None:
+    """Why a tool may not have this name; None if it may."""
+    if not name:
+        return "it is empty"
+    if len(name) > _LONGEST_NAME:
+        return f"it has {len(name)} characters and model APIs take {_LONGEST_NAME}"
+    if not _NAME.fullmatch(name):
+        strange = sorted({letter for letter in name if not _NAME.fullmatch(letter)})
+        return f"it holds {' '.join(map(repr, strange))}; letters, digits, _ and - are allowed"
+    return None
+
+
+def portable(schema: Mapping[str, Any]) -> Schema:
+    """The schema with every `$ref` inlined that is not recursive, and with `$defs` only for those that are."""
+    definitions = cast("Mapping[str, Schema]", schema.get("$defs", {}))
+    recursive = {name for name in definitions if name in _reachable(name, definitions)}
+    root, _ = split_definitions(schema)
+    if _target(root) in recursive:
+        root = dict(definitions[_target(root)])
+    written = _inlined(root, definitions, recursive)
+    if recursive:
+        kept = {name: _inlined(definitions[name], definitions, recursive) for name in sorted(recursive)}
+        return {**written, "$defs": kept}
+    return written
+
+
+def is_object(schema: Mapping[str, Any]) -> bool:
+    """Whether the root of a schema is an object, without a combinator (`anyOf` and so on) or a reference."""
+    return schema.get("type") == "object" and not {"anyOf", "oneOf", "allOf", "$ref"} & schema.keys()
+
+
+def nodes(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The schema and every schema inside it, but not examples, defaults and enum values, which are data."""
+    yield schema
+    for key, value in schema.items():
+        if key in _MAPS or key == "$defs":
+            for inner in value.values():
+                yield from nodes(cast("Mapping[str, Any]", inner)) if isinstance(inner, Mapping) else ()
+        elif key in _LISTS:
+            for inner in value:
+                yield from nodes(inner)
+        elif key in _SINGLES and isinstance(value, Mapping):
+            yield from nodes(cast("Mapping[str, Any]", value))
+
+
+def split_definitions(schema: Mapping[str, Any]) -> tuple[Schema, Schema]:
+    """A schema without its `$defs`, and a schema of these alone, which goes to the root that the first is put below."""
+    rest = {key: value for key, value in schema.items() if key != "$defs"}
+    return rest, {"$defs": schema["$defs"]} if "$defs" in schema else {}
+
+
+def _target(schema: Mapping[str, Any]) -> str:
+    reference = schema.get("$ref", "")
+    return reference.removeprefix(DEFINITIONS) if isinstance(reference, str) else ""
+
+
+def _reachable(name: str, definitions: Mapping[str, Schema]) -> set[str]:
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for node in nodes(definitions[waiting.pop()]):
+            target = _target(node)
+            if target in definitions and target not in found:
+                found.add(target)
+                waiting.append(target)
+    return found
+
+
+def _inlined(schema: Schema, definitions: Mapping[str, Schema], recursive: set[str]) -> Schema:
+    target = _target(schema)
+    if target in definitions and target not in recursive:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return _inlined({**definitions[target], **beside}, definitions, recursive)
+
+    def inner(value: Any) -> Any:
+        return _inlined(cast("Schema", value), definitions, recursive) if isinstance(value, dict) else value
+
+    written = {key: _mapped(key, value, inner) for key, value in schema.items() if key not in _DECORATION}
+    return with_items(written) if written.get("type") == "array" else written
+
+
+def _mapped(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    if key in _MAPS:
+        return {name: change(each) for name, each in value.items()}
+    if key in _LISTS:
+        return [change(each) for each in value]
+    return change(value) if key in _SINGLES else value
+
+
+def warnings_of_tool(tool: Tool) -> list[str]:
+    """One sentence for each property of the tool that some client drops, cuts or rejects."""
+    flaws = (*_flaws_of_texts(tool), *_flaws_of_input(tool.input_schema), *_flaws_of_output(tool.output_schema))
+    return [f"{tool.name}: {each}" for each in flaws]
+
+
+def warnings_of_list(tools: Sequence[Tool]) -> list[str]:
+    """One sentence if there are more tools than some client shows, else none."""
+    for most, reason in _MOST_TOOLS:
+        if len(tools) > most:
+            return [f"{len(tools)} tools are published; {reason} and leaves out the rest."]
+    return []
+
+
+def without_hints(tools: Iterable[Tool]) -> Iterator[str]:
+    """One sentence that names the tools without hints (`read_only`, `destructive`, `open_world`), if there are any."""
+    names = [each.name for each in tools if each.annotations is None]
+    if names:
+        yield (
+            f"{', '.join(names)}: no hints (read_only, destructive, open_world of Export), so hosts assume the"
+            " worst: some ask before each call, and codex exec refuses."
+        )
+
+
+def _flaws_of_texts(tool: Tool) -> Iterator[str]:
+    if len(tool.name) > _LONGEST_SAFE_NAME:
+        yield (
+            f"the name has {len(tool.name)} characters; Cursor drops tools whose server's and own name exceed 60"
+            f" together, VS Code prefixes names too. {_LONGEST_SAFE_NAME} are safe."
+        )
+    if not tool.description:
+        yield "it has no description, so a model cannot know when to call it."
+    elif len(tool.description) > _LONGEST_DESCRIPTION:
+        yield f"the description has {len(tool.description)} characters; the OpenAI API takes 1,024. Keep below 1,000."
+
+
+def _flaws_of_input(schema: Schema) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield "the root of its input schema is no object; no client takes that."
+    for combinator in sorted({"anyOf", "oneOf", "allOf"} & schema.keys()):
+        yield f"{combinator} is at the root of its input schema; the Anthropic API rejects it, Claude Code drops it."
+    if any("$ref" in node for node in nodes(schema)):
+        yield "its input schema refers to itself ($ref); Copilot CLI and LM Studio show models a hole there."
+    yield from _flaws_of_arrays("input", schema)
+    for node in nodes(schema):
+        for name in node.get("properties", {}):
+            if not _PROPERTY.fullmatch(name):
+                yield f"the property {name!r} of its input is refused by the Anthropic API ({_PROPERTY.pattern})."
+
+
+def _flaws_of_output(schema: Schema | None) -> Iterator[str]:
+    if schema is not None:
+        yield from _flaws_of_arrays("output", schema)
+        if schema.get("type") != "object":
+            yield (
+                "the root of its output schema is no object; the TypeScript SDK 1.x then rejects the whole list of"
+                " tools."
+            )
+
+
+def _flaws_of_arrays(which: str, schema: Schema) -> Iterator[str]:
+    if any(node.get("type") == "array" and "items" not in node for node in nodes(schema)):
+        yield f"an array in its {which} schema has no items; VS Code and the OpenAI API refuse the tool."
