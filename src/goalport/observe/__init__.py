@@ -1,7 +1,6 @@
 """Reporting what happens: log lines, in plain words or a personality's, events as JSON lines, and spans. Floor 1."""
 
-from goalport.observe.jsonlines import JsonLinesListener, as_json
-from goalport.observe.log import LogListener, PlanListener, PromptListener, in_words
+from goalport.observe.log import JsonLinesListener, LogListener, PlanListener, PromptListener, as_json, in_words
 from goalport.observe.personalities import PERSONALITIES, Personality
 
 __all__ = [

@@ -1,9 +1,15 @@
-"""Log lines about events, one for each event that matters to a person.
+"""Events as text: log lines, one for each event that matters to a person, and JSON lines with every event.
 
-These are listeners like any other: they format events, pass them to `logging`, and decide nothing.
+These are listeners like any other: they format events, pass them to `logging` or a file, and decide nothing.
 """
 
+import dataclasses
+import json
 import logging
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import IO, Any, Self, cast
 
 from goalport.errors import UnknownName
 from goalport.events import (
@@ -29,7 +35,7 @@ from goalport.events import (
 )
 from goalport.observe.personalities import PERSONALITIES, Personality, spoken
 
-__all__ = ["LogListener", "PlanListener", "PromptListener", "in_words"]
+__all__ = ["JsonLinesListener", "LogListener", "PlanListener", "PromptListener", "as_json", "in_words"]
 
 _log = logging.getLogger("goalport.process")
 _ENDED_WELL = ("completed", "waiting")
@@ -155,3 +161,51 @@ def _level(event: Event) -> int:
             return logging.INFO if status in _ENDED_WELL else logging.WARNING
         case _:
             return logging.DEBUG
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """An event as a JSON object: its kind under `event`, its time in ISO 8601, and its fields."""
+    told = {each.name: _plain(getattr(event, each.name)) for each in dataclasses.fields(event)}
+    return {"event": type(event).__name__, **told}
+
+
+class JsonLinesListener:
+    """Appends every event to a file or stream, one per line, and flushes it at once.
+
+    If it opened the file itself, use it as a context manager or call `close`.
+    """
+
+    def __init__(self, target: Path | IO[str]) -> None:
+        self._owned = target.open("a", encoding="utf-8") if isinstance(target, Path) else None
+        self._stream: IO[str] = target if self._owned is None else self._owned  # type: ignore[assignment]
+        self._lock = Lock()
+
+    def on_event(self, event: Event, /) -> None:
+        """Write one event."""
+        line = json.dumps(as_json(event), ensure_ascii=False)
+        with self._lock:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Close the file, if this listener opened it."""
+        if self._owned is not None:
+            self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _plain(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case tuple():
+            return [_plain(each) for each in cast("tuple[object, ...]", value)]
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)

@@ -6,8 +6,7 @@ them: `platform`, above, does. Below are `domain` and `tools`, which define what
 
 from goalport.workspace.folder import Workspace, load_workspace
 from goalport.workspace.importer import FOLDERS, PACKAGE, Importable, install_importer, workspace_importer
-from goalport.workspace.loading import LoadedModule
-from goalport.workspace.problems import LoadProblem
+from goalport.workspace.loading import LoadedModule, LoadProblem
 
 __all__ = [
     "FOLDERS",

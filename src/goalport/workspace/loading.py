@@ -1,36 +1,88 @@
-"""Finds the modules of a workspace and imports each separately: one that fails does not affect the others."""
+"""Loads the modules of a workspace, each separately: one that fails does not affect the others.
+
+A failure becomes a problem, with the line that the author has to correct. Below: the importer. Above: the folder.
+"""
 
 import importlib
 import keyword
+import re
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from goalport.workspace.importer import FOLDERS
-from goalport.workspace.problems import LoadProblem, Place, problem_of
+from goalport.errors import GoalportError
+from goalport.words import did_you_mean, error_summary, nearest
+from goalport.workspace.importer import FOLDERS, PACKAGE
 
-__all__ = ["LoadedModule", "attempt", "find_modules", "load_module"]
+__all__ = ["LoadProblem", "LoadedModule", "attempt", "find_modules", "load_module"]
 
 T = TypeVar("T")
+
+_MESSAGE_LIMIT = 1_000
+_NOT_IN_MODULE = re.compile(r"cannot import name '(\w+)'")
+
+
+@dataclass(frozen=True)
+class LoadProblem:
+    """Why a module, or something in it, is not served; everything else is."""
+
+    module: str
+    """Its name in the workspace: `agents.star_news`."""
+    path: Path
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        where = str(self.path) if self.line is None else f"{self.path}:{self.line}"
+        return f"{where}: {self.message}"
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """A module of a workspace before it is loaded: its name and its file."""
+
+    name: str
+    """Its name in the workspace: `agents.star_news`."""
+    path: Path
+    """The path of the file; for a package, of its `__init__.py`."""
+
+    @property
+    def full_name(self) -> str:
+        """The name of the module in `sys.modules`."""
+        return f"{PACKAGE}.{self.name}"
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    def owns(self, filename: str) -> bool:
+        """Whether a file belongs to the module: it is its file or, for a package, inside of it."""
+        path = Path(filename)
+        return self.path.parent in path.parents if self.is_package else path == self.path
+
+    def problem(self, message: str, line: int | None = None) -> LoadProblem:
+        return LoadProblem(self.name, self.path, line, message)
 
 
 @dataclass(frozen=True)
 class LoadedModule:
     """A module of `agents/` or `tools/` that has been imported."""
 
-    place: Place
+    file: ModuleFile
     module: ModuleType
 
     @property
     def name(self) -> str:
         """Its name in the workspace: `agents.star_news`."""
-        return self.place.name
+        return self.file.name
 
     @property
     def path(self) -> Path:
-        return self.place.path
+        return self.file.path
 
     @property
     def namespace(self) -> dict[str, object]:
@@ -39,36 +91,36 @@ class LoadedModule:
 
     def defines(self, thing: type) -> bool:
         """Whether a class comes from this module or, for a package, from a module inside it."""
-        full = self.place.full_name
+        full = self.file.full_name
         return thing.__module__ == full or thing.__module__.startswith(f"{full}.")
 
 
-def find_modules(root: Path) -> Iterator[Place | LoadProblem]:
+def find_modules(root: Path) -> Iterator[ModuleFile | LoadProblem]:
     """The modules of a workspace, in the order of their names: files, and folders with an `__init__.py`."""
     for folder in FOLDERS:
         yield from _find_in(root / folder)
 
 
-def load_module(place: Place) -> LoadedModule | LoadProblem:
+def load_module(file: ModuleFile) -> LoadedModule | LoadProblem:
     """Import a module. Whatever it raises is returned as a problem."""
-    found = attempt(place, lambda: importlib.import_module(place.full_name))
-    return found if isinstance(found, LoadProblem) else LoadedModule(place, found)
+    found = attempt(file, lambda: importlib.import_module(file.full_name))
+    return found if isinstance(found, LoadProblem) else LoadedModule(file, found)
 
 
-def attempt(place: Place, work: Callable[[], T]) -> T | LoadProblem:
+def attempt(file: ModuleFile, work: Callable[[], T]) -> T | LoadProblem:
     """Run code of a module's author; exceptions become problems, and only KeyboardInterrupt is raised."""
     try:
         return work()
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return problem_of(place, error)
+        return problem_of(file, error)
 
 
-def _find_in(folder: Path) -> Iterator[Place | LoadProblem]:
+def _find_in(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
     if not folder.is_dir():
         if folder.exists():
-            yield Place(folder.name, folder).problem("should be a folder with modules, but it is a file.")
+            yield ModuleFile(folder.name, folder).problem("should be a folder with modules, but it is a file.")
         return
     entries = sorted(folder.iterdir(), key=lambda each: each.name)
     yield from _top_init(folder)
@@ -77,29 +129,78 @@ def _find_in(folder: Path) -> Iterator[Place | LoadProblem]:
             yield from _found(folder, entry, entries)
 
 
-def _found(folder: Path, entry: Path, entries: Iterable[Path]) -> Iterator[Place | LoadProblem]:
+def _found(folder: Path, entry: Path, entries: Iterable[Path]) -> Iterator[ModuleFile | LoadProblem]:
     stem = entry.stem if entry.suffix == ".py" else entry.name
-    place = Place(f"{folder.name}.{stem}", entry / "__init__.py" if entry.is_dir() else entry)
-    if not place.path.is_file():
-        yield from _without_file(place, entry)
+    file = ModuleFile(f"{folder.name}.{stem}", entry / "__init__.py" if entry.is_dir() else entry)
+    if not file.path.is_file():
+        yield from _without_file(file, entry)
     elif not stem.isidentifier() or keyword.iskeyword(stem):
-        yield place.problem(f"{stem!r} cannot be the name of a module. Rename it: letters, digits and underscores.")
-    elif not place.is_package and entry.with_suffix("") in entries and (folder / stem / "__init__.py").is_file():
-        yield place.problem(f"the folder {stem}/ beside it has the same name and hides it. Rename one of them.")
+        yield file.problem(f"{stem!r} cannot be the name of a module. Rename it: letters, digits and underscores.")
+    elif not file.is_package and entry.with_suffix("") in entries and (folder / stem / "__init__.py").is_file():
+        yield file.problem(f"the folder {stem}/ beside it has the same name and hides it. Rename one of them.")
     else:
-        yield place
+        yield file
 
 
-def _without_file(place: Place, entry: Path) -> Iterator[LoadProblem]:
+def _without_file(file: ModuleFile, entry: Path) -> Iterator[LoadProblem]:
     if not entry.is_dir():
-        yield place.problem("there is no such file: it is a link that points nowhere.")
+        yield file.problem("there is no such file: it is a link that points nowhere.")
     elif any(entry.glob("*.py")):
-        yield LoadProblem(place.name, entry, None, "the folder has Python files but no __init__.py. Add one.")
+        yield LoadProblem(file.name, entry, None, "the folder has Python files but no __init__.py. Add one.")
 
 
 def _top_init(folder: Path) -> Iterator[LoadProblem]:
     init = folder / "__init__.py"
     if init.is_file() and init.stat().st_size:
-        yield Place(folder.name, init).problem(
+        yield ModuleFile(folder.name, init).problem(
             f"it is not run: {folder.name}/ is no package of its own. Move what it says to a module beside it."
         )
+
+
+def problem_of(file: ModuleFile, error: BaseException) -> LoadProblem:
+    """The problem for an exception during loading, located at the innermost line in the module's own files."""
+    lines = [(filename, line) for filename, line in _lines(error) if file.owns(filename)]
+    if not lines:
+        return file.problem(_message(error))
+    filename, line = lines[-1]
+    return LoadProblem(file.name, Path(filename), line, _message(error))
+
+
+def _lines(error: BaseException) -> Iterator[tuple[str, int | None]]:
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        yield frame.f_code.co_filename, line
+    if isinstance(error, SyntaxError) and error.filename:
+        yield error.filename, error.lineno
+
+
+def _message(error: BaseException) -> str:
+    text = str(error)[:_MESSAGE_LIMIT]
+    match error:
+        case GoalportError():
+            return text
+        case SyntaxError():
+            return f"SyntaxError: {error.msg}"
+        case SystemExit():
+            return f"it ends the program when it is imported (exit code {error.code}). Remove the call of exit."
+        case ModuleNotFoundError() if error.name and error.name.partition(".")[0] in FOLDERS:
+            return f"{text}. Modules of a workspace are imported as {PACKAGE}.{error.name}, or relatively."
+        case ModuleNotFoundError() if error.name and error.name.partition(".")[0] == PACKAGE:
+            return f"{text}. There is no such file in {' or '.join(f'{each}/' for each in FOLDERS)} of the workspace."
+        case ModuleNotFoundError():
+            return f"{text}. Install it where goalport is installed, or correct the import."
+        case ImportError() | NameError():
+            return f"{type(error).__name__}: {text}{_nearest(error)}"
+        case _:
+            return error_summary(error)[:_MESSAGE_LIMIT]
+
+
+def _nearest(error: ImportError | NameError) -> str:
+    """The existing names that are similar to the missing one, as a question or a list."""
+    if isinstance(error, NameError):
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        name, known = error.name, {**frames[-1].f_globals, **frames[-1].f_locals} if frames else {}
+    else:
+        wanted = _NOT_IN_MODULE.match(str(error))
+        name, known = wanted and wanted[1], dir(sys.modules.get(error.name or ""))
+    near = nearest(name or "", known)
+    return f". {did_you_mean(near)}" if near else ""
