@@ -4,7 +4,7 @@ This is the one room that imports pydantic-ai's model layer, and only when a mod
 models; below: `errors` and `secrecy`.
 """
 
-from goalport.llm.catalogue import Models
+from goalport.llm.catalogue import CustomModel, Models, ModelsSettings
 from goalport.llm.messages import (
     AssistantMessage,
     FinishReason,
@@ -34,7 +34,7 @@ from goalport.llm.model import (
     Vectors,
     check_vector_count,
 )
-from goalport.llm.settings import CustomModel, ModelsSettings, ProviderSettings
+from goalport.llm.providers import ProviderSettings
 
 __all__ = [
     "AssistantMessage",

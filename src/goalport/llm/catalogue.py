@@ -1,21 +1,172 @@
 """The catalogue of models: which there are, and which one a call means, by name, by role, by default or by preference.
 
-A model is made when it is first chosen, and its provider's library is imported when it is first asked (`lazy`). Above:
-`platform` makes one catalogue for all; `ai` asks it.
+The settings of models, `[models]` in a workspace's settings, are read here. A model is made when it is first chosen.
+Its provider's library takes seconds to import, so it is imported when the model is first asked, in a worker thread: on
+the event loop the import would keep the server from answering others. Above: `platform` makes one catalogue for all,
+`ai` asks it; below: `provider_clients` makes the models. User guide, "Setting default LLM and roles".
 """
 
 import os
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Generic, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from goalport.errors import ModelNotReady
-from goalport.llm.lazy import LazyEmbeddings, LazyModel
-from goalport.llm.model import Closable, EmbeddingService, LanguageModel, LlmOptions, ModelCard
-from goalport.llm.providers import ALIASES, PROVIDERS, Endpoint, endpoint, provider_of
-from goalport.llm.settings import CustomModel, ModelsSettings
+from goalport.llm.model import (
+    Closable,
+    ClosableEmbeddings,
+    ClosableModel,
+    EmbeddingService,
+    LanguageModel,
+    LlmOptions,
+    ModelCall,
+    ModelCard,
+    ModelReply,
+    Prices,
+    TextDelta,
+    ThinkingDelta,
+)
+from goalport.llm.providers import ALIASES, PROVIDERS, Endpoint, ProviderSettings, endpoint, provider_of
 from goalport.words import did_you_mean, nearest, offer
 
-__all__ = ["Models"]
+__all__ = ["CustomModel", "Models", "ModelsSettings"]
+
+T = TypeVar("T", bound=Closable)
+_Settings = ConfigDict(frozen=True, extra="forbid")
+_import_lock = threading.Lock()
+"""Two threads that import modules which import one another would find them half initialised."""
+
+
+class CustomModel(BaseModel):
+    """A model that goalport does not know by itself, or additions to what it knows of one."""
+
+    model_config = _Settings
+
+    name: Annotated[str, Field(min_length=1)]
+    """The name by which it is chosen here."""
+    provider: str = ""
+    """Empty: found by the name; and where there is a `base_url`, a server with the API of OpenAI."""
+    model: str = ""
+    """The name that the provider gives it; empty: the same as `name`."""
+    base_url: str = ""
+    """The address of its API; empty: the provider's."""
+    api_key: SecretStr | None = None
+    """None: the provider's key, but none for a model with a `base_url`: a key goes to its provider's address only."""
+    knowledge_cutoff: date | None = None
+    prices: Prices | None = None
+    vision: bool | None = None
+    """Whether the model takes images; None: the provider decides."""
+    contributors: tuple[str, ...] = ()
+    """Texts for the system prompt of every call of this model."""
+
+
+class ModelsSettings(BaseModel):
+    """Which models there are, and which role each has."""
+
+    model_config = _Settings
+
+    default_llm: str = "gpt-4.1-mini"
+    """The model that is asked when a call names none."""
+    default_embedding_model: str = ""
+    """The embedding model that is used when a call names none; empty: none."""
+    llms: dict[str, str] = Field(default_factory=dict)
+    """The name of a model for each role."""
+    embedding_services: dict[str, str] = Field(default_factory=dict)
+    """The name of an embedding model for each role."""
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict)
+    """The settings of each provider, by its name. A name of your own needs a `base_url`, with the API of OpenAI."""
+    custom: tuple[CustomModel, ...] = ()
+
+
+class _Lazy(Generic[T]):
+    """A value that is made once, in a worker thread. A task that is cancelled does not wait for it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: T | None = None
+
+    async def get(self) -> T:
+        if self._made is None:
+            # A limiter of its own: steps that fill the threads must not keep a model from being asked.
+            self._made = await run_sync(self._make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        return self._made
+
+    async def aclose(self) -> None:
+        made, self._made = self._made, None
+        if made is not None:
+            await made.aclose()
+
+    def _make_once(self) -> T:
+        with _import_lock:
+            return self._made or self._make()
+
+
+class _LazyModel:
+    """A language model of a provider; `model` is the name that the provider gives it."""
+
+    def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
+        def make() -> ClosableModel:
+            from goalport.llm.provider_clients import language_model
+
+            return language_model(card, model, endpoint)
+
+        self._card = card
+        self._model = _Lazy(make)
+
+    @property
+    def card(self) -> ModelCard:
+        return self._card
+
+    async def reply(self, call: ModelCall, /) -> ModelReply:
+        model = await self._model.get()
+        return await model.reply(call)
+
+    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        model = await self._model.get()
+        async with aclosing(model.stream(call)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+
+class _LazyEmbeddings:
+    """An embedding service of a provider; `model` is the name that the provider gives it."""
+
+    def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:
+        def make() -> ClosableEmbeddings:
+            from goalport.llm.provider_clients import embedding_service
+
+            return embedding_service(card, name, model, endpoint)
+
+        self._name = name
+        self._dimensions: int | None = None
+        self._service = _Lazy(make)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        service = await self._service.get()
+        vectors = await service.embed(texts)
+        self._dimensions = service.dimensions
+        return vectors
+
+    async def aclose(self) -> None:
+        await self._service.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +227,13 @@ class Models:
         if options.auto:
             return self._first_of((self.default, *self._registered, *self._settings.llms.values()))
         if options.role is not None:
-            return self._named(_role(options.role, self._settings.llms, "llms"))
+            llms = self._settings.llms
+            if options.role not in llms:
+                hint = offer(options.role, sorted(llms), none="There is none yet.")
+                raise ModelNotReady(
+                    f"No model has the role {options.role!r}. {hint} Set {options.role} in [models.llms]."
+                )
+            return self._named(llms[options.role])
         return self._named(self.default if options.model is None else options.model)
 
     def embedding(self, name: str = "") -> EmbeddingService:
@@ -94,7 +251,7 @@ class Models:
             provider = found.endpoint.provider
             if provider in PROVIDERS and not PROVIDERS[provider].has_embeddings:
                 raise ModelNotReady(f"{provider} has no embedding models. Choose one of another provider.")
-            ready = self._made_embeddings[wanted] = LazyEmbeddings(found.card, wanted, found.model, found.endpoint)
+            ready = self._made_embeddings[wanted] = _LazyEmbeddings(found.card, wanted, found.model, found.endpoint)
         return ready
 
     def cards(self) -> tuple[ModelCard, ...]:
@@ -124,7 +281,8 @@ class Models:
         if self._settings.default_embedding_model:
             vectors["default_embedding_model"] = self._settings.default_embedding_model
         found = {
-            f"providers.{name}": _unknown_provider(name)
+            f"providers.{name}": f"Unknown provider {name!r}. {offer(name, PROVIDERS)} One of your own, that speaks as "
+            "OpenAI does, has a base_url."
             for name, settings in self._providers.items()
             if name not in PROVIDERS and not settings.base_url
         }
@@ -158,7 +316,7 @@ class Models:
         ready = self._registered.get(name) or self._made.get(name)
         if ready is None:
             found = self._find(name)
-            ready = self._made[name] = LazyModel(found.card, found.model, found.endpoint)
+            ready = self._made[name] = _LazyModel(found.card, found.model, found.endpoint)
         return ready
 
     def _find(self, name: str) -> _FoundModel:
@@ -204,15 +362,3 @@ def _unknown(name: str, known: Iterable[str], providers: Iterable[str]) -> str:
         f"Unknown model {name!r}.{guess} Write its provider before it, like openai:{name.rpartition(':')[2]}; "
         f"the providers are {', '.join(providers)}. A model of your own stands in [[models.custom]]."
     )
-
-
-def _unknown_provider(name: str) -> str:
-    hint = offer(name, PROVIDERS)
-    return f"Unknown provider {name!r}. {hint} One of your own, that speaks as OpenAI does, has a base_url."
-
-
-def _role(role: str, models: Mapping[str, str], table: str) -> str:
-    if role not in models:
-        hint = offer(role, sorted(models), none="There is none yet.")
-        raise ModelNotReady(f"No model has the role {role!r}. {hint} Set {role} in [models.{table}].")
-    return models[role]

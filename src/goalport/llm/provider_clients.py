@@ -1,7 +1,7 @@
 """The clients of providers: from an endpoint to a model or an embedding service that can be asked.
 
-This is where the providers' libraries are imported; `lazy` imports this module when a model is first asked. A provider
-with an API of its own is added here, by a function and an entry in `_MODELS`, and to the table in `providers`.
+This is where the providers' libraries are imported; `catalogue` imports this module when a model is first asked. A
+provider with an API of its own is added here, by a function and an entry in `_MODELS`, and to the table in `providers`.
 """
 
 from collections.abc import Callable, Mapping

@@ -37,7 +37,7 @@ from pydantic_ai.exceptions import (
 from pydantic_core import from_json
 
 from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, leaves
-from goalport.llm.providers import PROVIDERS, Dialect, Endpoint
+from goalport.llm.providers import PROVIDERS, Dialect, Endpoint, KnownProvider
 from goalport.llm.retries import TransientFailure
 from goalport.secrecy import hide
 from goalport.words import did_you_mean
@@ -184,9 +184,8 @@ class _FailedModel:
         """Where its key is set, in words."""
         if self.endpoint.own:
             return "api_key of the model in [[models.custom]]"
-        known = PROVIDERS.get(self.endpoint.provider)
-        variable = f"{known.key}, or " if known and known.key else ""
-        return f"{variable}api_key in [models.providers.{(known and known.settings) or self.endpoint.provider}]"
+        provider = self.endpoint.provider
+        return (PROVIDERS.get(provider) or KnownProvider(name=provider)).key_setting
 
     def said(self, error: Exception) -> str:
         """What the provider's answer says: a sentence of limited length, without the key."""
@@ -220,7 +219,7 @@ def _translate(error: Exception, source: _FailedModel) -> ModelError:
             kind = TransientFailure if error.is_transient else ModelUnavailable
             return kind(f"{source.name} answered with an error: {source.said(error)}")
         case ModelAPIError():
-            return _of_the_provider(error, source)
+            return _translate_api_error(error, source)
         case TimeoutError():
             return TransientFailure(f"{source.name} gave no answer in time.")
         case ContentFilterError():
@@ -237,7 +236,7 @@ def _translate(error: Exception, source: _FailedModel) -> ModelError:
             return _unreadable(error, source)
 
 
-def _of_the_provider(error: ModelAPIError, source: _FailedModel) -> ModelError:
+def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelError:
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:
         case ModelAuthenticationError():

@@ -1,20 +1,20 @@
-"""The known providers, and how an endpoint is made of one: its address, its key, its API. No library is imported.
+"""The known providers and their settings, and how an endpoint is made of one: its address, its key, its API.
 
-`PROVIDERS` is the table: a provider with the API of OpenAI is added by one entry. Above: `catalogue` finds a model's
-provider here, `provider_clients` makes the client. User guide, sections 2.2.2 and "Model Provider Configuration".
+`PROVIDERS` is the table: a provider with the API of OpenAI is added by one entry. No library is imported here. Above:
+`catalogue` finds a model's provider here, `provider_clients` makes the client. User guide, sections 2.2.2 and "Model
+Provider Configuration".
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
 
 from goalport.errors import ModelNotReady
-from goalport.llm.settings import ProviderSettings
 
 __all__ = [
     "ALIASES",
@@ -22,14 +22,51 @@ __all__ = [
     "Dialect",
     "Endpoint",
     "KnownProvider",
+    "ProviderSettings",
     "endpoint",
     "provider_of",
 ]
 
+_Millis = Annotated[int, Field(ge=0)]
 Dialect = Literal[
     "openai", "openai-responses", "azure", "anthropic", "deepseek", "google", "mistral", "bedrock", "ollama"
 ]
 """The API of a provider; most have the one of OpenAI."""
+
+
+class ProviderSettings(BaseModel):
+    """The address, the key and the retries of one provider."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+    base_url: str = ""
+    """The address of its API; empty: as its environment variable says, else its public address."""
+    api_key: SecretStr | None = None
+    """None: as its environment variable says."""
+    project: str = ""
+    """The name of the Google Cloud project, for Gemini through Vertex AI."""
+    location: str = ""
+    """The region of Google Cloud or Amazon."""
+    api_version: str = ""
+    """The version of Azure's API."""
+    completions_path: str = ""
+    """The path for chat completions, where it is not the usual one, `/v1/chat/completions`."""
+    embeddings_path: str = ""
+    """The path for embeddings, where it is not the usual one, `/v1/embeddings`."""
+    max_attempts: Annotated[int, Field(ge=1)] = 10
+    """How many attempts are made at most when the provider is busy, fails or cannot be reached."""
+    backoff_millis: _Millis = 5_000
+    """Milliseconds between the first attempt and the second."""
+    backoff_multiplier: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+        default=5.0, validation_alias=AliasChoices("backoff_multiplier", "multiplier")
+    )
+    """The factor by which each wait is longer than the one before."""
+    backoff_max_interval: _Millis = Field(
+        default=180_000, validation_alias=AliasChoices("backoff_max_interval", "max_interval")
+    )
+    """Milliseconds that a wait lasts at most. A provider that asks for a longer one is not asked again."""
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds that one attempt may take when the call does not say; None: as `[llm_operations]` says."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +95,16 @@ class KnownProvider:
     """The environment variables for further settings of the provider, by the name of the setting."""
     backoff_millis: int = 5_000
     """Milliseconds between the first attempt and the second, where the settings say nothing of the provider."""
+
+    @property
+    def table(self) -> str:
+        """The table of the settings that is about it."""
+        return f"[models.providers.{self.settings or self.name}]"
+
+    @property
+    def key_setting(self) -> str:
+        """Where its key is set, in words."""
+        return f"{f'{self.key}, or ' if self.key else ''}api_key in {self.table}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -269,21 +316,18 @@ def _secret(value: SecretStr | str | None) -> SecretStr | None:
 
 
 def _require_library(known: KnownProvider) -> None:
-    if known.library and not _installed(known.library):
-        raise ModelNotReady(f"Models of {known.name} need a library: pip install 'goalport[{known.extra}]'.")
-
-
-def _installed(library: str) -> bool:
     try:
-        return find_spec(library) is not None
+        is_installed = not known.library or find_spec(known.library) is not None
     except ModuleNotFoundError:
-        return False
+        is_installed = False
+    if not is_installed:
+        raise ModelNotReady(f"Models of {known.name} need a library: pip install 'goalport[{known.extra}]'.")
 
 
 def _check_key(known: KnownProvider, key: SecretStr | None) -> None:
     if key and not (key.get_secret_value().isascii() and key.get_secret_value().isprintable()):
         raise ModelNotReady(
-            f"The key of {known.name} has characters that no key has. Set {_where_key(known)} as the provider shows it."
+            f"The key of {known.name} has characters that no key has. Set {known.key_setting} as the provider shows it."
         )
 
 
@@ -294,10 +338,8 @@ def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretSt
     if known.dialect == "google" and settings.project and settings.location:
         return
     besides = ", or GOOGLE_PROJECT_ID and GOOGLE_LOCATION for Vertex" if known.dialect == "google" else ""
-    where = known.settings or known.name
     raise ModelNotReady(
-        f"{known.name} has no key. Set {known.key} in the environment or in .env{besides}, "
-        f"or api_key in [models.providers.{where}]."
+        f"{known.name} has no key. Set {known.key} in the environment or in .env{besides}, or api_key in {known.table}."
     )
 
 
@@ -312,28 +354,20 @@ def _require_address(known: KnownProvider, settings: ProviderSettings, url: str)
         )
 
 
-def _where_key(known: KnownProvider) -> str:
-    variable = f"{known.key}, or " if known.key else ""
-    return f"{variable}api_key in [models.providers.{known.settings or known.name}]"
-
-
 def _check_address(known: KnownProvider, url: str) -> None:
     """Refuse what is no address of an API. The libraries append a path to it, so it can have no query."""
-    if url and not _is_address(url):
+    try:
+        parts = urlsplit(url)
+        is_reachable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_address = is_reachable and not parts.query and not parts.fragment and url.isprintable() and " " not in url
+    except ValueError:
+        is_address = False
+    if url and not is_address:
         variable = f"{known.address}, or " if known.address else ""
         raise ModelNotReady(
             f"The base URL of {known.name} is no address of an API. Set {variable}base_url in "
-            f"[models.providers.{known.settings or known.name}], like https://models.example.com/v1."
+            f"{known.table}, like https://models.example.com/v1."
         )
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        reachable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        return False
-    return bool(reachable and not parts.query and not parts.fragment and url.isprintable() and " " not in url)
 
 
 def _complete(url: str, known: KnownProvider) -> str:

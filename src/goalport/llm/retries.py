@@ -24,7 +24,7 @@ from goalport.llm.model import (
     TextDelta,
     ThinkingDelta,
 )
-from goalport.llm.settings import ProviderSettings
+from goalport.llm.providers import ProviderSettings
 
 __all__ = ["RetryingEmbeddings", "RetryingModel", "TransientFailure"]
 

@@ -5,7 +5,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RequestUsage
 
 from goalport.llm import Prices
-from goalport.llm.pricing import Pricing
+from goalport.llm.adapter import Pricing
 
 MODELS = {
     "openai": ["gpt-4.1-mini", "gpt-5", "o3", "gpt-4o-audio-preview"],
