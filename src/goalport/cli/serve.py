@@ -50,7 +50,7 @@ def serve(
     *,
     transport: Annotated[
         Literal["http", "stdio"],
-        Parameter(help="http: /mcp, /sse, /health. stdio: one client, on stdin and stdout."),
+        Parameter(help="http: at the addresses that are printed at start. stdio: one client, on stdin and stdout."),
     ] = "http",
     listening: ListenOptions = ListenOptions(),
     reload: Annotated[

@@ -19,13 +19,38 @@ from goalport.publish.publication import Publication, publish
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
-__all__ = ["ListKind", "Publisher"]
+__all__ = ["ListKind", "OpenCalls", "Publisher"]
 
 ListKind = Literal["tools", "prompts", "resources"]
 
 _log = logging.getLogger(__name__)
 _GAP: Final = 0.05
 """Seconds in which changes of several upstream servers are collected into one publication."""
+
+
+class OpenCalls:
+    """The calls that the doors of one server are answering; a shutdown waits for them.
+
+    It is a context manager: a call is open inside the context, and contexts may overlap.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __enter__(self) -> None:
+        self.number += 1
+        self._none.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self.number -= 1
+        if not self.number:
+            self._none.set()
+
+    async def ended(self) -> None:
+        """Wait until no call is open."""
+        await self._none.wait()
 
 
 class Publisher:
@@ -38,6 +63,7 @@ class Publisher:
         self.platform = platform
         self.workspace = workspace
         self.settings = settings
+        self.calls = OpenCalls()
         self.publication: Publication = publish(platform, workspace, settings)
         self._publishing = asyncio.Lock()
         self._subscribers: list[Callable[..., Awaitable[None]]] = []

@@ -22,12 +22,11 @@ from goalport.publish.output import Wire
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.companion_calls import accompany
 from goalport.serve.disconnects import disconnect_of
-from goalport.serve.handlers import HandlerFailed, answer_of
 from goalport.serve.heartbeat import heartbeat
 from goalport.serve.progress import outcome_of
 from goalport.serve.runs import Run, Ticket
 from goalport.serve.sessions import current_caller, progress_wanted
-from goalport.serve.state import Context
+from goalport.serve.state import Context, HandlerFailed
 from goalport.words import first_line
 
 __all__ = ["call_tool"]
@@ -45,11 +44,9 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
     if published is None:
         name = params.name[:_LONGEST_NAME]
         raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, publication.tools)))
-    with state.call():
+    with state.publisher.calls:
         try:
-            return await answer_of(
-                params.name, _answer(context, published, params), tells_errors=state.settings.show_errors
-            )
+            return await state.answer_of(params.name, _answer(context, published, params))
         except BadInput as error:
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
             return error_wire(str(error))

@@ -1,33 +1,74 @@
-"""The MCP server as a door (`site.app.Door`): the routes of all its HTTP transports, and their lifespan.
+"""The MCP server as a door (`site.app.Door`): all its HTTP transports, and how clients connect to them.
 
-It neither listens nor mounts its routes; `site` does. `server` and `transports` are below.
+A new HTTP transport is one file in `transports` and one entry of `TRANSPORTS`. The door neither listens nor mounts its
+routes; `site` does. `server` and `transports` are below.
 """
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
 from goalport.publish.publisher import Publisher
-from goalport.serve.server import make_server
+from goalport.serve.server import GoalServer, make_server
 from goalport.serve.state import McpState
-from goalport.serve.transports import TRANSPORTS
+from goalport.serve.transports.sse import Sse
+from goalport.serve.transports.streamable_http import StreamableHttp
+from goalport.settings import Settings
 
-__all__ = ["McpDoor"]
+__all__ = ["TRANSPORTS", "HttpTransport", "McpDoor"]
+
+
+class HttpTransport(Protocol):
+    """A transport of MCP messages over HTTP."""
+
+    @property
+    def title(self) -> str:
+        """Its name for the startup report, and which clients use it."""
+        ...
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """The endpoints, without a slash at the end. Clients connect to the first."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A context in which requests can be answered."""
+        ...
+
+
+TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], HttpTransport]]] = (StreamableHttp, Sse)
+"""All HTTP transports of the MCP server, the one that most clients use first."""
 
 
 class McpDoor:
     """One MCP server with all its HTTP transports."""
 
-    def __init__(self, publisher: Publisher) -> None:
-        self._state = McpState(publisher)
-        server, self._streams = make_server(self._state)
-        self._transports = [transport(server, self._state) for transport in TRANSPORTS]
+    exposed_headers: Sequence[str] = ("Mcp-Session-Id",)
+    """The response headers that a web page needs as a client."""
 
-    @property
-    def routes(self) -> Sequence[Route]:
-        """The endpoints, without a slash at the end."""
-        return [route for each in self._transports for route in each.routes]
+    def __init__(self, publisher: Publisher) -> None:
+        state = McpState(publisher)
+        server, self._streams = make_server(state)
+        self._settings = publisher.settings
+        self._transports = [transport(server, state) for transport in TRANSPORTS]
+        self.routes: Sequence[Route] = [route for each in self._transports for route in each.routes]
+
+    def report(self, address: str) -> Iterator[str]:
+        """How clients connect, in lines; `address` is the URL of the server."""
+        url = f"{address}{self.routes[0].path}"
+        for each in self._transports:
+            yield f"{each.title}: {address}{each.routes[0].path}"
+        yield f"Hosts that only start programs: npx -y mcp-remote {url}"
+        yield f"Open WebUI (Admin Settings, External Tools, type MCP): {url}"
+        yield f"Clients and what to tell them: {_connect_command(url, self._settings)}"
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -37,15 +78,19 @@ class McpDoor:
                 await stack.enter_async_context(each.running())
             yield
 
-    @property
-    def open_calls(self) -> int:
-        """The number of calls that are being answered."""
-        return self._state.open_calls
-
-    async def idle(self) -> None:
-        """Wait until no call is open."""
-        await self._state.idle()
-
     def close(self) -> None:
         """Close the subscription streams with their final response."""
         self._streams.close()
+
+
+def _connect_command(url: str, settings: Settings) -> str:
+    """The command that prints a client's configuration, to be run in the folder where the server was started."""
+    beside = Path(sys.executable).with_name("goalport")
+    known = shutil.which("goalport")
+    program = "goalport" if known or not beside.exists() else os.path.relpath(beside)
+    words = [program, "connect", "claude-code"]
+    if settings.workspace != Path.cwd():
+        words += ["--workspace", str(settings.workspace)]
+    if urlsplit(url).port != settings.port:
+        words += ["--url", url]
+    return shlex.join(words)

@@ -15,7 +15,6 @@ from goalport.process import AgentProcess
 from goalport.publish.output import Pages
 from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
 from goalport.secrecy import hide_known
-from goalport.serve.handlers import answer_of
 from goalport.serve.sessions import current_caller
 from goalport.serve.state import Context, McpState
 
@@ -27,13 +26,13 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     state, uri = context.lifespan_context, str(params.uri)
     raw = state.publication.resources.get(uri)
     if raw is not None:
-        return await answer_of(uri, raw.handler(context, params), tells_errors=state.settings.show_errors)
+        return await state.answer_of(uri, raw.handler(context, params))
     named = read_uri(uri)
     if named is not None:
         return _own(state, uri, named)
     for template in state.publication.templates:
         if template.matches(uri):
-            return await answer_of(uri, template.handler(context, params), tells_errors=state.settings.show_errors)
+            return await state.answer_of(uri, template.handler(context, params))
     raise _not_found(uri)
 
 

@@ -38,7 +38,6 @@ from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, resources, subscriptions
-from goalport.serve.handlers import answer_of
 from goalport.serve.pagination import PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from goalport.serve.sessions import set_log_level, without_deprecations
 from goalport.serve.state import Context, McpState
@@ -149,7 +148,7 @@ async def _get_prompt(context: Context, params: GetPromptRequestParams) -> Handl
             return published.message(params.arguments or {})
         except BadInput as refusal:
             raise MCPError(INVALID_PARAMS, str(refusal)) from None
-    return await answer_of(params.name, published.handler(context, params), tells_errors=state.settings.show_errors)
+    return await state.answer_of(params.name, published.handler(context, params))
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:

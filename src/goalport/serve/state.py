@@ -1,25 +1,36 @@
-"""The state of one MCP server: its publication, its notifications, its runs and its open calls.
+"""The state of one MCP server: its publication, its notifications and its runs; and how it answers failed requests.
 
-Handlers get it as the SDK's lifespan context. It only holds these; `calls`, `resources` and `server` do the work.
+Handlers get it as the SDK's lifespan context; `calls`, `resources` and `server`, above, do the work. Only this module
+of the room catches every exception: a bug in a handler becomes an error for the caller and a traceback in the log.
 """
 
-import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
 
 from goalport.caller import Caller
-from goalport.errors import UnknownName
+from goalport.errors import BadInput, UnknownName
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
+from goalport.publish.faults import logged
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.serve.notifications import Notifications
 from goalport.serve.runs import Runs
 
-__all__ = ["Context", "McpState"]
+__all__ = ["Context", "HandlerFailed", "McpState"]
+
+T = TypeVar("T")
+
+
+class HandlerFailed(MCPError):
+    """A handler raised an unexpected exception. The client gets an internal error (-32603) with one sentence."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(INTERNAL_ERROR, words)
 
 
 class McpState:
@@ -32,9 +43,6 @@ class McpState:
         self.notifications = Notifications()
         self.runs = Runs()
         self.answers = AnswerFormat(self.settings.max_result_bytes)
-        self.open_calls = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
         publisher.subscribe(self.notifications.announce)
 
     @property
@@ -50,21 +58,17 @@ class McpState:
             return None
         return found if (found.caller.id, found.caller.issuer) == (caller.id, caller.issuer) else None
 
-    @contextmanager
-    def call(self) -> Generator[None]:
-        """A context in which a call counts as open; a shutdown waits for open calls."""
-        self.open_calls += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self.open_calls -= 1
-            if not self.open_calls:
-                self._idle.set()
+    async def answer_of(self, name: str, handling: Awaitable[T]) -> T:
+        """The result of a handler; `name` is the tool, prompt or resource that it answers for.
 
-    async def idle(self) -> None:
-        """Wait until no call is open."""
-        await self._idle.wait()
+        Lets `BadInput` and `MCPError` pass, and raises `HandlerFailed` for any other exception.
+        """
+        try:
+            return await handling
+        except (BadInput, MCPError):
+            raise
+        except Exception as bug:
+            raise HandlerFailed(logged(name, bug, tells_errors=self.settings.show_errors)) from bug
 
 
 Context = ServerRequestContext[McpState, Any]

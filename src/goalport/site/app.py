@@ -3,54 +3,61 @@
 It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from goalport import __version__
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
+from goalport.publish.report import groups_of, servers_of
 from goalport.serve.door import McpDoor
 from goalport.settings import Settings
 from goalport.site.guard import HostGuard
-from goalport.site.health import Health
 from goalport.workspace import Workspace
 
 __all__ = ["DOORS", "Door", "Site", "create_app"]
 
 
 class Door(Protocol):
-    """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors."""
+    """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors.
+
+    It is made from the publisher: it subscribes to the changes of what is published, a reload among them, and enters
+    `Publisher.calls` for each call, so that a shutdown waits for it.
+    """
 
     @property
     def routes(self) -> Sequence[Route]:
         """The endpoints, without a slash at the end; the site adds each with one too."""
         ...
 
+    @property
+    def exposed_headers(self) -> Iterable[str]:
+        """The response headers that web pages may read."""
+        ...
+
+    def report(self, address: str) -> Iterable[str]:
+        """How clients connect, in lines for the startup report; `address` is the URL of the server."""
+        ...
+
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which requests can be answered."""
         ...
 
-    @property
-    def open_calls(self) -> int:
-        """The number of calls that are being answered; a shutdown waits for them."""
-        ...
-
-    async def idle(self) -> None:
-        """Wait until no call is open."""
-        ...
-
     def close(self) -> None:
-        """Close what would stay open, such as streams."""
+        """Close what would stay open at a shutdown, such as streams."""
         ...
 
 
 DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor,)
-"""All doors of a server."""
+"""All doors of a server; the report names the first route of the first one as the server's address."""
 
 
 def create_app(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> Starlette:
@@ -62,47 +69,62 @@ def create_app(platform: AgentPlatform, workspace: Workspace, settings: Settings
 
 
 class Site:
-    """The app, with what a shutdown has to wait for and to close."""
+    """The app, with its doors."""
 
     def __init__(self, publisher: Publisher) -> None:
         self.publisher = publisher
-        self._doors = [door(publisher) for door in DOORS]
+        self.doors = [door(publisher) for door in DOORS]
+        exposed = [header for door in self.doors for header in door.exposed_headers]
         self.app = Starlette(
             routes=list(self._routes()),
-            middleware=[Middleware(HostGuard, settings=publisher.settings)],
+            middleware=[Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed)],
             lifespan=self._lifespan,
         )
         self.app.router.redirect_slashes = False
 
-    @property
-    def open_calls(self) -> int:
-        """The number of calls that all doors are answering."""
-        return sum(each.open_calls for each in self._doors)
-
-    async def idle(self) -> None:
-        """Wait until no call of any door is open."""
-        await asyncio.gather(*(each.idle() for each in self._doors))
-
     async def close(self) -> None:
         """Close the doors' open streams and kill the processes that run."""
-        for each in self._doors:
+        for each in self.doors:
             each.close()
         await self.publisher.platform.aclose()
 
     def _routes(self) -> Iterator[Route]:
         """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
-        health = Route("/health", Health(self.publisher, lambda: self.open_calls), methods=["GET"])
-        for each in (*(route for door in self._doors for route in door.routes), health):
+        health = Route("/health", self._health, methods=["GET"])
+        for each in (*(route for door in self.doors for route in door.routes), health):
             yield each
             yield Route(f"{each.path}/", each.endpoint, methods=each.methods)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            for each in self._doors:
+            for each in self.doors:
                 await stack.enter_async_context(each.running())
             await stack.enter_async_context(self.publisher.connected())
             try:
                 yield
             finally:
                 await self.close()
+
+    async def _health(self, _: Request) -> JSONResponse:
+        """Whether the server is up and what it serves, for load balancers and people.
+
+        It shows names, states and counts; no reason of a failure, since it may quote a secret, and no caller's name.
+        """
+        publication, platform = self.publisher.publication, self.publisher.platform
+        content: dict[str, Any] = {
+            "status": "ok",
+            "name": self.publisher.settings.name,
+            "version": __version__,
+            "agents": sum(1 for _ in platform.agents),
+            "goals": sum(len(agent.goals) for agent in platform.agents),
+            "tools": len(publication.tools),
+            "prompts": len(publication.prompts),
+            "resources": len(publication.resource_list),
+            "processes": Counter(str(process.status) for process in platform.processes),
+            "openCalls": self.publisher.calls.number,
+            "toolGroups": groups_of(platform),
+            "upstreamServers": servers_of(platform),
+            "loadProblems": len(publication.problems),
+        }
+        return JSONResponse(content)

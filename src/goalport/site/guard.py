@@ -53,16 +53,19 @@ def exposures(settings: Settings) -> Iterator[str]:
 
 
 class HostGuard:
-    """ASGI middleware that refuses requests for hosts and from web pages that the settings do not allow."""
+    """ASGI middleware that refuses requests for hosts and from web pages that the settings do not allow.
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    `exposed_headers` are the response headers that pages may read, besides the usual ones.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, exposed_headers: Iterable[str]) -> None:
         self._app = app
         self._for_pages = CORSMiddleware(
             app,
             allow_origin_regex=".*",  # only requests whose origin the guard allowed come here
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
+            expose_headers=[*exposed_headers, "WWW-Authenticate"],
         )
         own = settings.host.lower()
         self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)

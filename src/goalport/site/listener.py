@@ -14,7 +14,6 @@ from functools import partial
 from signal import SIGINT, SIGTERM, Signals, signal
 from typing import Any, cast
 
-import anyio
 import uvicorn
 from sse_starlette.sse import AppStatus
 
@@ -23,7 +22,7 @@ from goalport.settings import Settings
 from goalport.site.app import Site
 from goalport.site.limits import Connections, Limits
 from goalport.site.protocol import LimitedProtocol, LimitedServer
-from goalport.site.shutdown import LAST_WORDS, leave_at_once, say_who_is_waited_for
+from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 
 __all__ = ["address_of", "bind", "listen"]
 
@@ -51,8 +50,8 @@ def address_of(listener: socket.socket) -> str:
 
 async def listen(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then shut down gracefully. `ready` is called when requests are accepted."""
-    seconds = site.publisher.settings.shutdown_seconds
-    connections = Connections(Limits.of(site.publisher.settings))
+    settings = site.publisher.settings
+    connections = Connections(Limits.of(settings))
     config = uvicorn.Config(
         site.app,
         loop="none",
@@ -63,36 +62,35 @@ async def listen(site: Site, listener: socket.socket, ready: Callable[[], None])
         access_log=False,
         server_header=False,
         proxy_headers=True,
-        timeout_graceful_shutdown=math.ceil(seconds + 2 * LAST_WORDS),
+        timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds + 2 * ANSWER_SECONDS),
     )
-    with _streams_end_when_told():
-        await _Listener(config, site, seconds, ready).serve([listener])
+    # Event streams stay open after the signal until `_drain` ends them, so that calls on them can finish.
+    AppStatus.disable_automatic_graceful_drain()
+    try:
+        await _Listener(config, site, ready).serve([listener])
+    finally:
+        AppStatus.enable_automatic_graceful_drain_mode()
+        AppStatus.should_exit = False
 
 
 class _Listener(LimitedServer):
-    def __init__(self, config: uvicorn.Config, site: Site, patience: float, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, site: Site, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._site = site
-        self._patience = patience
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        _settle_memory()
+        _tune_garbage_collection()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._take_leave())
+            tasks.create_task(self._drain())
             await super().shutdown(sockets)
 
-    async def _take_leave(self) -> None:
-        say_who_is_waited_for(self._site.open_calls, self._patience)
-        with anyio.move_on_after(self._patience):
-            await self._site.idle()
-        await self._site.close()
-        with anyio.move_on_after(LAST_WORDS):
-            await self._site.idle()
+    async def _drain(self) -> None:
+        await drain(self._site.publisher, self._site.close)
         AppStatus.should_exit = True
 
     @contextmanager
@@ -101,7 +99,7 @@ class _Listener(LimitedServer):
 
         def stop(number: int, frame: Any) -> None:
             if self.should_exit:
-                leave_at_once()
+                exit_at_once()
             self.handle_exit(Signals(number), frame)
 
         before = {each: signal(each, stop) for each in (SIGINT, SIGTERM)}
@@ -112,18 +110,7 @@ class _Listener(LimitedServer):
                 signal(each, handler)
 
 
-@contextmanager
-def _streams_end_when_told() -> Generator[None]:
-    """Keep event streams open after the signal until `_take_leave` ends them, so that calls on them can finish."""
-    AppStatus.disable_automatic_graceful_drain()
-    try:
-        yield
-    finally:
-        AppStatus.enable_automatic_graceful_drain_mode()
-        AppStatus.should_exit = False
-
-
-def _settle_memory() -> None:
+def _tune_garbage_collection() -> None:
     """Exclude the objects made at start from garbage collection, which halves the latency of the slowest answers.
 
     Calls leave reference cycles of the SDK's objects behind. The thresholds collect them often enough that a pause is

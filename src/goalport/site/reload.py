@@ -14,9 +14,9 @@ import anyio
 import anyio.to_thread
 
 from goalport.platform import CONFIG_FILE, AgentPlatform
+from goalport.publish.faults import logged
 from goalport.publish.publication import publish
 from goalport.publish.publisher import Publisher
-from goalport.serve.handlers import HandlerFailed, answer_of
 from goalport.settings import Settings
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 
@@ -38,10 +38,10 @@ async def watch(publisher: Publisher, interval: float = _SECONDS) -> None:
         now = await anyio.to_thread.run_sync(_stamps, root)
         if now != seen:
             seen = now
-            with suppress(HandlerFailed):  # `answer_of` has logged it
-                await answer_of(
-                    "Loading the workspace anew", _reload(publisher), tells_errors=publisher.settings.show_errors
-                )
+            try:
+                await _reload(publisher)
+            except Exception as bug:
+                logged("Loading the workspace anew", bug, tells_errors=False)
 
 
 async def _reload(publisher: Publisher) -> None:

@@ -153,7 +153,7 @@ async def test_without_a_model_the_rest_is_served_and_a_call_says_what_to_set(tm
     async with served(tmp_path, Poet, Plain) as server, server.client() as client:
         assert text_of(await client.call_tool("echo", {"content": "hello"})) == "hello"
         refused = await client.call_tool("write", {"content": "bees"})
-        report = list(startup_report(server.state.publication, server.platform, server.state.settings, None))
+        report = list(startup_report(server.state.publisher))
 
     assert refused.is_error
     assert text_of(refused).startswith("write failed. Poet.write failed: openai has no key. Set OPENAI_API_KEY in")
@@ -169,7 +169,7 @@ async def test_a_key_in_the_env_file_makes_the_model_ready_and_no_client_sees_it
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-hush\nOPENAI_BASE_URL=http://127.0.0.1:9\n")
     no_keys.setenv("GOALPORT_MODELS__PROVIDERS__OPENAI__MAX_ATTEMPTS", "1")
     async with served(tmp_path, Poet) as server, server.client() as client:
-        report = list(startup_report(server.state.publication, server.platform, server.state.settings, None))
+        report = list(startup_report(server.state.publisher))
         refused = await client.call_tool("write", {"content": "bees"})
 
     assert "  model gpt-4.1-mini: ready, for 1 action" in report

@@ -200,7 +200,7 @@ async def test_what_a_server_wrote_that_is_down_reaches_no_client(tmp_path: Path
         assert stuck.is_error
         assert "The server 'one' is down; it is tried again" in text_of(stuck)
         assert "swordfish" not in str(stuck)
-        told = "\n".join(startup_report(server.state.publication, server.platform, server.state.settings, None))
+        told = "\n".join(startup_report(server.state.publisher))
         assert "upstream server one: down: " in told
         assert "swordfish" in told
 
@@ -296,7 +296,7 @@ async def test_the_report_tells_of_groups_servers_and_what_is_probably_not_meant
     groups = {"theirs": {"include": ["pid", "ecko"], "exports": True}, "lost": {"servers": ["plane"]}}
     async with wired(tmp_path, groups) as server:
         state = server.state
-        told = "\n".join(startup_report(state.publication, state.platform, state.settings, None))
+        told = "\n".join(startup_report(state.publisher))
     assert "  tool group theirs: up, 1 tool, published\n" in told
     assert "  tool group lost: down, 0 tools. There is no server 'plane' in mcp_config.json.\n" in told
     assert "  tool group loud: up, 1 tool, published\n" in told

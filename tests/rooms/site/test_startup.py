@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
 from goalport.site import startup_report
+from goalport.site.app import Site
 from tests.rooms.serve.served import state_of
 
 
@@ -71,9 +72,9 @@ other = raw_resource(Resource(uri="note://1", name="other"), handle)
 }
 
 
-def lines(root: Path, address: str | None = None) -> list[str]:
-    state = state_of(root, Writer(), Dreamer(), files=FILES)
-    return list(startup_report(state.publication, state.platform, state.settings, address))
+def lines(root: Path, address: str = "") -> list[str]:
+    publisher = state_of(root, Writer(), Dreamer(), files=FILES).publisher
+    return list(startup_report(publisher, address, Site(publisher).doors))
 
 
 def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_path: Path) -> None:
@@ -136,17 +137,17 @@ def test_the_report_warns_of_settings_that_let_others_in(
     tmp_path: Path, settings: dict[str, Any], names: set[str]
 ) -> None:
     state = state_of(tmp_path, **settings)
-    told = list(startup_report(state.publication, state.platform, state.settings, "http://127.0.0.1:8080"))
+    told = list(startup_report(state.publisher, "http://127.0.0.1:8080", Site(state.publisher).doors))
     warnings = "".join(line for line in told if line.startswith("  warning: "))
     assert {name for name, words in WORDS.items() if words in warnings} == names
-    over_stdio = "".join(startup_report(state.publication, state.platform, state.settings, None))
+    over_stdio = "".join(startup_report(state.publisher))
     assert not any(words in over_stdio for words in WORDS.values())
 
 
 def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
     files = {"agents/loud.py": "raise ValueError('first\\nproblem: second')"}
     state = state_of(tmp_path, files=files)
-    told = "\n".join(startup_report(state.publication, state.platform, state.settings, None)).splitlines()
+    told = "\n".join(startup_report(state.publisher)).splitlines()
     assert told[0].endswith("1 tool, 0 prompts")
     assert "first" in told[2]
     assert all(line.startswith("  ") for line in told[1:])

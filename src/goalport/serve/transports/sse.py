@@ -22,6 +22,8 @@ __all__ = ["Sse"]
 class Sse:
     """The two endpoints of the transport."""
 
+    title = "SSE, for older clients"
+
     def __init__(self, server: GoalServer, state: McpState) -> None:
         most = state.settings.max_body_bytes
         sse = SseServerTransport("/messages/", max_request_body_size=most)

@@ -25,28 +25,35 @@ from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
+from goalport.handshake import EarlyHandshake
+from goalport.publish.publisher import Publisher
 from goalport.serve.jsonrpc import read_message, refusal
-from goalport.serve.server import GoalServer
+from goalport.serve.server import make_server
 from goalport.serve.state import McpState
 
-__all__ = ["serve_lines"]
+__all__ = ["Stdio"]
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
 _PIECE: Final = 65_536
 
 
-async def serve_lines(server: GoalServer, state: McpState, earlier: bytes, answered: int | str | None) -> None:
-    """Answer the messages on stdin until its end.
+class Stdio:
+    """An MCP server whose only client is the one on stdin and stdout."""
 
-    `earlier` is what was read from stdin before; `answered` is the id of a request in it that was answered already.
-    """
-    with _standard_input() as source:
-        whole = BufferedReader(_Continued(earlier, source))
-        async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
-            messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
-            tasks.start_soon(_read_lines, whole, messages, outgoing, state.settings.max_body_bytes)
-            writing = _Unrepeated(outgoing, answered)
-            await server.run(reading, writing, server.create_initialization_options())
+    def __init__(self, publisher: Publisher) -> None:
+        self._most = publisher.settings.max_body_bytes
+        self._server, _ = make_server(McpState(publisher))
+
+    async def serve(self, handshake: EarlyHandshake | None = None) -> None:
+        """Answer the messages on stdin until its end, from those on that `handshake` has read."""
+        earlier = await to_thread.run_sync(handshake.wait, abandon_on_cancel=True) if handshake else b""
+        with _standard_input() as source:
+            whole = BufferedReader(_Continued(earlier, source))
+            async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
+                messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
+                tasks.start_soon(_read_lines, whole, messages, outgoing, self._most)
+                writing = _Unrepeated(outgoing, handshake.answered if handshake else None)
+                await self._server.run(reading, writing, self._server.create_initialization_options())
 
 
 @contextmanager

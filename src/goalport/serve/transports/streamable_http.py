@@ -41,6 +41,8 @@ _brief: ContextVar[bool] = ContextVar("goalport_brief_reply", default=False)
 class StreamableHttp:
     """The transport of current clients: each message is a POST, answered as one JSON body or as an event stream."""
 
+    title = "Streamable HTTP (Claude, Cursor, VS Code, Codex, Inspector)"
+
     def __init__(self, server: GoalServer, state: McpState) -> None:
         self._state = state
         settings = state.settings
