@@ -34,17 +34,13 @@ def error_wire(text: str) -> Wire:
     return failed(text_block(cleaned(hide_known(text))))
 
 
-def large_result_of(process: AgentProcess, limit: int) -> LargeResult:
-    """Where the result of a completed process is read; `limit` is the most bytes of an answer."""
-    pages = Pages.of(process, limit)
-    assert pages is not None
-    return LargeResult(process.id, result_uri(process.id), len(pages.pages))
-
-
 def _handle(terms: Terms, process: AgentProcess) -> Wire:
     if not terms.hands_over:
         process.kill("It asks a person, and its publication does not say that it may.")
-        return error_wire(_unannounced(terms.name))
+        return error_wire(
+            f"{terms.name} has to ask a person, but is not published as a goal that may: an action of it asks in its"
+            " middle, or an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
+        )
     try:
         handle = Handle.of(process, terms.name)
     except UNREADABLE as error:
@@ -104,8 +100,11 @@ class AnswerFormat:
         """
         if len(json.dumps(wire)) <= self.max_bytes:
             return wire
-        large = large_result_of(process, self.max_bytes)
-        if (cut := self._with_text_cut(wire, _cut_in_words(large))) is not None:
+        pages = Pages.of(process, self.max_bytes)
+        assert pages is not None
+        large = LargeResult(process.id, result_uri(process.id), len(pages.pages))
+        note = f"{_TEXT_CUT[:-1]} To read it in pages, {large.page_call(1)}]"
+        if (cut := self._with_text_cut(wire, note)) is not None:
             return cut
         link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
         return done([text_block(_large_in_words(large, tool)), link], large.structured)
@@ -142,44 +141,29 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
             assert_never(outcome)
 
 
-def _unannounced(goal: str) -> str:
-    """The error for a goal that asks a person although it was published as one that never does."""
-    return (
-        f"{goal} has to ask a person, but is not published as a goal that may: an action of it asks in its middle, or"
-        " an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
-    )
-
-
 def _large_in_words(large: LargeResult, goal: str) -> str:
     """The text that says that a large result exists and how to read it."""
     return (
         f"{goal} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not call"
-        f" {goal} again. To read the first page, {large.reading(1)} A client that reads resources finds the pages at"
+        f" {goal} again. To read the first page, {large.page_call(1)} A client that reads resources finds the pages at"
         f" {large.uri}/1 and so on, and the whole at {large.uri} (over SSE, clients refuse what is larger than 1 MiB)."
     )
-
-
-def _cut_in_words(large: LargeResult) -> str:
-    """The note that follows a truncated text of a goal's result."""
-    return f"{_TEXT_CUT[:-1]} To read it in pages, {large.reading(1)}]"
 
 
 def _handle_in_words(handle: Handle) -> Iterator[str]:
     """What a handle means and which tool to call with it; it repeats and explains the structured form."""
     goal, process = handle.goal, handle.process_id
-    do_not = f"Do not call {goal} again: that would start another."
-    if handle.waiting:
-        yield f"{goal} is not done: process {process} waits for a person's answer. {do_not}"
-    else:
-        yield f"{goal} is not done: process {process} is still running. {do_not} To get the result, {handle.looking}"
+    status = "waits for a person's answer" if handle.waiting else "is still running"
+    how = "" if handle.waiting else f" To get the result, {handle.status_call}"
+    yield f"{goal} is not done: process {process} {status}. Do not call {goal} again: that would start another.{how}"
     yield from handle.waits_for
     for question in handle.questions:
         yield from (
             "",
             f"Question {question.id}: {question.message}",
-            question.form.instruction(str(handle.answering(question))),
+            question.form.instruction(str(handle.answer_call(question))),
         )
-    yield from ("", f"To give it up, {handle.cancelling}")
+    yield from ("", f"To give it up, {handle.cancel_call}")
 
 
 def _sentence(text: str) -> str:

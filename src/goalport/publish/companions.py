@@ -19,12 +19,12 @@ __all__ = [
     "CANCEL",
     "READ",
     "STATUS",
-    "Cancel",
+    "CancelCall",
     "Companion",
-    "Look",
-    "Read",
-    "following",
-    "reading",
+    "ReadCall",
+    "StatusCall",
+    "handle_tools",
+    "result_tool",
 ]
 
 STATUS: Final = "process_status"
@@ -32,46 +32,35 @@ CANCEL: Final = "process_cancel"
 READ: Final = "read_result"
 
 _LONGEST_WAIT: Final = 25.0
-_LOOKING: Final = ToolAnnotations(
+"""Seconds that a call of `process_status` may wait."""
+_READ_ONLY: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-
-_ENDING: Final = ToolAnnotations(
+_DESTRUCTIVE: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
-_STATUS: Final = (
-    "Look how a process stands that another tool has answered with a handle for (processId, status, questions). Gives"
-    " its result once it has one, its open questions when it waits for a person, else the handle again."
-)
-_CANCEL: Final = (
-    "End a process that nobody wants any more, whether it runs or waits for a person. What it did stays done."
-)
-_READ: Final = (
-    "Read a page of the result of a process, when another tool has answered that it is too large for one answer"
-    " (processId, pages). Gives a line about the page, then the page as it is."
-)
 
 
-class Look(CompanionCall):
-    """How does it stand?"""
+class StatusCall(CompanionCall):
+    """The arguments of `process_status`."""
 
     wait_seconds: float = Field(
         0.0,
         alias="waitSeconds",
         ge=0,
         le=_LONGEST_WAIT,
-        description="Wait so long, at most, for it to end or to ask something",
+        description="The most seconds to wait for the process to end or to ask something",
     )
 
 
-class Cancel(CompanionCall):
-    """Nobody wants it any more."""
+class CancelCall(CompanionCall):
+    """The arguments of `process_cancel`."""
 
 
-class Read(CompanionCall):
-    """What is its result?"""
+class ReadCall(CompanionCall):
+    """The arguments of `read_result`."""
 
-    page: int = Field(1, ge=1, description="Which page, from 1")
+    page: int = Field(1, ge=1, description="The number of the page, from 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,41 +72,59 @@ class Companion:
 
     @classmethod
     def of(
-        cls, name: str, title: str, description: str, takes: type[CompanionCall], hints: ToolAnnotations
+        cls, name: str, title: str, description: str, call: type[CompanionCall], hints: ToolAnnotations
     ) -> "Companion":
-        """A companion tool whose arguments are the fields of the model `takes`."""
-        arguments = PublishedArguments.of([takes])
-        return cls(
-            Tool(
-                name=name,
-                title=title,
-                description=description,
-                input_schema=arguments.schema,
-                annotations=hints,
-            ),
-            arguments,
-        )
+        """A companion tool whose arguments are the fields of the model `call`.
+
+        The name and the docstring of the model do not reach clients, since the tool has a title and a description.
+        """
+        arguments = PublishedArguments.of([call])
+        schema = {key: value for key, value in arguments.schema.items() if key not in {"title", "description"}}
+        tool = Tool(name=name, title=title, description=description, input_schema=schema, annotations=hints)
+        return cls(tool, arguments)
 
 
-def following(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
+def handle_tools(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
     """The tools for goals that may answer with a handle; `goals` are the hints of those goals.
 
     An answer resumes a goal, so the tools that take answers are destructive or open-world if one of the goals is.
     """
-    told = [each or ToolAnnotations() for each in goals]
+    hints = [each or ToolAnnotations() for each in goals]
     answering = ToolAnnotations(
         read_only_hint=False,
-        destructive_hint=any(each.destructive_hint is not False and not each.read_only_hint for each in told),
+        destructive_hint=any(each.destructive_hint is not False and not each.read_only_hint for each in hints),
         idempotent_hint=False,
-        open_world_hint=any(each.open_world_hint is not False for each in told),
+        open_world_hint=any(each.open_world_hint is not False for each in hints),
     )
     return (
-        Companion.of(STATUS, "Status of a process", _STATUS, Look, _LOOKING),
+        Companion.of(
+            STATUS,
+            "Status of a process",
+            "Get the status of a process for which another tool has answered with a handle (processId, status,"
+            " questions). Gives its result once it has one, its open questions while it waits for a person, else the"
+            " handle again.",
+            StatusCall,
+            _READ_ONLY,
+        ),
         *(Companion.of(each.tool, each.title, each.description, each.call, answering) for each in reversed(FORMS)),
-        Companion.of(CANCEL, "Cancel a process", _CANCEL, Cancel, _ENDING),
+        Companion.of(
+            CANCEL,
+            "Cancel a process",
+            "End a process whose result nobody wants any more, whether it is running or waits for a person. What it has"
+            " done stays done.",
+            CancelCall,
+            _DESTRUCTIVE,
+        ),
     )
 
 
-def reading() -> Companion:
+def result_tool() -> Companion:
     """The tool for results that are too large for one answer."""
-    return Companion.of(READ, "Read a large result", _READ, Read, _LOOKING)
+    return Companion.of(
+        READ,
+        "Read a large result",
+        "Read one page of the result of a process, when another tool has answered that it is too large for one answer"
+        " (processId, pages). Gives a line about the page, then the page unchanged.",
+        ReadCall,
+        _READ_ONLY,
+    )

@@ -31,17 +31,17 @@ def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
 
     The sentence quotes the exception's message if `tells_errors`, or if it is an error of goalport.
     """
-    found = token_hex(4)
-    _log.error("%s broke (error %s).", what, found, exc_info=bug)
+    error_id = token_hex(4)
+    _log.error("%s broke (error %s).", what, error_id, exc_info=bug)
     name, text = type(bug).__name__, first_line(hide(str(bug).strip()))
-    told = f": {text}" if text and (tells_errors or isinstance(bug, GoalportError)) else ""
-    return f"{what} failed: {name}{told.rstrip('.')}. The server's log has it as error {found}."
+    quoted = f": {text}" if text and (tells_errors or isinstance(bug, GoalportError)) else ""
+    return f"{what} failed: {name}{quoted.rstrip('.')}. The server's log has it as error {error_id}."
 
 
-def read_or_fault(reading: Callable[[], T]) -> T | Fault:
-    """The value that `reading` returns, or a `Fault` for any exception that it raises."""
+def read_or_fault(read: Callable[[], T]) -> T | Fault:
+    """The value that `read` returns, or a `Fault` for any exception that it raises."""
     try:
-        return reading()
+        return read()
     except Exception as bug:
         _log.debug("A declaration cannot be read.", exc_info=True)
         return Fault(first_line(str(bug) if isinstance(bug, GoalportError) else error_summary(bug)))

@@ -102,8 +102,8 @@ class Form(ABC):
         """What a model does to get the answer; `call` is the sentence that says how to send it, with an example."""
 
 
-class Confirm(CompanionCall):
-    """Yes or no."""
+class ConfirmCall(CompanionCall):
+    """The arguments of `_confirm`."""
 
     confirmed: bool = Field(strict=True, description="Whether the person said yes")
     question_id: str | None = Field(
@@ -127,7 +127,7 @@ class YesNoForm(Form):
         "Answer a question of kind confirmation that a process waits for, with the person's yes or no, and let the"
         " process go on. Ask the person first. Gives the result, or the handle with what is asked next."
     )
-    call = Confirm
+    call = ConfirmCall
     argument = "confirmed"
 
     @classmethod
@@ -145,11 +145,11 @@ class YesNoForm(Form):
         return f"Ask the person; for a yes, {call} For a no, with confirmed false."
 
 
-class Submit(CompanionCall):
-    """Here is what the form asked for."""
+class SubmitCall(CompanionCall):
+    """The arguments of `submitFormAndResumeProcess`."""
 
     form_data: Annotated[dict[str, Any], BeforeValidator(_from_text)] = Field(
-        alias="formData", description="The person's answer, valid against the schema of the question"
+        alias="formData", description="The person's answer; it has to be valid against the JSON Schema of the question"
     )
     question_id: str | None = Field(
         None, alias="questionId", description="The id of the question; needed only when several forms are open"
@@ -172,7 +172,7 @@ class FieldsForm(Form):
         "Answer a question of kind form that a process waits for, with what the person said, and let the process go on."
         " Ask the person; do not make up the answer. Gives the result, or the handle with what is asked next."
     )
-    call = Submit
+    call = SubmitCall
     argument = "formData"
 
     _arguments: PublishedArguments

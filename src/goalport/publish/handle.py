@@ -124,41 +124,38 @@ class Handle:
         questions = tuple(map(OpenQuestion.of, process.open_questions))
         return cls(process.id, goal, process.outcome is not None, questions, tuple(_waits_of(process)))
 
-    def answering(self, question: OpenQuestion) -> NextCall:
+    def answer_call(self, question: OpenQuestion) -> NextCall:
         """The call that answers a question, with an example of an answer in it."""
         which = {"questionId": question.id} if len(self.questions) > 1 else {}
         form = question.form
         return NextCall(form.tool, {"processId": self.process_id, form.argument: form.example, **which})
 
     @property
-    def looking(self) -> NextCall:
-        """The call that waits for news of the process."""
+    def status_call(self) -> NextCall:
+        """The call that waits until the process has ended or asks something."""
         return NextCall(STATUS, {"processId": self.process_id, "waitSeconds": _LONGEST_LOOK})
 
     @property
-    def cancelling(self) -> NextCall:
+    def cancel_call(self) -> NextCall:
         """The call that ends the process."""
         return NextCall(CANCEL, {"processId": self.process_id})
 
     @property
     def structured(self) -> dict[str, Any]:
         """The handle as JSON, valid against `HANDLE`."""
+        if self.questions:
+            first = self.questions[0]
+            call = self.answer_call(first)
+            when = f"Ask the person the first question, then make this call with their answer in {first.form.argument}."
+        else:
+            call, when = self.status_call, "To get the result, make this call."
         return {
             "processId": self.process_id,
             "status": "waiting" if self.waiting else "running",
             "questions": [each.structured for each in self.questions],
             **({"waitsFor": [*self.waits_for]} if self.waits_for else {}),
-            "next": self._next(),
+            "next": call.structured(f"{when} Do not call {self.goal} again: that would start another."),
         }
-
-    def _next(self) -> dict[str, Any]:
-        do_not = f"Do not call {self.goal} again: that would start another."
-        if not self.questions:
-            return self.looking.structured(f"To get the result, make this call. {do_not}")
-        first = self.questions[0]
-        where = first.form.argument
-        said = f"Ask the person the first question, then make this call with their answer in {where}. {do_not}"
-        return self.answering(first).structured(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +166,20 @@ class LargeResult:
     uri: str
     pages: int
 
-    def reading(self, page: int) -> NextCall:
+    def page_call(self, page: int) -> NextCall:
         """The call that reads one page of the result; pages count from 1."""
         return NextCall(READ, {"processId": self.process_id, "page": page})
 
     @property
     def structured(self) -> dict[str, Any]:
         """The link as JSON, valid against `LARGE`."""
-        said = f"Read the result page by page, from 1 to {self.pages}. Do not call the goal again."
+        when = f"Read the result page by page, from 1 to {self.pages}. Do not call the goal again."
         return {
             "processId": self.process_id,
             "status": "completed",
             "uri": self.uri,
             "pages": self.pages,
-            "next": self.reading(1).structured(said),
+            "next": self.page_call(1).structured(when),
         }
 
 

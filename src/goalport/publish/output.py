@@ -96,17 +96,14 @@ class OutputFormat:
             return done(content), _ESCAPED * len(to_json(content))
         written = hide_known(self._adapter.dump_json(value, by_alias=True, warnings="error").decode())
         if may_hold_non_finite(written):
-            self._refuse_odd_numbers(value)
+            plain = self._adapter.dump_python(value, mode="json", by_alias=True)
+            if words := non_finite_in_words(plain):
+                raise ToolError(f"its result cannot be sent: {words}")
         structured: Any = from_json(written)
-        told = _told(value)
-        text = written if told is None else hide_known(told)
+        content = _content_of(value)
+        text = written if content is None else hide_known(content)
         wire = done([text_block(text)], {"result": structured} if self._wrapped else structured)
         return wire, _ESCAPED * (_bytes_of(written) + 2 * _bytes_of(text)) + _ENVELOPE
-
-    def _refuse_odd_numbers(self, value: object) -> None:
-        plain = self._adapter.dump_python(value, mode="json", by_alias=True) if self._adapter else value
-        if words := non_finite_in_words(plain):
-            raise ToolError(f"its result cannot be sent: {words}")
 
     @property
     def may_be_large(self) -> bool:
@@ -152,11 +149,11 @@ def blocks_of(value: object) -> list[Wire]:
         return [value.model_dump(mode="json", by_alias=True, exclude_none=True)]
     if isinstance(value, list | tuple):
         return [block for each in cast("Collection[object]", value) for block in blocks_of(each)]
-    told = _told(value)
-    return [text_block(hide_known(to_json(value, fallback=str).decode() if told is None else told))]
+    content = _content_of(value)
+    return [text_block(hide_known(to_json(value, fallback=str).decode() if content is None else content))]
 
 
-def _told(value: object) -> str | None:
+def _content_of(value: object) -> str | None:
     """A value that is a text, or the text in its field `content`; None if there is no text."""
     if isinstance(value, str):
         return value

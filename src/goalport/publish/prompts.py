@@ -33,7 +33,7 @@ class GoalPrompt:
         required = set(schema.get("required", ()))
         arguments = [
             PromptArgument(name=each, description=_described(each, inner), required=each in required)
-            for each, inner in _fields(schema)
+            for each, inner in schema.get("properties", {}).items()
         ]
         prompt = Prompt(name=name, title=goal.tool.title, description=goal.tool.description, arguments=arguments)
         return cls(prompt, goal)
@@ -44,30 +44,24 @@ class GoalPrompt:
         Some hosts ask for the message once, with `$1` and `$2` in place of values. Raises `BadInput` for unknown
         arguments and for required arguments that are missing.
         """
-        if problems := list(self._problems(given)):
+        schema, tool = self.goal.arguments.schema, self.goal.tool.name
+        required = schema.get("required", ())
+        missing = (f"{name}: required, but missing" for name in required if name not in given)
+        if problems := [*unknown_arguments(schema, dict.fromkeys(given)), *missing]:
             raise BadInput(corrections(problems))
-        arguments = {name: self._parsed(name, text) for name, text in given.items() if text or self._is_required(name)}
-        text = "\n".join(self._lines(arguments))
-        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
+        arguments = {name: self._parsed(name, text) for name, text in given.items() if text or name in required}
+        lines = [
+            f"Reach the goal {tool}: {self.prompt.description}",
+            f"Call the tool {tool} once{' with these values:' if arguments else '; it needs no values.'}",
+        ]
+        for name, value in arguments.items():
+            lines.append(f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+        message = PromptMessage(role="user", content=TextContent(type="text", text="\n".join(lines)))
         return GetPromptResult(description=self.prompt.description, messages=[message])
 
     def options(self, argument: str) -> list[str]:
         """The values of an argument that is an enum, a constant or a boolean; empty for other types."""
         return list(_options(self._field(argument)))
-
-    def _problems(self, given: Mapping[str, str]) -> Iterator[str]:
-        schema = self.goal.arguments.schema
-        yield from unknown_arguments(schema, dict.fromkeys(given))
-        for name in schema.get("required", ()):
-            if name not in given:
-                yield f"{name}: required, but missing"
-
-    def _lines(self, arguments: Mapping[str, object]) -> Iterator[str]:
-        yield f"Reach the goal {self.goal.tool.name}: {self.prompt.description}"
-        values = " with these values:" if arguments else "; it needs no values."
-        yield f"Call the tool {self.goal.tool.name} once{values}"
-        for name, value in arguments.items():
-            yield f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
     def _parsed(self, name: str, text: str) -> object:
         """The text itself where the field takes a string or the text is not JSON, else the value of the JSON."""
@@ -81,30 +75,22 @@ class GoalPrompt:
     def _field(self, name: str) -> Mapping[str, Any]:
         return self.goal.arguments.schema.get("properties", {}).get(name, {})
 
-    def _is_required(self, name: str) -> bool:
-        return name in self.goal.arguments.schema.get("required", ())
-
-
-def _fields(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield from schema.get("properties", {}).items()
-
 
 def _described(name: str, schema: Mapping[str, Any]) -> str:
-    told = schema.get("description") or name.replace("_", " ").capitalize()
+    text = schema.get("description") or name.replace("_", " ").capitalize()
     kinds = _types(schema) - {"null"}
-    return told if kinds <= {"string"} else f"{told} ({' or '.join(sorted(kinds))} as JSON)"
+    return text if kinds <= {"string"} else f"{text} ({' or '.join(sorted(kinds))} as JSON)"
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
     if "enum" in schema or "const" in schema:
-        return {_type_of(value) for value in schema.get("enum", [schema.get("const")])}
+        values = schema.get("enum", [schema.get("const")])
+        return {
+            "string" if isinstance(each, str) else "boolean" if isinstance(each, bool) else "number" for each in values
+        }
     alternatives = [each for key in ("anyOf", "oneOf") for each in schema.get(key, ())]
     kinds = schema.get("type", [])
     return {*([kinds] if isinstance(kinds, str) else kinds), *(kind for each in alternatives for kind in _types(each))}
-
-
-def _type_of(value: object) -> str:
-    return "string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
 
 
 def _options(schema: Mapping[str, Any]) -> Iterator[str]:

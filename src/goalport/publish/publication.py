@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 from goalport.platform import AgentPlatform
-from goalport.publish.companions import Companion, following, reading
+from goalport.publish.companions import Companion, handle_tools, result_tool
 from goalport.publish.exported_tools import FunctionTool, PublishedGroups, banner, exported_groups, publish_groups
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, offers_of
@@ -199,7 +199,7 @@ def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _
     goals = [each.published for each in candidates if isinstance(each.published, GoalTool)]
     handing = [each.tool.annotations for each in goals if each.terms.hands_over]
     large = any(each.terms.output.may_be_large for each in goals)
-    needed = [*(following(handing) if handing else ()), *([reading()] if large else ())]
+    needed = [*(handle_tools(handing) if handing else ()), *([result_tool()] if large else ())]
     companions = {each.tool.name: each for each in needed}
     problems += [
         f"{_capital(each.owner)} cannot be called {each.name!r}: so is the tool by which processes that wait are"

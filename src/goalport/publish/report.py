@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from goalport.domain import Agent
 from goalport.platform import AgentPlatform, UpstreamServers, asks_a_model
 from goalport.publish.companions import READ, Companion
 from goalport.publish.exported_tools import FunctionTool
@@ -22,7 +21,10 @@ __all__ = ["groups_in_words", "groups_of", "models_in_words", "report_of", "serv
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
     """The indented lines about goals, tool groups, models, problems and warnings."""
-    yield from _goals(publication)
+    for name, tool in publication.tools.items():
+        yield f"  {name}: {_what(tool)}"
+    for refusal in publication.refusals:
+        yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {_indented(refusal.reason)}"
     for line in groups_in_words(platform):
         yield f"  {_indented(line)}"
     for line in models_in_words(platform):
@@ -31,13 +33,6 @@ def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str
         yield f"  problem: {_indented(problem)}"
     for warning in publication.warnings:
         yield f"  warning: {_indented(warning)}"
-
-
-def _goals(publication: Publication) -> Iterator[str]:
-    for name, tool in publication.tools.items():
-        yield f"  {name}: {_what(tool)}"
-    for refusal in publication.refusals:
-        yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {_indented(refusal.reason)}"
 
 
 def _what(tool: PublishedTool) -> str:
@@ -58,7 +53,8 @@ def _what(tool: PublishedTool) -> str:
 
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
     """A line about the default model if some action asks one; a model that is not ready comes with what to set."""
-    asking = {each.name: _asking(each) for each in (*platform.agents, *platform.agents.components)}
+    declared = (*platform.agents, *platform.agents.components)
+    asking = {each.name: sum(map(asks_a_model, each.actions)) for each in declared}
     number = sum(asking.values())
     if not number:
         return
@@ -68,10 +64,6 @@ def models_in_words(platform: AgentPlatform) -> Iterator[str]:
         return
     names = ", ".join(agent for agent, count in asking.items() if count)
     yield f"model {name}: not ready. {why} Until then, actions of {names} that ask it fail; all others are served."
-
-
-def _asking(agent: Agent) -> int:
-    return sum(map(asks_a_model, agent.actions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +104,25 @@ def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
         why = "" if each.status == "up" else f". {first_line(each.why)}"
         yield f"tool group {each.role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
     for server in platform.upstream.reports():
-        said = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
+        connection = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
         why = f": {first_line(server.last_error)}" if server.last_error else ""
-        yield f"upstream server {server.name}: {server.state}{said}{why}"
+        yield f"upstream server {server.name}: {server.state}{connection}{why}"
 
 
 def _states(platform: AgentPlatform) -> Iterator[_GroupState]:
     """The state of each tool group that is deployed or configured, sorted by role; without built-in groups."""
-    found: dict[str, _GroupState] = {}
+    states: dict[str, _GroupState] = {}
     reports = {each.role: each for each in platform.upstream.groups.reports()}
     for group in platform.groups.groups:
         report = reports.get(group.role)
         if report is not None and report.group is group:
-            found[group.role] = _GroupState(group.role, report.status, group.tools, group.exports, report.why)
+            states[group.role] = _GroupState(group.role, report.status, group.tools, group.exports, report.why)
         elif not group.is_default:
-            found[group.role] = _GroupState(group.role, "up", group.tools, group.exports)
+            states[group.role] = _GroupState(group.role, "up", group.tools, group.exports)
     for role, report in reports.items():
         if platform.groups.find(role) is None:
-            found[role] = _GroupState(role, report.status, (), exports=False, why=report.why)
-    return iter([found[role] for role in sorted(found)])
+            states[role] = _GroupState(role, report.status, (), exports=False, why=report.why)
+    return iter([states[role] for role in sorted(states)])
 
 
 def switched_off(upstream: UpstreamServers) -> Iterator[str]:

@@ -14,10 +14,10 @@ from goalport.publish.answers import error_wire
 from goalport.publish.companions import (
     CANCEL,
     STATUS,
-    Cancel,
+    CancelCall,
     Companion,
-    Look,
-    Read,
+    ReadCall,
+    StatusCall,
 )
 from goalport.publish.forms import Answer, form_answered_by, form_of
 from goalport.publish.goal_tools import Terms
@@ -36,7 +36,7 @@ _ENDING = 5.0
 async def accompany(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
     (asked,) = companion.arguments.read(arguments)
-    assert isinstance(asked, Look | Answer | Cancel | Read)
+    assert isinstance(asked, StatusCall | Answer | CancelCall | ReadCall)
     state = context.lifespan_context
     process = state.process(asked.process_id, current_caller())
     if process is None:
@@ -52,19 +52,21 @@ async def accompany(context: Context, companion: Companion, arguments: dict[str,
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 
 
-async def _carried_out(context: Context, process: AgentProcess, asked: Look | Answer | Cancel | Read) -> Wire:
-    match asked:
-        case Look():
-            return await _look(context, process, asked.wait_seconds)
+async def _carried_out(
+    context: Context, process: AgentProcess, call: StatusCall | Answer | CancelCall | ReadCall
+) -> Wire:
+    match call:
+        case StatusCall():
+            return await _look(context, process, call.wait_seconds)
         case Answer():
-            question = _question(process, asked.question_id, form_answered_by(asked).kind)
-            return await _answer(context, process, question, form_of(question).read(asked.answer))
-        case Cancel():
+            question = _question(process, call.question_id, form_answered_by(call).kind)
+            return await _answer(context, process, question, form_of(question).read(call.answer))
+        case CancelCall():
             return await _cancel(process)
-        case Read():
-            return _page(context, process, asked.page)
+        case ReadCall():
+            return _page(context, process, call.page)
         case _:
-            assert_never(asked)
+            assert_never(call)
 
 
 async def _look(context: Context, process: AgentProcess, seconds: float) -> Wire:
@@ -110,7 +112,7 @@ def _of_page(process: AgentProcess, number: int, last: int, media: str) -> str:
     told = f"Page {number} of {last} of the result of process {process.id} ({media})."
     if number == last:
         return f"{told} It is the last."
-    return f"{told} For the next, {LargeResult(process.id, '', last).reading(number + 1)}"
+    return f"{told} For the next, {LargeResult(process.id, '', last).page_call(number + 1)}"
 
 
 def _question(process: AgentProcess, question_id: str | None, kind: str) -> Question:

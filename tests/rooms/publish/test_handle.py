@@ -195,3 +195,12 @@ def test_companions_are_published_only_beside_a_goal_that_may_need_them(tmp_path
     schema: Any = tool_of(found, "order_pizza").output_schema
     assert schema["type"] == "object"
     assert [each["title"] for each in schema["anyOf"]] == ["Pizza", "Handle", "LargeResult"]
+
+
+def test_the_input_of_a_companion_is_described_by_its_fields_alone(tmp_path: Path) -> None:
+    found = published(tmp_path, Pizzeria())
+    for name in COMPANIONS:
+        tool = tool_of(found, name)
+        assert tool.description
+        assert not {"title", "description"} & tool.input_schema.keys()
+        assert all(each["description"] for each in tool.input_schema["properties"].values())

@@ -253,6 +253,25 @@ def test_an_array_without_items_of_a_raw_tool_is_warned_about(tmp_path: Path) ->
     assert any("pair: an array in its input schema has no items; VS Code" in each for each in warnings)
 
 
+MIRRORED = """
+from mcp.shared.inbound import X_MCP_HEADER_KEY
+from mcp_types import Tool
+from goalport.serve import raw_tool
+
+async def handle(context, params):
+    return {}
+
+region = {"type": "object", "properties": {"region": {"type": "string", X_MCP_HEADER_KEY: "Region"}}}
+near = raw_tool(Tool(name="near", description="A", input_schema=region), handle)
+far = raw_tool(Tool(name="far", description="A", input_schema={"type": "object"}), handle)
+"""
+
+
+def test_the_tools_whose_arguments_clients_repeat_in_headers_are_known(tmp_path: Path) -> None:
+    publication = published(tmp_path, files={"tools/raw.py": MIRRORED})
+    assert [*publication.mirrored] == ["near"]
+
+
 class Picture(BaseModel):
     data: bytes
 
