@@ -1,7 +1,6 @@
 """Reading classes into agents: what users declare, as data, and what it means to the planner. Floor 2."""
 
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
-from goalport.domain.annotations import class_place
 from goalport.domain.decorators import (
     ActionMark,
     GoalMark,
@@ -77,7 +76,6 @@ __all__ = [
     "action",
     "agent",
     "awaited",
-    "class_place",
     "component",
     "condition",
     "conditions_of",

@@ -11,11 +11,11 @@ from functools import partial
 from typing import TypeVar
 
 from goalport.blackboard import DEFAULT_BINDING
-from goalport.domain.annotations import Origin
 from goalport.domain.decorators import ActionMark, GroupRequirement, PlannerType
 from goalport.domain.export import Export
 from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.errors import DeclarationError
+from goalport.introspection import Origin
 
 __all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
 

@@ -20,8 +20,8 @@ from jinja2.utils import missing
 
 from goalport.blackboard import Blackboard
 from goalport.domain.agents import Condition
-from goalport.domain.annotations import Origin
 from goalport.domain.signature import Injected
+from goalport.introspection import Origin
 from goalport.prompts.sandbox import BoundedSandbox
 
 __all__ = ["Expression", "canonical", "is_expression", "tokens_of"]

@@ -13,9 +13,9 @@ from functools import lru_cache, reduce
 from itertools import product
 
 from goalport.domain.agents import Action, Agent, Condition
-from goalport.domain.annotations import Origin
 from goalport.domain.decorators import ActionMark
 from goalport.domain.expressions import Expression, canonical, is_expression, tokens_of
+from goalport.introspection import Origin
 
 __all__ = ["Term", "checked", "conditions_of", "names_known", "needs_of", "promises_of"]
 

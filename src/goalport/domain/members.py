@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any, cast
 
 from goalport.domain.agents import Action, Condition, Cost, Goal
-from goalport.domain.annotations import Origin
 from goalport.domain.decorators import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.formulas import checked
 from goalport.domain.signature import Input, Parameter, Resolver, read_outputs, read_parameters
+from goalport.introspection import Origin
 from goalport.words import type_name
 
 __all__ = ["Members", "read_action", "read_goal", "read_members"]

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from goalport.blackboard import fits
 from goalport.domain.agents import Action, Agent
-from goalport.domain.annotations import Origin, class_place, hints_of
 from goalport.domain.decorators import AgentMark, mark_of, marks_of
 from goalport.domain.members import Members, read_members
 from goalport.domain.signature import Resolver, read_outputs
 from goalport.domain.values import State, is_state
 from goalport.errors import DeclarationError
+from goalport.introspection import Origin, class_place
 from goalport.words import class_name
 
 __all__ = ["read_agent", "unmarked_givers"]
@@ -149,7 +149,7 @@ def unmarked_givers(agent: Agent, kind: object) -> list[str]:
 
 def _gives(method: Origin, kind: object) -> bool:
     try:
-        taken, outputs = hints_of(method), read_outputs(method)
+        taken, outputs = method.hints(), read_outputs(method)
     except DeclarationError:
         return False
     gifts = [part for exit_ in outputs.exits for part in exit_]

@@ -9,12 +9,12 @@ import types
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, Protocol, TypeGuard, get_args, get_origin
+from typing import Annotated, Any, Literal, NewType, Protocol, TypeGuard, Union, cast, get_args, get_origin
 
-from goalport.blackboard import DEFAULT_BINDING, field_kinds, matcher, taken_apart
-from goalport.domain.annotations import Origin, hints_of, joined, members_of, unwrapped
+from goalport.blackboard import DEFAULT_BINDING, alternatives, field_kinds, is_alias, matcher, taken_apart
 from goalport.domain.values import Aggregation, Named, Provided, SomeOf, part_names
 from goalport.domain.wait_for import WaitFor, promised
+from goalport.introspection import Origin
 from goalport.words import type_name
 
 __all__ = [
@@ -114,7 +114,7 @@ def read_parameters(
     `subject` is the class of a method that is not bound: its first parameter is an input of that type. The first of
     the `resolvers` that supports a parameter has it, before anything else is thought of.
     """
-    hints = hints_of(origin)
+    hints = origin.hints()
     signature = inspect.signature(origin.function)
     if subject is not None and signature.parameters:
         hints[next(iter(signature.parameters))] = subject
@@ -136,7 +136,7 @@ def _claimed(
 
 def read_outputs(origin: Origin) -> Outputs:
     """What the return annotation promises. Raises `DeclarationError` where there is none that the planner can use."""
-    hints = hints_of(origin)
+    hints = origin.hints()
     if "return" not in hints:
         raise origin.error(
             expected="a return annotation, which tells the planner what the method gives",
@@ -144,7 +144,7 @@ def read_outputs(origin: Origin) -> Outputs:
             fix="Add one: a type of your own, `T | None`, a union, or None.",
         )
     declared = _without_awaitable(hints["return"])
-    members = members_of(declared)
+    members = alternatives(declared)
     given = [member for member in members if member is not types.NoneType]
     found = list(dict.fromkeys(promised(member) or member for member in given))
     for member in found:
@@ -154,7 +154,7 @@ def read_outputs(origin: Origin) -> Outputs:
     _refuse_yielding(origin, found)
     may_decline = bool(found) and len(given) < len(members)
     may_wait = any(promised(member) is not None for member in given)
-    return Outputs(tuple(_exit_of(origin, member) for member in found), joined(found), may_decline, may_wait)
+    return Outputs(tuple(_exit_of(origin, member) for member in found), _joined(found), may_decline, may_wait)
 
 
 def _read_parameter(
@@ -175,10 +175,10 @@ def _read_parameter(
         raise origin.error(
             expected=f"a type for the parameter {name!r}", came="there is none", fix=f"Write `{name}: SomeType`."
         )
-    kind, markers = unwrapped(hints[name])
-    members = [member for member in members_of(kind) if member is not types.NoneType]
+    kind, markers = _unwrapped(hints[name])
+    members = [member for member in alternatives(kind) if member is not types.NoneType]
     default = None if parameter.default is parameter.empty else parameter.default
-    optional = len(members) < len(members_of(kind)) or parameter.default is not parameter.empty
+    optional = len(members) < len(alternatives(kind)) or parameter.default is not parameter.empty
     if any(marker is Provided or isinstance(marker, Provided) for marker in markers):
         return ProvidedInput(name, _single_class(origin, name, members), required=not optional, default=default)
     if len(members) == 1 and isinstance(members[0], type) and members[0] in services:
@@ -213,14 +213,14 @@ def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
     if not (isinstance(whole, type) and issubclass(whole, Aggregation)):
         return
     _refuse_without_parts(origin, whole)
-    hints = {**hints_of(origin, whole), **(field_kinds(kind) if arguments else {})}
+    hints = {**origin.hints(whole), **(field_kinds(kind) if arguments else {})}
     signature = inspect.signature(whole).parameters
     for part in part_names(whole):
-        declared, markers = unwrapped(hints[part])
-        members = [member for member in members_of(declared) if member is not types.NoneType]
+        declared, markers = _unwrapped(hints[part])
+        members = [member for member in alternatives(declared) if member is not types.NoneType]
         found = _read_input(origin, f"{name}.{part}", members, markers)
         default = None if signature[part].default is inspect.Parameter.empty else inspect.Parameter.empty
-        optional = default is not None or len(members) < len(members_of(declared))
+        optional = default is not None or len(members) < len(alternatives(declared))
         yield Input(part, found.type, found.binding, required=not optional, default=default)
 
 
@@ -240,18 +240,18 @@ def _refuse_ambiguous(origin: Origin, parameters: tuple[Parameter, ...]) -> None
 
 
 def _without_awaitable(kind: object) -> object:
-    kind, _ = unwrapped(kind)
+    kind, _ = _unwrapped(kind)
     origin = get_origin(kind)
     if isinstance(origin, type) and hasattr(origin, "__await__"):
-        return unwrapped(get_args(kind)[-1])[0]
+        return _unwrapped(get_args(kind)[-1])[0]
     return types.NoneType if kind is None else kind
 
 
 def _exit_of(origin: Origin, member: object) -> tuple[object, ...]:
     if not _is_some_of(member):
         return (member,)
-    hints = {**hints_of(origin, member), **field_kinds(member)}
-    parts = [part for name in part_names(member) for part in members_of(unwrapped(hints[name])[0])]
+    hints = {**origin.hints(member), **field_kinds(member)}
+    parts = [part for name in part_names(member) for part in alternatives(_unwrapped(hints[name])[0])]
     return (member, *(part for part in parts if part is not types.NoneType))
 
 
@@ -279,7 +279,7 @@ def _refuse_yielding(origin: Origin, found: Sequence[object]) -> None:
         return
     classes = [get_origin(member) or member for member in found]
     if not any(isinstance(each, type) and issubclass(each, (Iterable, AsyncIterable)) for each in classes):
-        declared = type_name(joined(list(found)))
+        declared = type_name(_joined(list(found)))
         raise origin.error(
             expected=f"a method that returns {declared}",
             came="it has a `yield`, so it returns a generator",
@@ -317,3 +317,26 @@ def _single_class(origin: Origin, name: str, members: list[object]) -> type:
         came=f"it is {' | '.join(map(type_name, members))}",
         fix="Annotate it with the class of the service: `Annotated[Service, Provided]`.",
     )
+
+
+def _unwrapped(hint: object) -> tuple[object, tuple[object, ...]]:
+    """An annotation without `Annotated` and aliases, and the markers that it had, also inside `… | None`.
+
+    A NewType counts as the type that it is made of, since at run time its values look like any others.
+    """
+    if isinstance(hint, NewType) or is_alias(hint):
+        return _unwrapped(cast("Any", hint).__supertype__ if isinstance(hint, NewType) else hint.__value__)
+    if get_origin(hint) is Annotated:
+        kind, markers = _unwrapped(get_args(hint)[0])
+        return kind, (*markers, *get_args(hint)[1:])
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [_unwrapped(part) for part in get_args(hint)]
+        return _joined([part for part, _ in parts]), tuple(marker for _, markers in parts for marker in markers)
+    return hint, ()
+
+
+def _joined(members: list[object]) -> object:
+    """The union of types; None where there are none."""
+    if not members:
+        return None
+    return members[0] if len(members) == 1 else Union[tuple(members)]  # noqa: UP007 - built at run time

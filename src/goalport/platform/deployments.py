@@ -8,11 +8,13 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from types import NoneType, UnionType
-from typing import Union, cast, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import cast, get_type_hints
 
-from goalport.domain import Agent, Goal, ProvidedInput, class_place, read_agent
+from goalport.blackboard import alternatives
+from goalport.domain import Agent, Goal, ProvidedInput, read_agent
 from goalport.errors import DeclarationError, DeploymentError, UnknownName
+from goalport.introspection import class_place
 from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
@@ -201,8 +203,7 @@ def _hints(cls: type) -> Mapping[str, object]:
 
 def _fitting(hint: object, service: Callable[[type], object | None]) -> object | None:
     """A service of that type. Nothing fits the types of plain values, nor a protocol whose instances cannot be told."""
-    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    for kind in members:
+    for kind in alternatives(hint):
         if isinstance(kind, type) and kind is not NoneType and kind.__module__ != "builtins" and _is_tellable(kind):
             return service(kind)
     return None

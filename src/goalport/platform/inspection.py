@@ -16,7 +16,6 @@ from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import (
     Action,
     Agent,
-    class_place,
     inputs_among,
     is_state,
     names_known,
@@ -24,6 +23,7 @@ from goalport.domain import (
     promises_of,
 )
 from goalport.errors import DeclarationError
+from goalport.introspection import class_place
 from goalport.plan import (
     Available,
     Explanation,

@@ -7,13 +7,14 @@ and not validated again. `answers` limits the size of an answer.
 import json
 from collections.abc import AsyncIterable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import NoneType, UnionType
-from typing import Any, Final, Union, cast, get_args, get_origin
+from types import NoneType
+from typing import Any, Final, cast, get_args, get_origin
 
 from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
+from goalport.blackboard import alternatives
 from goalport.errors import DeclarationError, ToolError
 from goalport.process import AgentProcess, Completed
 from goalport.publish.portability import Schema, is_object, nodes, portable, split_definitions
@@ -174,10 +175,12 @@ def _is_blocks(kind: object) -> bool:
 
 
 def _members(kind: object) -> list[object]:
+    """The members of a union or of the items of a sequence, at any depth."""
     origin = get_origin(kind)
-    if origin in (Union, UnionType) or (isinstance(origin, type) and issubclass(origin, Sequence)):
-        return [member for part in get_args(kind) if part is not Ellipsis for member in _members(part)]
-    return [kind]
+    parts = get_args(kind) if isinstance(origin, type) and issubclass(origin, Sequence) else alternatives(kind)
+    if parts == (kind,):
+        return [kind]
+    return [member for part in parts if part is not Ellipsis for member in _members(part)]
 
 
 def _refuse_streams(kind: object) -> None:

@@ -9,14 +9,15 @@ object or raises a `GoalportError`; so packages above add such types, and this o
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+from goalport.blackboard import alternatives
 from goalport.errors import BadInput, DeclarationError, GoalportError, ToolError
-from goalport.tools.introspection import source_location, type_hints
+from goalport.introspection import Origin
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
 from goalport.words import corrections, validation_problems, with_article
 
@@ -49,10 +50,8 @@ class Injection:
 
 def injection_of(hint: Any) -> Injection | None:
     """The injection of a parameter with this annotation; None when the caller fills it."""
-    if get_origin(hint) is Annotated:
-        return injection_of(get_args(hint)[0])
-    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-    kinds = [each for each in members if each is not type(None)]
+    members = alternatives(hint)
+    kinds = [each for each in members if each is not NoneType]
     if len(kinds) == 1 and isinstance(kinds[0], type) and hasattr(kinds[0], _CURRENT):
         return Injection(kinds[0], is_optional=len(kinds) < len(members))
     return None
@@ -141,13 +140,13 @@ class _Slot:
 
 def read_arguments(function: Callable[..., object]) -> Arguments:
     """Read the parameters of a function. Raises `DeclarationError` with the parameter that has no schema."""
-    hints = type_hints(function)
+    hints = Origin(function).hints()
     slots: list[_Slot] = []
     for parameter in inspect.signature(function).parameters.values():
         _check(function, parameter, hints)
         positional = parameter.kind is parameter.POSITIONAL_ONLY
         slots.append(_Slot(parameter.name, parameter.default, positional, injection_of(hints[parameter.name])))
-    return _arguments(source_location(function), slots, hints)
+    return _arguments(str(Origin(function)), slots, hints)
 
 
 def listed_arguments(where: str, parameters: Iterable[Parameter]) -> Arguments:
@@ -195,14 +194,14 @@ def _wire_name(field: FieldInfo) -> str:
 def _check(function: Callable[..., object], parameter: inspect.Parameter, hints: Mapping[str, object]) -> None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise DeclarationError(
-            source_location(function),
+            str(Origin(function)),
             expected="parameters that are named one by one, so that a model can be told what to send",
             came=f"there is {parameter}",
             fix="Name each argument, or take one parameter that is a list or a dict.",
         )
     if parameter.name not in hints:
         raise DeclarationError(
-            source_location(function),
+            str(Origin(function)),
             expected=f"a type for the parameter {parameter.name!r}",
             came="there is none",
             fix=_missing_type_fix(parameter),

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, cast, get_args
 
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
+from goalport.introspection import Origin, read_docstring
 from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.decorator import ToolMark, mark_of
 from goalport.tools.functions import FunctionHandler, MappingHandler
-from goalport.tools.introspection import docstring_of, read_docstring, source_location
 from goalport.tools.results import Output, ToolResult, read_output
 from goalport.tools.validation import coerce_numbers, schema_problems
 from goalport.words import class_name, corrections, error_summary
@@ -194,7 +194,7 @@ class Tool:
         output = read_output(function)
         takes_mapping = arguments is None or parameters is not None
         slots = arguments.parameters.values() if arguments is not None and not takes_mapping else ()
-        docs = read_docstring(docstring_of(function), [each.name for each in slots])
+        docs = read_docstring(Origin(function).docstring, [each.name for each in slots])
         return cls(
             name=chosen,
             description=description or mark.description or docs.description or chosen.replace("_", " "),
@@ -285,12 +285,10 @@ def _arguments_of(
 ) -> Arguments | None:
     """How arguments are read; None when a JSON Schema defines them."""
     if schema is None:
-        return (
-            read_arguments(function) if parameters is None else listed_arguments(source_location(function), parameters)
-        )
+        return read_arguments(function) if parameters is None else listed_arguments(str(Origin(function)), parameters)
     if parameters is not None or schema.get("type") != "object":
         raise DeclarationError(
-            source_location(function),
+            str(Origin(function)),
             expected="parameters, or a JSON Schema of an object",
             came="there are both" if parameters is not None else f"the schema is of type {schema.get('type')!r}",
             fix="Leave one out." if parameters is not None else 'Write {"type": "object", "properties": {…}}.',
@@ -328,7 +326,7 @@ def _own_name(function: Callable[..., Any]) -> str:
     if name and name != "<lambda>":
         return name
     raise DeclarationError(
-        source_location(function),
+        str(Origin(function)),
         expected="a name for the tool",
         came="the function has none",
         fix="Write `Tool.of(function, name=…)`.",

@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError, core_schema, to_json, to_j
 from typing_extensions import is_typeddict
 
 from goalport.errors import DeclarationError, ToolError
-from goalport.tools.introspection import source_location, type_hints
+from goalport.introspection import Origin
 from goalport.tools.schemas import (
     UNREADABLE,
     PlainSchema,
@@ -176,7 +176,7 @@ class Output:
 
 def read_output(function: Callable[..., object]) -> Output:
     """Read the return annotation of a function, if it has one."""
-    declared: Any = type_hints(function).get("return")
+    declared: Any = Origin(function).hints().get("return")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise _unusable(function, "it is a generator", "Return a list instead of yielding.")
     if not _is_object(declared):
@@ -265,5 +265,5 @@ def _is_awaitable(declared: object) -> bool:
 
 def _unusable(function: Callable[..., object], came: str, fix: str) -> DeclarationError:
     return DeclarationError(
-        source_location(function), expected="a return type that can be given to a model", came=came, fix=fix
+        str(Origin(function)), expected="a return type that can be given to a model", came=came, fix=fix
     )

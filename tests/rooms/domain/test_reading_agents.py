@@ -366,3 +366,20 @@ def test_conditions_return_bool_and_costs_take_only_optional_inputs() -> None:
     assert "returns bool" in reading(BadCondition)
     assert "order: Order | None" in reading(BadCost)
     assert "are both called 'same'" in reading(Twice)
+
+
+class Kitchen:
+    class Receipt:
+        """Another one than that of the module."""
+
+    def Order(self) -> "Order":  # noqa: N802 - called like a type of the module
+        return Order("soup")
+
+    def bill(self, order: "Order") -> "Receipt":
+        return Kitchen.Receipt()  # pyright: ignore[reportReturnType]
+
+
+def test_a_nested_class_hides_a_type_of_its_module_and_a_method_does_not() -> None:
+    billed = read_action(Kitchen().bill)
+    assert [each.type for each in billed.inputs] == [Order]
+    assert billed.outputs.type is Kitchen.Receipt

@@ -90,7 +90,7 @@ class Calculator:
         (callback, "a type for the parameter 'then' that JSON can express", "Use numbers, strings"),
         (plain, "a type for the parameter 'thing' that JSON can express", "pydantic models"),
         (elsewhere, "'Missing' is not there", "not under TYPE_CHECKING"),
-        (garbled, "annotations that are types", "Write it as a type"),
+        (garbled, "an annotation that Python can read", "Correct the annotation"),
         (makes_plain, "a return type that can be given to a model", "ToolResult.of_artifact"),
         (makes_holder, "a return type that can be given to a model", "Give its fields types that JSON can express"),
         (discriminated, "a signature that a JSON Schema can describe", "Simplify the annotations or defaults."),
