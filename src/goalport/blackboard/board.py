@@ -5,7 +5,7 @@ treated as immutable: a new version is added, never changed in place. The blackb
 process above derives facts from it. (User guide, sections 3.2.3 and 3.2.4.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -18,8 +18,8 @@ DEFAULT_BINDING = "it"
 """The name under which an object is bound when no other name is given."""
 
 T = TypeVar("T")
-Teller = Callable[[str, object], None]
-Judge = Callable[[str, object], object]
+BindingListener = Callable[[str, object], None]
+TypeInference = Callable[[str, object], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,16 @@ class Blackboard:
     Parameters: `on_bound` is called with the name and the object whenever one is put on the blackboard.
     """
 
-    def __init__(self, on_bound: Teller | None = None) -> None:
+    def __init__(self, on_bound: BindingListener | None = None) -> None:
         self._entries: list[Entry] = []
         self._hidden: set[int] = set()
         self._names: dict[str, Entry] = {}
         self._protected: frozenset[str] = frozenset()
-        self.conditions: dict[str, bool] = {}
-        """The named conditions that were stated; a condition that is not here was never stated."""
-        self.stated: set[str] = set()
-        """The names of the conditions that were stated since the running action began; the process clears this set."""
-        self.last_entry: Entry | None = None
-        """The newest entry; None when the last action returned nothing, so that no trigger fires for older ones."""
+        self._conditions: dict[str, bool] = {}
+        self._stated: set[str] = set()
+        self._last_entry: Entry | None = None
         self._on_bound = on_bound
-        self._judge: Judge | None = None
+        self._infer_type: TypeInference | None = None
 
     def add(self, value: object) -> None:
         """Add an object under the default name."""
@@ -104,14 +101,14 @@ class Blackboard:
     def declare(self, name: str, value: object, kind: object) -> None:
         """Bind an object with a declared type, without checking it; of a union, the member that the object is.
 
-        If `kind` is None, the judge set by `judge_by` decides.
+        If `kind` is None, the function set by `infer_types_by` decides.
         """
         if kind is not None and not isinstance(kind, type) and len(options := alternatives(kind)) > 1:
             kind = next((each for each in options if matcher(each)(value)), None)
-        if kind is None and self._judge is not None:
-            kind = self._judge(name, value)
+        if kind is None and self._infer_type is not None:
+            kind = self._infer_type(name, value)
         self._hidden.discard(id(value))
-        entry = self._names[name] = self.last_entry = Entry(value, kind)
+        entry = self._names[name] = self._last_entry = Entry(value, kind)
         self._entries.append(entry)
         if self._on_bound is not None:
             self._on_bound(name, value)
@@ -163,50 +160,77 @@ class Blackboard:
         return [each.value for each in self._entries]
 
     @property
+    def last_entry(self) -> Entry | None:
+        """The newest entry; None when the last action returned nothing, so that no trigger fires for older ones."""
+        return self._last_entry
+
+    @property
     def last_result(self) -> object:
         """The newest object; None when the last action returned nothing."""
-        return None if self.last_entry is None else self.last_entry.value
+        return None if self._last_entry is None else self._last_entry.value
+
+    def clear_last_result(self) -> None:
+        """Note that the last action has returned nothing."""
+        self._last_entry = None
+
+    @property
+    def conditions(self) -> Mapping[str, bool]:
+        """The named conditions that were stated; a condition that is not here was never stated."""
+        return self._conditions
+
+    @property
+    def stated(self) -> AbstractSet[str]:
+        """The names of the conditions that were stated since `forget_stated`, that is, since an action began."""
+        return self._stated
+
+    def forget_stated(self) -> None:
+        """Begin a new set of `stated` conditions, because an action begins; their values are kept."""
+        self._stated.clear()
 
     def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
         """State whether a named condition holds."""
-        self.conditions[name] = value
-        self.stated.add(name)
+        self._conditions[name] = value
+        self._stated.add(name)
+
+    def unset_condition(self, name: str) -> None:
+        """Treat a named condition as never stated."""
+        self._conditions.pop(name, None)
 
     def get_condition(self, name: str) -> bool | None:
         """The stated value of a named condition; None when it was never stated."""
-        return self.conditions.get(name)
+        return self._conditions.get(name)
 
     def hide(self, value: object) -> None:
         """Exclude an object from planning and from every look-up; it stays in `history`."""
         self._hidden.add(id(value))
-        if self.last_entry is not None and self.last_entry.value is value:
-            self.last_entry = None
+        if self._last_entry is not None and self._last_entry.value is value:
+            self._last_entry = None
 
-    def spawn(self, on_bound: Teller | None = None) -> "Blackboard":
+    def spawn(self, on_bound: BindingListener | None = None) -> "Blackboard":
         """An independent copy; objects that are hidden here are hidden there too."""
         copy = Blackboard(on_bound)
         copy._entries, copy._hidden = list(self._entries), set(self._hidden)
-        copy._names, copy.conditions = dict(self._names), dict(self.conditions)
+        copy._names, copy._conditions = dict(self._names), dict(self._conditions)
         copy._protected = self._protected
-        copy.last_entry = self.last_entry
+        copy._last_entry = self._last_entry
         return copy
 
-    def judge_by(self, judge: Judge) -> None:
+    def infer_types_by(self, infer_type: TypeInference) -> None:
         """Set the function that returns, for a name and an object without a declared type, its type or None.
 
         It is applied to the objects that are here already and to those that are added later.
         """
-        self._judge = judge
+        self._infer_type = infer_type
         names = {id(each): name for name, each in self._names.items()}
         for place, each in enumerate(self._entries):
             name = names.get(id(each), DEFAULT_BINDING)
-            kind = judge(name, each.value) if each.kind is None else None
+            kind = infer_type(name, each.value) if each.kind is None else None
             if kind is not None:
                 self._entries[place] = entry = Entry(each.value, kind)
                 if self._names.get(name) is each:
                     self._names[name] = entry
-                if self.last_entry is each:
-                    self.last_entry = entry
+                if self._last_entry is each:
+                    self._last_entry = entry
 
     def hide_all(self, kind: object) -> None:
         """Hide every object of a type."""
@@ -225,5 +249,5 @@ class Blackboard:
         self._entries = [each for each in self._entries if any(each is other for other in kept.values())]
         self._hidden &= {id(each.value) for each in self._entries}
         self._names = kept
-        self.conditions.clear()
-        self.last_entry = None
+        self._conditions.clear()
+        self._last_entry = None

@@ -135,7 +135,7 @@ def _other_exits(scope: Scope, world: WorldState, found: Plan) -> Iterator[tuple
 def _after(scope: Scope, world: WorldState, step: Operator) -> WorldState:
     given = {fact for fact, value in step.effects.items() if value}
     true = world.true.difference(step.effects) | given
-    return WorldState(true, scope.questions.difference(step.effects, true))
+    return WorldState(true, scope.evaluated_conditions.difference(step.effects, true))
 
 
 def _held_back(scope: Scope, found: Explanation, by: Operator) -> Iterator[DeclarationError]:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
-from goalport.blackboard import DEFAULT_BINDING, Typed, fits
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed, fits
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import RetryPolicy, parts_of
 from goalport.errors import BadInput, UnknownName
@@ -21,6 +21,7 @@ from goalport.events import ProcessCreated
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
+    Context,
     ContextRepository,
     Listeners,
     PlatformServices,
@@ -33,6 +34,7 @@ from goalport.process import (
     drive,
     find_question,
     new_id,
+    planner_for,
     pruned,
     step,
 )
@@ -105,7 +107,7 @@ class Processes:
         self._scope_of = scope_of
         self._engine = engine
         self._retry = retry
-        self._told_of_blocking: set[str] = set()
+        self._warned_of_blocking: set[str] = set()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         keep(self, secrets_in_environment(os.environ))
         self.tells_errors = True
@@ -119,7 +121,37 @@ class Processes:
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
-        services = PlatformServices(
+        process_id = new_id(*_id_prefixes(scope, options))
+        goals = _goal_names(scope, inputs.goals)
+        context = self._contexts.find(options.context_id) if options.context_id else None
+        if options.context_id and context is None:
+            _log.warning("There is no context %r: process %s begins without it.", options.context_id, process_id)
+        if options.prune and planner_for(scope.agent, options).looks_ahead:
+            draft = (options.blackboard or Blackboard()).spawn()
+            draft.infer_types_by(scope.infer_type)
+            _fill(draft, context, inputs)
+            scope = pruned(scope, draft, goals, groups)
+        process = AgentProcess(
+            process_id,
+            scope,
+            options,
+            inputs.caller,
+            self._services(groups),
+            goals=goals,
+            parent=inputs.parent,
+            started_by=inputs.started_by,
+        )
+        process.subscribe(self.listeners if inputs.parent is None else inputs.parent.listeners)
+        if process.listeners.attentive:
+            process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
+        if inputs.parent is None:
+            for listener in options.verbosity.listeners:
+                process.subscribe(listener)
+        _fill(process.blackboard, context, inputs)
+        return process
+
+    def _services(self, groups: ToolGroupResolver) -> PlatformServices:
+        return PlatformServices(
             self._thread_limits.here(),
             groups,
             self._service,
@@ -130,29 +162,8 @@ class Processes:
             self._step,
             self._retry,
             self.tells_errors,
-            self._told_of_blocking,
+            self._warned_of_blocking,
         )
-        process = AgentProcess(
-            new_id(*_id_prefixes(scope, options)),
-            scope,
-            options,
-            inputs.caller,
-            services,
-            goals=_goal_names(scope, inputs.goals),
-            parent=inputs.parent,
-            started_by=inputs.started_by,
-        )
-        process.subscribe(self.listeners if inputs.parent is None else inputs.parent.listeners)
-        if process.listeners.attentive:
-            process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
-        if inputs.parent is None:
-            for listener in options.verbosity.listeners:
-                process.subscribe(listener)
-        _take_context(process, self._contexts)
-        _put_inputs(process, inputs)
-        if options.prune:
-            process.narrow(pruned(process))
-        return process
 
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and let what waited for it go on.
@@ -279,15 +290,6 @@ class Processes:
         self._go_on(process)
 
 
-def _take_context(process: AgentProcess, contexts: ContextRepository) -> None:
-    wanted = process.options.context_id
-    context = contexts.find(wanted) if wanted else None
-    if context is not None:
-        context.populate(process.blackboard)
-    elif wanted:
-        _log.warning("There is no context %r: process %s begins without it.", wanted, process.id)
-
-
 def _id_prefixes(scope: Scope, options: ProcessOptions) -> Iterator[str]:
     if options.agent_name_in_id:
         yield scope.agent.name
@@ -304,8 +306,10 @@ def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(goals)
 
 
-def _put_inputs(process: AgentProcess, inputs: Inputs) -> None:
-    blackboard = process.blackboard
+def _fill(blackboard: Blackboard, context: Context | None, inputs: Inputs) -> None:
+    """Put what a process begins with on its blackboard."""
+    if context is not None:
+        context.populate(blackboard)
     for value in inputs.objects:
         blackboard.add(value)
         for part, declared in parts_of(Typed.value_of(value)):

@@ -40,8 +40,10 @@ def explain_goal(
     given = tuple(_with_parts(given))
     facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
     facts |= {each for each in scope.groups if groups is None or groups.unmet(each) is None}
-    start = WorldState(facts, frozenset(each for each in scope.questions if _can_be_asked(scope, each, given)))
-    goals, later = (scope.plan_goals[goal.name],), scope.questions - start.unknown
+    start = WorldState(
+        facts, frozenset(each for each in scope.evaluated_conditions if _can_be_asked(scope, each, given))
+    )
+    goals, later = (scope.plan_goals[goal.name],), scope.evaluated_conditions - start.unknown
     costs, values, notes_by_action = _estimates(scope, given, service)
     problem = Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS)
     opened = WorldState(facts, start.unknown | later)
@@ -135,7 +137,7 @@ def _estimates(
     costs: dict[str, float] = {}
     values: dict[str, float] = {}
     notes: dict[str, str] = {}
-    for action in scope.figured:
+    for action in scope.with_computed_cost:
         for what, cost, said, least, found in (
             ("cost", action.cost, action.settings.cost, 0.0, costs),
             ("value", action.value, action.settings.value, float("-inf"), values),

@@ -1,12 +1,12 @@
 """Running an agent: processes, the loop that plans and runs one action at a time, budgets and outcomes. Floor 5."""
 
+from goalport.process.action_tools import Decider, agent_tool, require_type, with_awaiting
 from goalport.process.agent_process import AgentProcess, PlatformServices
-from goalport.process.agent_tool import agent_tool
-from goalport.process.awaiting_tool import Decider, require_type, with_awaiting
 from goalport.process.context import ActionContext, OperationContext, run_subagent
+from goalport.process.effects import answer, decline, find_question
 from goalport.process.formulation import PLANNING_SECONDS, pruned
-from goalport.process.human_in_the_loop import answer, decline, find_question
 from goalport.process.ledger import Budget, Ledger, Spending
+from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
 from goalport.process.options import (
     Delay,
@@ -24,7 +24,6 @@ from goalport.process.options import (
     StuckResult,
     Verbosity,
 )
-from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
 from goalport.process.planners import Planner, planner_for
 from goalport.process.progress import ActionInvocation, Failure

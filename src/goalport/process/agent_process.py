@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import anyio
 from anyio import CapacityLimiter
@@ -18,26 +17,16 @@ from anyio import CapacityLimiter
 from goalport.ai import Engine, Operation, ToolContext, tool_context, use_tool_context
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
-from goalport.domain import Agent, Goal, RetryPolicy
-from goalport.errors import (
-    GoalportError,
-    ProcessEnded,
-    ProcessFailed,
-    ProcessKilled,
-    ProcessStuck,
-    ProcessTerminated,
-    ProcessWaiting,
-    leaves,
-)
-from goalport.events import Event, EventListener, ProcessFinished
+from goalport.domain import Agent, Goal, RetryPolicy, WaitFor
+from goalport.errors import AlreadyAnswered, GoalportError, ProcessEnded, leaves
+from goalport.events import Event, EventListener, ProcessFinished, QuestionAsked, QuestionSettled
 from goalport.llm import TokenUsage
 from goalport.process.ledger import NOTHING, Ledger, Spending
-from goalport.process.lifecycle import Lifecycle
+from goalport.process.lifecycle import Completed, Failed, Killed, Lifecycle, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.process.listeners import Listeners
 from goalport.process.options import ProcessOptions
-from goalport.process.outcome import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.progress import MOST_WORDS, ActionInvocation, Failure, Progress, in_words
-from goalport.process.questions import Question, Questions
+from goalport.process.questions import Question, Questions, QuestionStatus
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver, calling_from
 from goalport.words import type_name, with_article
@@ -45,7 +34,7 @@ from goalport.words import type_name, with_article
 __all__ = ["AgentProcess", "PlatformServices"]
 
 T = TypeVar("T")
-_spending = threading.Lock()
+_spending_lock = threading.Lock()
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
 
@@ -100,18 +89,17 @@ class AgentProcess(Lifecycle):
         super().__init__(process_id, parent)
         self.started_by = started_by
         """The name of the action that started it."""
-        self.scope = scope
+        self.scope, self.options, self.caller, self.services = scope, options, caller, services
         self.agent: Agent = scope.agent
         """The agent that runs, including the actions of components."""
-        self.options = options
-        self.caller = caller
-        self.services = services
         self.goals = tuple(scope.goals if goals is None else goals)
         """The names of the goals that it pursues."""
         self.listeners = Listeners(options.listeners)
         """The listeners for every event of the process. Where there are none, no events are made."""
         self.listeners.use_running_loop()
-        self.blackboard = _first_blackboard(self)
+        on_bound, begin = self.listeners.binding_listener(process_id), options.blackboard
+        self.blackboard = Blackboard(on_bound) if begin is None else begin.spawn(on_bound)
+        self.blackboard.infer_types_by(scope.infer_type)
         self.progress: Progress[AgentProcess] = Progress(process_id)
         self.questions = Questions(process_id)
         self.goal: Goal | None = None
@@ -147,7 +135,7 @@ class AgentProcess(Lifecycle):
         for child in self.children:
             child.kill(reason)
         if not self.over:
-            self.on_loop(partial(_obey, self))
+            self.on_loop(self._end_as_requested)
 
     def terminate(self, reason: str = "It was terminated.") -> None:
         """End the process after the running action, or as soon as that wants to ask a model or call a tool again.
@@ -159,7 +147,18 @@ class AgentProcess(Lifecycle):
         for child in self.children:
             child.terminate(reason)
         if not self.over:
-            self.on_loop(partial(_obey, self))
+            self.on_loop(self._end_as_requested)
+
+    def _end_as_requested(self) -> None:
+        """Make the requested end, if nothing else will: a process that runs checks for it between actions."""
+        wanted = self.end_requested
+        if wanted is None or self.over:
+            return
+        if not self.driven:
+            self.settle(wanted)
+            self.services.ended_idle(self)
+        elif self.cancel_scope is not None and (isinstance(wanted, Killed) or self.status is ProcessStatus.PAUSED):
+            self.cancel_scope.cancel()
 
     def on_loop(self, change: Callable[[], None]) -> None:
         """Make a change on the event loop: at once if called there, soon if called from another thread."""
@@ -202,8 +201,10 @@ class AgentProcess(Lifecycle):
 
         Raises a subclass of `ProcessEnded` when the process has not reached its goal.
         """
+        if self.outcome is None:
+            raise ProcessEnded(self.id, "The process has not ended yet.")
         if not isinstance(self.outcome, Completed):
-            raise _error_for(self.id, self.outcome) from (self.failure and self.failure.error)
+            raise self.outcome.error(self.id, self.outcome.reason) from (self.failure and self.failure.error)
         if is_of(self.outcome.value, self.goal and self.goal.output, kind):
             return self.outcome.value  # type: ignore[return-value]
         found = self.last(kind)
@@ -226,12 +227,12 @@ class AgentProcess(Lifecycle):
 
         The budget is checked before the next action, and before a model is asked again.
         """
-        entry, each, name = Spending(self.id, action, model, usage, seconds), self, action
-        with _spending:
-            while each is not None:
-                each.usage += usage
-                each.ledger.note(entry, name)
-                each, name = each.parent, each.started_by
+        entry, process, name = Spending(self.id, action, model, usage, seconds), self, action
+        with _spending_lock:
+            while process is not None:
+                process.usage += usage
+                process.ledger.note(entry, name)
+                process, name = process.parent, process.started_by
 
     @property
     def open_questions(self) -> tuple[Question, ...]:
@@ -258,14 +259,30 @@ class AgentProcess(Lifecycle):
         asked = {question.action for question in self.questions.open}
         return asked | self.progress.parked.keys() if self.progress.parked else asked
 
-    def narrow(self, scope: Scope) -> None:
-        """Plan with another scope, which has fewer actions of the same agent; only before the process starts."""
-        assert self.status is ProcessStatus.NOT_STARTED
-        self.scope = scope
-
     def pursue(self, goal: Goal | None, plan: tuple[str, ...]) -> None:
         """Note the goal that is pursued, and the actions of the plan."""
         self.goal, self.plan = goal, plan
+
+    def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
+        """Put a question of an action to people. `in_action` says that the action continues with the answer."""
+        question = self.questions.ask(action, wait, in_action=in_action)
+        self.emit(QuestionAsked(question.id, action, question.message, process_id=self.id))
+        return question
+
+    def settle_question(
+        self, question: Question, status: QuestionStatus, *, answer: object = None, reason: str = ""
+    ) -> None:
+        """Settle a question of this process. Raises `AlreadyAnswered` if it was settled before."""
+        question.settle(status, answer=answer, reason=reason)
+        self.emit(QuestionSettled(question.id, status, process_id=self.id))
+
+    def withdraw_question(self, question: Question) -> bool:
+        """Settle a question whose answer is no longer needed. Returns False if it was settled already."""
+        try:
+            self.settle_question(question, "withdrawn", reason="Nobody needs the answer any more.")
+        except AlreadyAnswered:
+            return False
+        return True
 
     def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
         """Note a failure, of an action or of the process itself, whether or not there is another way.
@@ -282,13 +299,22 @@ class AgentProcess(Lifecycle):
         """
         if self.driven or self.over or not self.progress.parked:
             return False
-        if _waits_for_running_child(self) and isinstance(self.outcome, Waiting):
+        if self._waits_for_running_child and isinstance(self.outcome, Waiting):
             self.reopen()
             return True
-        if not _waits_for_running_child(self) and self.outcome is None:
+        if not self._waits_for_running_child and self.outcome is None:
             self.settle(Waiting(self.open_questions))
             return True
         return False
+
+    @property
+    def _waits_for_running_child(self) -> bool:
+        """Whether anything runs in a process that an action waits for."""
+        return any(
+            not isinstance(child.outcome, Waiting)
+            or any(each.outcome is None for each in self.progress.journals[action].waits_for)
+            for action, child in self.progress.parked.items()
+        )
 
     @contextmanager
     def running(self, *, traced: bool) -> Generator[None]:
@@ -326,7 +352,7 @@ class AgentProcess(Lifecycle):
         """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""
         if self.over:
             return
-        if isinstance(outcome, Waiting) and _waits_for_running_child(self):
+        if isinstance(outcome, Waiting) and self._waits_for_running_child:
             self.release()
             return
         self._settle(outcome)
@@ -338,50 +364,3 @@ class AgentProcess(Lifecycle):
         if self.listeners.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self.tell_waiters()
-
-
-def _waits_for_running_child(process: AgentProcess) -> bool:
-    """Whether anything runs in a process that an action waits for."""
-    progress = process.progress
-    return any(
-        not isinstance(child.outcome, Waiting)
-        or any(each.outcome is None for each in progress.journals[action].waits_for)
-        for action, child in progress.parked.items()
-    )
-
-
-def _obey(process: AgentProcess) -> None:
-    """Carry out a requested end, if nobody else will: a process that runs checks for it between actions."""
-    wanted = process.end_requested
-    if wanted is None or process.over:
-        return
-    if not process.driven:
-        process.settle(wanted)
-        process.services.ended_idle(process)
-    elif process.cancel_scope is not None and (isinstance(wanted, Killed) or process.status is ProcessStatus.PAUSED):
-        process.cancel_scope.cancel()
-
-
-def _first_blackboard(process: AgentProcess) -> Blackboard:
-    teller, begin = process.listeners.binding_listener(process.id), process.options.blackboard
-    first = Blackboard(teller) if begin is None else begin.spawn(teller)
-    first.judge_by(process.scope.judge)
-    return first
-
-
-def _error_for(process_id: str, outcome: Outcome | None) -> ProcessEnded:
-    match outcome:
-        case None:
-            return ProcessEnded(process_id, "The process has not ended yet.")
-        case Stuck(reason):
-            return ProcessStuck(process_id, reason)
-        case Failed(reason):
-            return ProcessFailed(process_id, reason)
-        case Terminated(reason):
-            return ProcessTerminated(process_id, reason)
-        case Killed(reason):
-            return ProcessKilled(process_id, reason)
-        case Waiting():
-            return ProcessWaiting(process_id, outcome.reason)
-        case Completed():
-            return ProcessEnded(process_id, "The goal was reached, but its output is of another type.")

@@ -21,18 +21,16 @@ from goalport.errors import Declined, NonRetryable, TerminateAction, ToolError
 from goalport.events import Event, ModelReplied, ModelRetried, ProgressUpdated
 from goalport.llm import ModelCall, ModelReply, TokenUsage
 from goalport.process.agent_process import AgentProcess
-from goalport.process.human_in_the_loop import SchemaSubmission, put_question, withdraw_question
 from goalport.process.journal import (
     Journal,
     Names,
-    OpenCall,
     Parked,
     at_place,
-    fingerprint_of_arguments,
     fingerprint_of_model_call,
+    fingerprint_of_tool_call,
 )
-from goalport.process.outcome import ProcessStatus
-from goalport.process.questions import Question
+from goalport.process.lifecycle import ProcessStatus
+from goalport.process.questions import Question, SchemaSubmission
 from goalport.tools import Tool, ToolResult
 
 __all__ = ["ActionCalls", "ActionOperation", "Attempt"]
@@ -75,8 +73,11 @@ class Attempt(Protocol):
 class AskingAttempt(Attempt, Protocol):
     """An attempt that can ask people while it runs."""
 
-    async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
-        """Return the answer to a question. Raises `Parked` while there is none, and `Declined` after a no."""
+    async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
+        """Return the answer to a question. Raises `Parked` while there is none, and `Declined` after a no.
+
+        `approval` says that the question is whether a tool may be called.
+        """
         ...
 
 
@@ -89,27 +90,27 @@ class ActionCalls:
     def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
         """Whether the journal has the result of the next such call."""
         journal = self.attempt.journal
-        return journal.again and self.attempt.names.peek("tool", _print(tool, arguments)) in journal.results
+        return journal.again and self.attempt.names.peek("tool", _fingerprint(tool, arguments)) in journal.results
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
         """Return the result of a call, made now or recorded. Raises `Parked` when a person has to be asked first."""
         journal = self.attempt.journal
-        name = self.attempt.names.next("tool", _print(tool, arguments))
+        name = self.attempt.names.next("tool", _fingerprint(tool, arguments))
         if name in journal.results:
             return journal.results[name]
         if tool.needs_approval and (refusal := await self._refusal(name, tool, arguments)):
             return ToolResult.of_error(refusal)
         with at_place(name):
             result = await self._run(name, tool, arguments)
-        journal.results[name] = result
+        journal.note_result(name, result)
         return result
 
     async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
         """The message for the model when a person did not approve the call; empty when the call may be made."""
-        words = _question(tool, arguments) if tool.confirmation is None else tool.confirmation(arguments)
+        words = _approval_question(tool, arguments) if tool.confirmation is None else tool.confirmation(arguments)
         try:
             wait = WaitFor[bool].form_submission(words, bool)
-            agreed = await self.attempt.asked(self.attempt.journal.approvals, name, wait)
+            agreed = await self.attempt.asked(name, wait, approval=True)
         except Declined as declined:
             return _refused(tool, declined.reason)
         return "" if agreed else _refused(tool, "The answer was no.")
@@ -117,28 +118,26 @@ class ActionCalls:
     async def _run(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
         journal = self.attempt.journal
         try:
-            return await (self._continued(name, tool, arguments) if tool.server else tool.run(arguments))
+            return await (self._run_open_call(name, tool, arguments) if tool.server else tool.run(arguments))
         except BaseExceptionGroup:
             if journal.parked:
                 raise Parked from None
             raise
 
-    async def _continued(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+    async def _run_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
         """Return the result of a call that stays open while a person is asked."""
-        calls, journal = self.attempt.journal.calls, self.attempt.journal
-        if name not in calls:
-            calls[name] = OpenCall(partial(tool.run, arguments), _Asker(self.attempt, tool.server))
+        journal = self.attempt.journal
+        open_call = journal.open_call(name, partial(tool.run, arguments), _Asker(self.attempt, tool.server))
         try:
-            result = await calls[name].result()
+            result = await open_call.result()
         except get_cancelled_exc_class():
             # Parking another part of the action may cancel this wait, but the open call must not end with it.
             if not journal.parked:
-                calls.pop(name).cancel()
+                journal.end_call(name)
             raise
         if result is None:
-            journal.parked = True
+            journal.park()
             raise Parked
-        del calls[name]
         return result
 
 
@@ -149,16 +148,19 @@ class _Asker:
     attempt: AskingAttempt
     server: str
 
-    def pose(self, message: str, schema: Mapping[str, object], /) -> Question:
+    def ask(self, message: str, schema: Mapping[str, object], /) -> Question:
+        fault = f"The server {self.server!r} asked for something that is no form: "
+        if not isinstance(schema.get("properties"), Mapping) or "$ref" in json.dumps(schema, default=str):
+            raise ToolError(f"{fault}Expected fields, each described where it stands.")
         try:
-            wait = SchemaSubmission(f"{self.server} asks: {message}", _form(schema))
+            wait = SchemaSubmission(f"{self.server} asks: {message}", schema)
         except TypeError as error:
-            raise ToolError(f"The server {self.server!r} asked for something that is no form: {error}") from None
-        return put_question(self.attempt.process, self.attempt.action, wait, in_action=True)
+            raise ToolError(f"{fault}{error}") from None
+        return self.attempt.process.ask(self.attempt.action, wait, in_action=True)
 
     def withdraw(self, question: Question, /) -> None:
         process = self.attempt.process
-        if withdraw_question(process, question) and process.status is ProcessStatus.WAITING:
+        if process.withdraw_question(question) and process.status is ProcessStatus.WAITING:
             process.services.resume(process)
 
     async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
@@ -167,19 +169,11 @@ class _Asker:
         self.attempt.process.emit(ProgressUpdated(words, process_id=self.attempt.process.id))
 
 
-def _form(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """The schema of a server's form, which has to be flat. Raises `TypeError` for one that is not."""
-    fields = schema.get("properties")
-    if not isinstance(fields, Mapping) or "$ref" in json.dumps(schema, default=str):
-        raise TypeError("Expected fields, each described where it stands.")
-    return schema
+def _fingerprint(tool: Tool, arguments: Mapping[str, object]) -> str:
+    return fingerprint_of_tool_call(tool.name, arguments)
 
 
-def _print(tool: Tool, arguments: Mapping[str, object]) -> str:
-    return fingerprint_of_arguments(tool.name, arguments)
-
-
-def _question(tool: Tool, arguments: Mapping[str, object]) -> str:
+def _approval_question(tool: Tool, arguments: Mapping[str, object]) -> str:
     written = json.dumps(dict(arguments), ensure_ascii=False, default=str)
     shown = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
     of = f" of the server {tool.server!r}" if tool.server else ""
@@ -202,7 +196,7 @@ class _Record:
         return self.journal.replies.get(self.name)
 
     def keep(self, reply: ModelReply, /) -> None:
-        self.journal.replies[self.name] = reply
+        self.journal.note_reply(self.name, reply)
 
 
 class ActionOperation:
@@ -264,7 +258,7 @@ class ActionOperation:
 
 def _end_of(process: AgentProcess) -> str | None:
     """Why the process must not go on; a process above it that has spent its budget is terminated here."""
-    for each in _line(process):
+    for each in _ancestors(process):
         if each.end_requested is not None:
             return each.end_requested.reason
         if overspent := each.options.overspent(each):
@@ -273,8 +267,8 @@ def _end_of(process: AgentProcess) -> str | None:
     return None
 
 
-def _line(process: AgentProcess) -> Iterator[AgentProcess]:
+def _ancestors(process: AgentProcess) -> Iterator[AgentProcess]:
     """The processes that started this one, the outermost first, and the process itself."""
     if process.parent is not None:
-        yield from _line(process.parent)
+        yield from _ancestors(process.parent)
     yield process

@@ -10,7 +10,8 @@ from contextvars import ContextVar
 from functools import partial
 from inspect import iscoroutinefunction
 from logging import getLogger
-from typing import Any, Self, TypeVar, cast, overload
+from time import perf_counter
+from typing import Any, Final, Generic, Self, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
@@ -23,11 +24,9 @@ from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.attempt import ActionCalls, ActionOperation
-from goalport.process.event_loop import Timed
-from goalport.process.human_in_the_loop import SchemaSubmission, put_question
 from goalport.process.journal import Journal, Names, Parked, at_place, fingerprint_of_question
-from goalport.process.outcome import Completed, Waiting
-from goalport.process.questions import Question
+from goalport.process.lifecycle import Completed, Waiting
+from goalport.process.questions import SchemaSubmission
 from goalport.tools import Contained, Tool, calling_from, in_thread
 from goalport.words import type_name
 
@@ -39,6 +38,8 @@ I = TypeVar("I")  # noqa: E741 - an item
 R = TypeVar("R")
 _DEEPEST = 20
 """How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
+_BLOCKING_SECONDS: Final = 0.5
+"""The number of seconds for which a function may block the event loop before a warning is logged."""
 _current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
 
 
@@ -136,21 +137,19 @@ class OperationContext:
         """
         with Contained():
             try:
-                return await self._called(partial(function, **arguments), is_async=iscoroutinefunction(function))
+                if iscoroutinefunction(function):
+                    return await _Timed(function(**arguments), self._warn_of_blocking)
+                call, limiter = partial(function, **arguments), self.process.services.limiter
+                result = await in_thread(call, limiter, self._report_full_limiter)
+                return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
             except CancelledError:
                 self._abandoned = True
                 raise
 
-    async def _called(self, function: Callable[[], object], *, is_async: bool) -> object:
-        if is_async:
-            return await Timed(cast("Coroutine[Any, Any, object]", function()), self._tell_of_blocking)
-        result = await in_thread(function, self.process.services.limiter, self._tell_of_queue)
-        return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
-
-    def _tell_of_blocking(self, seconds: float) -> None:
-        told = self.process.services.warned_of_blocking
-        if self.action not in told:
-            told.add(self.action)
+    def _warn_of_blocking(self, seconds: float) -> None:
+        warned = self.process.services.warned_of_blocking
+        if self.action not in warned:
+            warned.add(self.action)
             _log.warning(
                 "%s held the event loop for %.1f s, in which nothing else could run. Write it as `def`, so that it runs"
                 " in a thread, or await what takes long.",
@@ -158,7 +157,7 @@ class OperationContext:
                 seconds,
             )
 
-    def _tell_of_queue(self) -> None:
+    def _report_full_limiter(self) -> None:
         words = (
             f"{self.action or 'A function'} waits for a thread: all {self.process.services.limiter.total_tokens:g}"
             " run `def` functions, perhaps some that nobody waits for any more. max_threads sets how many may."
@@ -220,21 +219,29 @@ class ActionContext(OperationContext):
         this line runs again. `key` identifies the question if its text changes each time. Without an answer within
         `expires_in` seconds the answer is a no. Raises `Declined` after a no, and `NonRetryable` outside of actions.
         """
-        wait = _wait_for(message, kind, expires_in)
+        wait: WaitFor[Any]
+        if isinstance(kind, Mapping):
+            wait = SchemaSubmission(message, cast("Mapping[str, object]", kind), expires_in)
+        else:
+            wait = WaitFor[Any].form_submission(message, kind, expires_in=expires_in)
         name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint_of_question(message))
-        return await self.asked(self.journal.questions, name, wait)
+        return await self.asked(name, wait)
 
-    async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
-        """Return the answer to the question of that name; ask it if that was not done. Raises what `ask` raises."""
+    async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
+        """Return the answer to the question of that name; ask it if that was not done. Raises what `ask` raises.
+
+        `approval` says that the question is whether a tool may be called.
+        """
         self._refuse_when_abandoned()
         self._refuse_to_wait_in_vain()
-        question = questions.get(name)
+        question = self.journal.questions.get(name)
         if question is None:
             _refuse_ephemeral(self.process, "ask people")
-            question = questions[name] = put_question(self.process, self.action, wait, in_action=True)
+            question = self.process.ask(self.action, wait, in_action=True)
+            self.journal.note_question(name, question, approval=approval)
         match question.status:
             case "open":
-                self.journal.parked = True
+                self.journal.park()
                 raise Parked
             case "answered":
                 return question.answer
@@ -250,14 +257,13 @@ class ActionContext(OperationContext):
         When a person has to be asked, the action is parked: it begins again once there is an answer, and continues the
         process that it had started. Raises a subclass of `ProcessEnded` when there is no result.
         """
-        children = self.journal.children
         entry = self.names.next("child", f"{_name_of(agent)}-{type_name(kind)}")
-        child = children.get(entry)
+        child = self.journal.children.get(entry)
         if child is None:
             _refuse_ephemeral(self.process, "start others")
             _refuse_depth(self.process)
-            start = self.process.services.start_child
-            child = children[entry] = start(self.process, self.action, agent, kind, inputs)
+            child = self.process.services.start_child(self.process, self.action, agent, kind, inputs)
+            self.journal.note_child(entry, child)
         try:
             outcome = await child.wait()
         except get_cancelled_exc_class():
@@ -265,11 +271,10 @@ class ActionContext(OperationContext):
             raise
         if isinstance(outcome, Waiting):
             self._refuse_to_wait_in_vain()
-            self.journal.parked = True
-            self.journal.waits_for.append(child)
+            self.journal.park(child)
             raise Parked
         if not isinstance(outcome, Completed):
-            del children[entry]
+            self.journal.forget_child(entry)
         return child.result_of_type(kind)
 
     async def parallel_map(
@@ -300,7 +305,8 @@ class ActionContext(OperationContext):
                 for index in range(len(given)):
                     tasks.start_soon(one, index)
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            failures = list(leaves(group))  # waiting for a person is more important than all others
+            raise next((each for each in failures if isinstance(each, Parked)), failures[0]) from None
         if parked:
             raise parked[0]
         return [results[index] for index in range(len(given))]
@@ -333,19 +339,33 @@ def _refuse_depth(process: AgentProcess) -> None:
         raise NonRetryable(f"Processes start one another more than {_DEEPEST} deep: {names}. Find the circle.")
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The most important failure of a group: waiting for a person before all others."""
-    failures = list(leaves(group))
-    return next((each for each in failures if isinstance(each, Parked)), failures[0])
-
-
-def _wait_for(message: str, kind: Any, expires_in: float | None) -> WaitFor[Any]:
-    if isinstance(kind, Mapping):
-        return SchemaSubmission(message, cast("Mapping[str, object]", kind), expires_in)
-    return WaitFor[Any].form_submission(message, kind, expires_in=expires_in)
-
-
 def _name_of(agent: object) -> str:
     if isinstance(agent, str):
         return agent
     return agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
+
+
+class _Timed(Generic[T]):
+    """A coroutine to be awaited in place of another; `report` is given the seconds of each turn that took too long."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], report: Callable[[float], None]) -> None:
+        self._coroutine = coroutine
+        self._report = report
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        coroutine = self._coroutine
+        error: BaseException | None = None
+        while True:
+            start = perf_counter()
+            try:
+                waits_for = coroutine.send(None) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                return end.value
+            finally:
+                if (seconds := perf_counter() - start) >= _BLOCKING_SECONDS:
+                    self._report(seconds)
+            try:
+                yield waits_for
+                error = None
+            except BaseException as thrown:
+                error = thrown

@@ -1,43 +1,74 @@
-"""Applies the result of an action, or the answer to its question, to the blackboard and the progress of the process.
+"""The effects of actions: what a result, a failure, or a person's answer changes in the process.
 
-A result must be of the type that the action declares. Above: `execution`, which runs actions, and answers of people.
+A result must be of the type that the action declares, and so must an answer, which becomes the result of an action that
+asked at its end. Below: the process and its questions. Above: `execution`, which runs actions, and the platform, which
+receives answers.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from traceback import clear_frames
 from typing import cast
 
 from goalport.blackboard import fits, matcher, related
 from goalport.domain import Action, WaitFor, awaited, is_state, parts_of, promises_of
-from goalport.errors import (
-    NonRetryable,
-)
-from goalport.events import (
-    StateEntered,
-)
+from goalport.errors import BadInput, NonRetryable, UnknownName
+from goalport.events import StateEntered
 from goalport.process.agent_process import AgentProcess
+from goalport.process.questions import Question, QuestionStatus
 from goalport.words import type_name, with_article
 
-__all__ = ["as_declared", "declined", "leave_out", "take", "take_back_promises"]
+__all__ = [
+    "answer",
+    "apply_result",
+    "as_declared",
+    "decline",
+    "find_question",
+    "gave_nothing",
+    "leave_out",
+    "retract_post_conditions",
+]
 
-_SOME_KINDS = 3
+_SHOWN_CLASSES = 3
 """The number of classes of a collection's elements that an error message names."""
 
 
-def leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
-    """Note that an action has failed for good; later plans leave it out."""
-    take_back_promises(process, action)
-    process.progress.leave_out(action.name, f"{action.name} failed: {words}")
-    process.fail(words, action.name, error)
-    if process.failure is not None and process.failure.error is not None:
-        clear_frames(process.failure.error.__traceback__)  # keep the lines, release the action's variables
+def apply_result(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
+    """Note that an action has run, and put its result on the blackboard with its declared type.
+
+    That is the type that the action declares, unless `kind` gives a more specific one.
+    """
+    blackboard = process.blackboard
+    process.progress.complete(action.name, result)
+    before = _open_states(process) if is_state(type(result)) else []
+    if not gave_nothing(action, result):
+        _apply_settings(process, action)
+    if is_state(type(result)):
+        _enter_state(process, result, before)
+    if result is None:
+        blackboard.clear_last_result()
+        return
+    declared = action.outputs.type
+    blackboard.declare(action.output_binding, result, kind if kind is not None and fits(kind, declared) else declared)
+    for part, promised in parts_of(result):
+        blackboard.declare(action.output_binding, part, promised)
 
 
-def take_back_promises(process: AgentProcess, action: Action) -> None:
-    """Set the conditions that an action declares in `post` to false, because it has failed."""
+def gave_nothing(action: Action, result: object) -> bool:
+    """Whether an action that declares a result has returned None."""
+    return result is None and bool(action.outputs.exits)
+
+
+def _apply_settings(process: AgentProcess, action: Action) -> None:
+    """Clear the blackboard if the action says so, and set the conditions in its `post`."""
+    blackboard = process.blackboard
+    # Conditions that the action itself has stated keep their values.
+    decided = process.scope.conditions.keys() | blackboard.stated
+    if action.settings.clear_blackboard:
+        blackboard.clear()
+        process.progress.start_anew()
     for condition, value in promises_of(action.settings.post).items():
-        if value and process.blackboard.get_condition(condition):
-            process.blackboard.set_condition(condition, False)
+        if condition not in decided:
+            blackboard.set_condition(condition, value)
 
 
 def _open_states(process: AgentProcess) -> list[object]:
@@ -45,7 +76,7 @@ def _open_states(process: AgentProcess) -> list[object]:
     return list({id(each): each for each in process.blackboard.objects if is_state(type(each))}.values())
 
 
-def _enter(process: AgentProcess, entered: object, before: list[object]) -> None:
+def _enter_state(process: AgentProcess, entered: object, before: list[object]) -> None:
     """Hide the states that were open before; a state that returned itself stays visible, as this is no transition."""
     left = [each for each in before if each is not entered]
     for each in _open_states(process):
@@ -54,6 +85,22 @@ def _enter(process: AgentProcess, entered: object, before: list[object]) -> None
     if process.listeners.attentive and (left or not before):
         names = tuple(type(each).__name__ for each in left)
         process.emit(StateEntered(type(entered).__name__, names, process_id=process.id))
+
+
+def leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
+    """Note that an action has failed for good; later plans leave it out."""
+    retract_post_conditions(process, action)
+    process.progress.leave_out(action.name, f"{action.name} failed: {words}")
+    process.fail(words, action.name, error)
+    if process.failure is not None and process.failure.error is not None:
+        clear_frames(process.failure.error.__traceback__)  # keep the lines, release the action's variables
+
+
+def retract_post_conditions(process: AgentProcess, action: Action) -> None:
+    """Set the conditions that an action declares in `post` to false, because it has failed."""
+    for condition, value in promises_of(action.settings.post).items():
+        if value and process.blackboard.get_condition(condition):
+            process.blackboard.set_condition(condition, False)
 
 
 def as_declared(action: Action, result: object) -> object:
@@ -68,52 +115,69 @@ def as_declared(action: Action, result: object) -> object:
             return wait
         came = f"it waits for {with_article(comes)}"
     else:
-        came = f"it returned {with_article(_kind_in_words(result))}"
+        came = f"it returned {with_article(type(result).__name__)}"
+        if isinstance(result, (list, tuple, set, frozenset)) and result:
+            elements = cast("Collection[object]", result)
+            classes = list(dict.fromkeys(type(each).__name__ for each in elements))[:_SHOWN_CLASSES]
+            came = f"{came} of {' and '.join(classes)}"
     raise NonRetryable(
         f"{action.origin} declares that it returns {type_name(declared)}, but {came}."
         f" Correct the annotation or the return value."
     )
 
 
-def _kind_in_words(result: object) -> str:
-    kind = type(result).__name__
-    held = cast("Collection[object]", result) if isinstance(result, (list, tuple, set, frozenset)) else ()
-    inside = list(dict.fromkeys(type(each).__name__ for each in held))[:_SOME_KINDS]
-    return f"{kind}{' of ' if inside else ''}{' and '.join(inside)}"
+def find_question(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
+    """A question and the process that asked it, which may be one that an action of `process` started.
 
-
-def declined(action: Action, result: object) -> bool:
-    return result is None and bool(action.outputs.exits)
-
-
-def take(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
-    """Note that an action has run, and put its result on the blackboard with its declared type.
-
-    That is the type that the action declares, unless `kind` gives a more specific one.
+    None stands for the only open question. Raises `UnknownName`, and `BadInput` if there is no open one or several.
     """
-    blackboard = process.blackboard
-    process.progress.complete(action.name, result)
-    before = _open_states(process) if is_state(type(result)) else []
-    if not declined(action, result):
-        _keep_promises(process, action)
-    if is_state(type(result)):
-        _enter(process, result, before)
-    if result is None:
-        blackboard.last_entry = None
+    everywhere = _questions(process)
+    if question_id is None:
+        return _only([pair for pair in everywhere if pair[1].status == "open"])
+    found = next((pair for pair in everywhere if pair[1].id == question_id), None)
+    if found is None:
+        raise UnknownName("question", question_id, [question.id for _, question in everywhere])
+    return found
+
+
+def _questions(process: AgentProcess) -> list[tuple[AgentProcess, Question]]:
+    own = [(process, question) for question in process.questions]
+    return own + [pair for child in process.children for pair in _questions(child)]
+
+
+def _only(open_: Sequence[tuple[AgentProcess, Question]]) -> tuple[AgentProcess, Question]:
+    if not open_:
+        raise BadInput("No question is open, so nothing can be answered.")
+    if len(open_) > 1:
+        listed = ", ".join(f"{question.id} ({question.message})" for _, question in open_)
+        raise BadInput(f"{len(open_)} questions are open. Say which is answered: {listed}.")
+    return open_[0]
+
+
+def answer(process: AgentProcess, question: Question, response: object) -> None:
+    """Settle a question and apply the answer to the process; a no declines the question.
+
+    Raises `BadInput` for an answer of another type, which leaves the question open, and `AlreadyAnswered`.
+    """
+    accepted = question.validated(response)
+    if accepted is None:
+        decline(process, question, "The answer was no.")
         return
-    declared = action.outputs.type
-    blackboard.declare(action.output_binding, result, kind if kind is not None and fits(kind, declared) else declared)
-    for part, promised in parts_of(result):
-        blackboard.declare(action.output_binding, part, promised)
+    process.settle_question(question, "answered", answer=accepted)
+    if question.in_action:
+        return
+    action = process.scope.actions[question.action]
+    try:
+        apply_result(process, action, as_declared(action, accepted), awaited(question.wait))
+    except NonRetryable as failure:
+        leave_out(process, action, process.words_for(failure), failure)
 
 
-def _keep_promises(process: AgentProcess, action: Action) -> None:
-    blackboard = process.blackboard
-    # Conditions that the action itself has stated keep their values; otherwise its `post` counts as kept.
-    said = process.scope.conditions.keys() | blackboard.stated
-    if action.settings.clear_blackboard:
-        blackboard.clear()
-        process.progress.start_anew()
-    for condition, value in promises_of(action.settings.post).items():
-        if condition not in said:
-            blackboard.set_condition(condition, value)
+def decline(process: AgentProcess, question: Question, reason: str, status: QuestionStatus = "declined") -> None:
+    """Settle a question with a no. Raises `AlreadyAnswered` if it was settled before.
+
+    An action that asked at its end is left out of later plans; one that asked in its middle continues and decides.
+    """
+    process.settle_question(question, status, reason=reason)
+    if not question.in_action:
+        process.progress.leave_out(question.action, f"{question.action} was declined: {reason.rstrip('.')}")

@@ -34,10 +34,9 @@ from goalport.events import (
 from goalport.observe.spans import action_span, note_failure, note_spent
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
-from goalport.process.effects import as_declared, declined, leave_out, take, take_back_promises
-from goalport.process.human_in_the_loop import put_question, withdraw_question
+from goalport.process.effects import apply_result, as_declared, gave_nothing, leave_out, retract_post_conditions
 from goalport.process.journal import Parked
-from goalport.process.outcome import Failed
+from goalport.process.lifecycle import Failed
 from goalport.process.parameters import fill
 from goalport.process.progress import ActionInvocation, in_words
 from goalport.secrecy import hide
@@ -75,24 +74,23 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
     try:
-        end = await (_traced(process, action) if process.traced else _end(process, action))
+        end = await (_run_traced(process, action) if process.traced else _run(process, action))
     except Parked:
         # A child that was answered meanwhile will not wake this action: then the action just begins again.
         child = next((each for each in progress.journals[action.name].waits_for if not each.status.ended), None)
         if child is not None:
             progress.park(action.name, child)
         return None
-    _forget(process, action)
+    _clean_up(process, action)
     words = end.words(process)
     seconds = time.perf_counter() - start
     progress.record(
         ActionInvocation(action.name, started_at, seconds, end.status, words, process.ledger.settle(action.name))
     )
-    _note(process, action, end, words)
+    _apply(process, action, end, words)
     if process.listeners.attentive:
         number = len(progress.history)
-        told = ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id)
-        process.emit(told)
+        process.emit(ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id))
     return Failed(hide(str(end.error)), caller_mistake=True) if isinstance(end.error, BadInput) else None
 
 
@@ -110,9 +108,9 @@ class _End:
         return self.error.reason if isinstance(self.error, Signal) else process.words_for(self.error)
 
 
-async def _traced(process: AgentProcess, action: Action) -> _End:
+async def _run_traced(process: AgentProcess, action: Action) -> _End:
     with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
-        end = await _end(process, action)
+        end = await _run(process, action)
         span.set_attribute("goalport.action.status", end.status)
         note_spent(span, process.ledger.unsettled(action.name).spent)
         if end.error is not None and not isinstance(end.error, Signal):
@@ -120,9 +118,9 @@ async def _traced(process: AgentProcess, action: Action) -> _End:
     return end
 
 
-async def _end(process: AgentProcess, action: Action) -> _End:
+async def _run(process: AgentProcess, action: Action) -> _End:
     try:
-        result = as_declared(action, await _attempt(process, action))
+        result = as_declared(action, await _attempts(process, action))
     except Signal as signal:
         return _End("replanned" if isinstance(signal, ReplanRequested) else "terminated", error=signal)
     except Exception as failure:
@@ -132,76 +130,92 @@ async def _end(process: AgentProcess, action: Action) -> _End:
         elif not isinstance(failure, BadInput):
             _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
         return _End("failed", error=failure)
-    result = None if _is_empty(result) else result
-    return _End("declined" if declined(action, result) else "succeeded", result)
+    if isinstance(result, SomeOf) and next(parts_of(result), None) is None:
+        result = None
+    return _End("declined" if gave_nothing(action, result) else "succeeded", result)
 
 
-def _note(process: AgentProcess, action: Action, end: _End, words: str | None) -> None:
+def _apply(process: AgentProcess, action: Action, end: _End, words: str | None) -> None:
+    """Change the process as the end of an action demands."""
+    result = end.result
     match end.error:
+        case None if isinstance(result, WaitFor):
+            _ask(process, action, cast("WaitFor[object]", result))
         case None:
-            _take(process, action, end.result)
-        case ReplanRequested():
-            _reject(process, action, end.error)
+            apply_result(process, action, result)
+        case ReplanRequested(objects=objects, update=update, reason=reason):
+            for value in objects:
+                process.blackboard.add(value)
+            for name, value in update.items():
+                process.blackboard.bind(name, value)
+            process.progress.skip(action.name)
+            process.emit(PlanRejected(action.name, reason, process_id=process.id))
         case TerminateAgent(reason=reason):
             process.terminate(reason)
         case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
             # For a goal that only wants its action to have run, an action that ended early must not count.
             process.progress.leave_out(action.name, f"{action.name} ended early: {reason}")
         case Signal():
-            take(process, action, None)
+            apply_result(process, action, None)
         case _:
             leave_out(process, action, words or "", end.error)
 
 
-def _reject(process: AgentProcess, action: Action, wanted: ReplanRequested) -> None:
-    """Apply a request for another plan to the blackboard, and leave the action out of the next plan."""
-    for value in wanted.objects:
-        process.blackboard.add(value)
-    for name, value in wanted.update.items():
-        process.blackboard.bind(name, value)
-    process.progress.skip(action.name)
-    process.emit(PlanRejected(action.name, wanted.reason, process_id=process.id))
+def _ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
+    """Put a question to people; the process continues with actions that do not need the answer."""
+    if process.options.ephemeral:
+        leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
+    else:
+        process.blackboard.clear_last_result()
+        process.ask(action.name, wait)
 
 
-def _forget(process: AgentProcess, action: Action) -> None:
-    """Clean up after an action that is over: kill its sub-processes and withdraw its open questions."""
+def _clean_up(process: AgentProcess, action: Action) -> None:
+    """Kill the sub-processes of an action that is over, and withdraw its open questions."""
     process.progress.end(action.name).close(f"{action.name} is over, which had started it.")
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
-            withdraw_question(process, question)
+            process.withdraw_question(question)
 
 
-async def _attempt(process: AgentProcess, action: Action) -> object:
+async def _attempts(process: AgentProcess, action: Action) -> object:
+    """Try an action as often as its retry policy says, and return its result."""
     policy = action.settings.retry or process.services.retry
     for attempt, delay in enumerate(policy.delays(), start=1):
         try:
-            return await _once(process, action)
+            return await _attempt(process, action)
         except Exception as error:
             if isinstance(error, Signal) or not policy.retries(error):
                 raise
-            take_back_promises(process, action)
+            retract_post_conditions(process, action)
             process.emit(ActionRetried(action.name, attempt, delay, process.words_for(error), process_id=process.id))
             for question in process.progress.journals[action.name].forget_work():
-                withdraw_question(process, question)
+                process.withdraw_question(question)
             await anyio.sleep(delay)
-    return await _once(process, action)
+    return await _attempt(process, action)
 
 
-def _is_parking(end: BaseException | None) -> bool:
-    """Whether an exception, its causes or its parts contain a `Parked` that came through the action's code."""
-    while end is not None:
-        if any(isinstance(each, Parked) for each in leaves(end)):
-            return True
-        end = end.__cause__ or end.__context__
-    return False
-
-
-async def _once(process: AgentProcess, action: Action) -> object:
+async def _attempt(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, _tools(process, action), action.name)
-    process.blackboard.stated.clear()
+    process.blackboard.forget_stated()
     process.progress.decline(action.name, "")
     with _parking(context), context.active():
         return await context.call(action.function, **fill(action.parameters, action.owner, context))
+
+
+def _tools(process: AgentProcess, action: Action) -> list[Tool]:
+    groups, seconds = process.services.groups, process.options.tool_delay
+    for role in action.roles:
+        if groups.find(role) is None:
+            why = groups.unmet(ToolGroupRequirement(role))
+            _log.warning("%s runs without the tool group %r. %s", action.name, role, why)
+    found = [tool for _, tool in groups.tools_of(action.roles)]
+
+    async def after_delay(inside: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        await anyio.sleep(seconds)
+        return await inside.call(arguments)
+
+    return [each.with_layer(after_delay) for each in found] if seconds > 0 else found
 
 
 @contextmanager
@@ -226,39 +240,10 @@ def _parking(context: ActionContext) -> Generator[None]:
         raise Parked
 
 
-def _tools(process: AgentProcess, action: Action) -> list[Tool]:
-    groups = process.services.groups
-    for role in action.roles:
-        if groups.find(role) is None:
-            why = groups.unmet(ToolGroupRequirement(role))
-            _log.warning("%s runs without the tool group %r. %s", action.name, role, why)
-    found = [tool for _, tool in groups.tools_of(action.roles)]
-    seconds = process.options.tool_delay
-    return [_slowed(each, seconds) for each in found] if seconds > 0 else found
-
-
-def _slowed(tool: Tool, seconds: float) -> Tool:
-    async def after_a_pause(inside: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        await anyio.sleep(seconds)
-        return await inside.call(arguments)
-
-    return tool.with_layer(after_a_pause)
-
-
-def ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
-    """Add a question to the process, which continues with actions that do not need the answer."""
-    process.blackboard.last_entry = None
-    put_question(process, action.name, wait)
-
-
-def _is_empty(result: object) -> bool:
-    return isinstance(result, SomeOf) and next(parts_of(result), None) is None
-
-
-def _take(process: AgentProcess, action: Action, result: object) -> None:
-    if isinstance(result, WaitFor) and process.options.ephemeral:
-        leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
-    elif isinstance(result, WaitFor):
-        ask(process, action, cast("WaitFor[object]", result))
-    else:
-        take(process, action, result)
+def _is_parking(end: BaseException | None) -> bool:
+    """Whether an exception, its causes or its parts contain a `Parked` that came through the action's code."""
+    while end is not None:
+        if any(isinstance(each, Parked) for each in leaves(end)):
+            return True
+        end = end.__cause__ or end.__context__
+    return False

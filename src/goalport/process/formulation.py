@@ -1,25 +1,27 @@
 """Formulates the plan of a process: observe facts, evaluate conditions, compute costs, search for a plan.
 
 The search itself is pure; only the user's conditions, costs and values are awaited. Also here: pruning, which removes
-actions that cannot help to reach the goals when a run begins. Below: the planners. Above: `tick`.
+actions that cannot help to reach the goals before a process begins. Below: the planners. Above: `tick`, the platform.
 """
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from logging import getLogger
 from typing import TypeGuard
 
+from goalport.blackboard import Blackboard
 from goalport.domain import Action, Condition, Cost
 from goalport.plan import Fact, Holds, NoPlan, Plan, Problem, Undecided, WorldState, prune
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.parameters import fill, missing
-from goalport.process.planners import Planner, planner_for
+from goalport.process.planners import Planner
 from goalport.process.progress import in_words
 from goalport.process.scope import Scope
+from goalport.tools import ToolGroupResolver
 
 __all__ = ["PLANNING_SECONDS", "formulate", "observe", "pruned", "usable_figure"]
 
@@ -36,7 +38,7 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoP
 
     Conditions are evaluated one by one, and only those that can change the plan.
     """
-    costs, values = await _figures(process) if process.scope.figured else _NO_FIGURES
+    costs, values = await _figures(process) if process.scope.with_computed_cost else _NO_FIGURES
     answers: dict[Fact, bool | None] = {}
     while True:
         actual = observe(process, answers)
@@ -45,27 +47,25 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoP
         if not isinstance(found, Undecided):
             return found, problem, actual
         assert isinstance(found.fact, Holds)
-        answers[found.fact] = await _ask(process, process.scope.conditions[found.fact.condition])
+        answers[found.fact] = await _evaluate(process, process.scope.conditions[found.fact.condition])
 
 
 def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:
     """The facts as they are now; conditions that were not evaluated yet are unknown."""
     scope = process.scope
-    true = scope.facts_on(process.blackboard)
+    true = scope.facts_on(process.blackboard, process.services.groups)
     true.update(map(scope.has_run.__getitem__, process.progress.has_run))
-    if scope.groups:
-        true.update(group for group in scope.groups if process.services.groups.unmet(group) is None)
     if not answers:
-        return WorldState(frozenset(true), scope.questions)
+        return WorldState(frozenset(true), scope.evaluated_conditions)
     true.update(fact for fact, answer in answers.items() if answer)
     return WorldState(
         frozenset(true),
-        scope.questions.difference(answers),
+        scope.evaluated_conditions.difference(answers),
         frozenset(fact for fact, answer in answers.items() if answer is None),
     )
 
 
-async def _ask(process: AgentProcess, condition: Condition) -> bool | None:
+async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
     if missing(condition.parameters, process.blackboard):
         return False
     context = ActionContext(process, action=condition.name)
@@ -88,7 +88,7 @@ async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, f
     """The costs and values of actions that are computed anew for each plan."""
     costs: dict[str, float] = {}
     values: dict[str, float] = {}
-    for action in process.scope.figured:
+    for action in process.scope.with_computed_cost:
         if action.cost is not None:
             costs[action.name] = await _figure(process, action, action.cost, action.settings.cost, least=0.0)
         if action.value is not None:
@@ -128,13 +128,12 @@ def _is_finite(figure: object) -> TypeGuard[float]:
     return isinstance(figure, (int, float)) and abs(figure) <= _LARGEST
 
 
-def pruned(process: AgentProcess) -> Scope:
-    """The scope without actions that cannot help to reach a goal; unchanged if the planner plans single steps."""
-    planner = planner_for(process.agent, process.options)
-    if not planner.looks_ahead:
-        return process.scope
-    useful = prune(planner.problem(process, observe(process, {}), {}, {}, None))
-    agent = process.agent
-    goals = tuple(each for each in agent.goals if each.action in useful or each.name in process.goals)
-    kept = useful | {each.action for each in goals}
-    return Scope(replace(agent, goals=goals, actions=tuple(each for each in agent.actions if each.name in kept)))
+def pruned(scope: Scope, blackboard: Blackboard, goals: Collection[str], groups: ToolGroupResolver) -> Scope:
+    """A scope without the actions that cannot help to reach the goals, for a process that begins with a blackboard."""
+    start = WorldState(frozenset(scope.facts_on(blackboard, groups)), scope.evaluated_conditions)
+    wanted = tuple(map(scope.plan_goals.__getitem__, goals))
+    useful = prune(Problem(scope.system_on(blackboard), start, wanted))
+    agent = scope.agent
+    kept_goals = tuple(each for each in agent.goals if each.action in useful or each.name in goals)
+    kept = useful | {each.action for each in kept_goals}
+    return Scope(replace(agent, goals=kept_goals, actions=tuple(each for each in agent.actions if each.name in kept)))

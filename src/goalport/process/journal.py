@@ -27,7 +27,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 from pydantic_core import to_json
 
-from goalport.llm import AssistantMessage, Image, Message, ModelCall, ModelReply, ToolReply, UserMessage
+from goalport.llm import AssistantMessage, Message, ModelCall, ModelReply, ToolReply, UserMessage
 from goalport.process.questions import Question
 from goalport.tools import Interruption, ToolResult
 from goalport.upstream.calls import call_hooks
@@ -41,9 +41,9 @@ __all__ = [
     "Parked",
     "UnnamedReply",
     "at_place",
-    "fingerprint_of_arguments",
     "fingerprint_of_model_call",
     "fingerprint_of_question",
+    "fingerprint_of_tool_call",
 ]
 
 _place: ContextVar[str] = ContextVar("goalport_place", default="")
@@ -69,7 +69,7 @@ P = TypeVar("P", bound=Child)
 class Asker(Protocol):
     """Asks people questions for a call, and receives its progress."""
 
-    def pose(self, message: str, schema: Mapping[str, object], /) -> Question:
+    def ask(self, message: str, schema: Mapping[str, object], /) -> Question:
         """Put a question to a person. Raises `ToolError` when that is not possible."""
         ...
 
@@ -113,7 +113,7 @@ class OpenCall:
             return await run()
 
     async def _ask(self, message: str, schema: Mapping[str, object]) -> Mapping[str, object] | None:
-        question = self._asker.pose(message, schema)
+        question = self._asker.ask(message, schema)
         answered: Future[Question] = self._loop.create_future()
         self._asked[question.id] = question, answered
         self._news.set()
@@ -170,8 +170,8 @@ class Journal(Generic[P]):
         """The results of tools by name, errors included: a model that read one has continued accordingly."""
         self.questions: dict[str, Question] = {}
         """The questions of the action by name; the answers are stored in them."""
-        self.approvals: dict[str, Question] = {}
-        """The questions whether a tool may be called, by name."""
+        self._approvals: list[str] = []
+        """The names of the questions whether a tool may be called."""
         self.calls: dict[str, OpenCall] = {}
         """Calls of tools that go on while the action is parked. Only these records cannot outlive the program."""
         self.children: dict[str, P] = {}
@@ -193,6 +193,45 @@ class Journal(Generic[P]):
                 self.replies[name] = each.reply
         self.unnamed_replies.clear()
 
+    def park(self, child: P | None = None) -> None:
+        """Note that the running action has to wait: for the answer to a question, or for a process that it started."""
+        self.parked = True
+        if child is not None:
+            self.waits_for.append(child)
+
+    def note_question(self, name: str, question: Question, *, approval: bool = False) -> None:
+        """Record a question; `approval` says that it is whether a tool may be called."""
+        self.questions[name] = question
+        if approval:
+            self._approvals.append(name)
+
+    def note_reply(self, name: str, reply: ModelReply) -> None:
+        """Record the reply of a model, in a run after the first."""
+        self.replies[name] = reply
+
+    def note_result(self, name: str, result: ToolResult) -> None:
+        """Record the result of a tool, whose call is no longer open."""
+        self.results[name] = result
+        self.calls.pop(name, None)
+
+    def open_call(self, name: str, run: Callable[[], Awaitable[ToolResult]], asker: Asker) -> OpenCall:
+        """The call of that name that goes on while the action is parked; begin it if there is none yet."""
+        if name not in self.calls:
+            self.calls[name] = OpenCall(run, asker)
+        return self.calls[name]
+
+    def end_call(self, name: str) -> None:
+        """End a call that is under way."""
+        self.calls.pop(name).cancel()
+
+    def note_child(self, name: str, child: P) -> None:
+        """Record a process that the action has started."""
+        self.children[name] = child
+
+    def forget_child(self, name: str) -> None:
+        """Forget a process that has ended without a result, so that the next run of the action starts another."""
+        del self.children[name]
+
     def note_request(self, model: str, call: ModelCall) -> UnnamedReply:
         """Record a request of the first run and return the place for its reply."""
         reply = UnnamedReply(_place.get(), model, call)
@@ -205,12 +244,12 @@ class Journal(Generic[P]):
         Its models are asked again, its tools are called again, and people are asked again for the approval of calls:
         those questions are returned. Answers to its own questions and the processes that it started are kept.
         """
-        approvals = list(self.approvals.values())
+        approvals = [self.questions.pop(name) for name in self._approvals]
         self.unnamed_replies.clear()
         self.replies.clear()
         self.results.clear()
         self.end_calls()
-        self.approvals.clear()
+        self._approvals.clear()
         return approvals
 
     def close(self, reason: str) -> None:
@@ -259,7 +298,7 @@ def at_place(name: str) -> Generator[None]:
         _place.reset(token)
 
 
-def fingerprint_of_arguments(tool: str, arguments: Mapping[str, object]) -> str:
+def fingerprint_of_tool_call(tool: str, arguments: Mapping[str, object]) -> str:
     """A hash that identifies a call of a tool."""
     written = json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr)
     return f"{tool}-{_digest((written,))}"
@@ -274,23 +313,19 @@ def fingerprint_of_model_call(model: str, call: ModelCall) -> str:
     """A hash that identifies a request of a model: all messages, the tools that are offered and the output's schema."""
     form = "" if call.output is None else to_json(call.output.schema, fallback=repr)
     offered = to_json([each.name for each in call.tools])
-    return f"{model}-{_digest((form, offered, *(part for each in call.messages for part in _said(each))))}"
+    return f"{model}-{_digest((form, offered, *(part for each in call.messages for part in _contents(each))))}"
 
 
-def _said(message: Message) -> Iterable[bytes | str]:
+def _contents(message: Message) -> Iterable[bytes | str]:
     yield type(message).__name__
     yield message.content
     match message:
         case AssistantMessage():
             yield to_json([(each.name, each.arguments) for each in message.calls])
         case UserMessage(images=images) | ToolReply(images=images):
-            yield from map(_seen, images)
+            yield from (each.data for each in images)
         case _:
             pass
-
-
-def _seen(image: Image) -> bytes:
-    return image.data
 
 
 def _digest(parts: Iterable[bytes | str]) -> str:

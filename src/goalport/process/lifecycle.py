@@ -1,24 +1,135 @@
-"""Where a process stands, and the only ways in which that changes.
+"""The lifecycle of a process: its statuses, its outcomes, and the only ways in which its status changes.
 
-Each transition has a name and checks first whether it is allowed, so that no process is left in a state in which nobody
-drives it and nobody ever will. Below: statuses and outcomes. Above: `AgentProcess`, which adds what a process knows.
+Statuses are a closed set and outcomes a closed union: code that words an outcome uses `match`. Each transition has a
+name and checks first whether it is allowed, so that no process is left in a state in which nothing runs it and nothing
+ever will. Below: questions. Above: `AgentProcess`, which adds what a process knows and has done.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Self
 
 import anyio
 
-from goalport.errors import GoalportError
-from goalport.process.outcome import Outcome, ProcessStatus
+from goalport.errors import (
+    GoalportError,
+    ProcessFailed,
+    ProcessKilled,
+    ProcessStuck,
+    ProcessTerminated,
+    ProcessWaiting,
+)
+from goalport.process.questions import Question
 
-__all__ = ["Lifecycle"]
+__all__ = ["Completed", "Failed", "Killed", "Lifecycle", "Outcome", "ProcessStatus", "Stuck", "Terminated", "Waiting"]
 
-_counting = threading.Lock()
+_counting_lock = threading.Lock()
+
+
+class ProcessStatus(StrEnum):
+    """The status of a process (user guide, section 3.2.1)."""
+
+    NOT_STARTED = "not_started"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TERMINATED = "terminated"
+    KILLED = "killed"
+    STUCK = "stuck"
+    WAITING = "waiting"
+    """The process waits for answers of people."""
+    PAUSED = "paused"
+    """The process continues by itself when its delay or schedule allows it."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens unless somebody acts from outside."""
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    {
+        ProcessStatus.COMPLETED,
+        ProcessStatus.FAILED,
+        ProcessStatus.TERMINATED,
+        ProcessStatus.KILLED,
+        ProcessStatus.STUCK,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The goal was reached."""
+
+    value: object
+    """The return value of the goal's action."""
+    status = ProcessStatus.COMPLETED
+    reason = "The goal was reached."
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """No action can bring the goal nearer in the current state."""
+
+    reason: str
+    input_may_help: bool = True
+    """Whether other input may lead to the goal; False when only tool groups are missing."""
+    status = ProcessStatus.STUCK
+    error = ProcessStuck
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Actions failed, or the input was invalid, and no other way to the goal is left."""
+
+    reason: str
+    tried: tuple[str, ...] = ()
+    """One sentence for each action that failed."""
+    caller_mistake: bool = False
+    """Whether the caller can avoid the failure by other input."""
+    status = ProcessStatus.FAILED
+    error = ProcessFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """A budget, a deadline or the program ended the process early."""
+
+    reason: str
+    status = ProcessStatus.TERMINATED
+    error = ProcessTerminated
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """Somebody ended the process from outside."""
+
+    reason: str
+    status = ProcessStatus.KILLED
+    error = ProcessKilled
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """People have to answer before the process can continue. This is not final, but nothing else can be done now."""
+
+    questions: tuple[Question, ...]
+    status = ProcessStatus.WAITING
+    error = ProcessWaiting
+
+    @property
+    def reason(self) -> str:
+        """The questions, as one text."""
+        return f"It waits for an answer: {' '.join(each.message for each in self.questions)}"
+
+
+Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed
 
 
 class Lifecycle:
@@ -131,11 +242,11 @@ class Lifecycle:
             try:
                 change()
             finally:
-                with _counting:
+                with _counting_lock:
                     self._due -= 1
                 self.tell_waiters()
 
-        with _counting:
+        with _counting_lock:
             self._due += 1
         return make
 
@@ -149,8 +260,7 @@ class Lifecycle:
         """Let `drive` bring it to its next outcome, in a task that begins with the event loop's next turn.
 
         `after` is called with the task when that has ended, before `rest` returns. `stepped` says that only further
-        steps continue the process, and an answer does not. Raises `GoalportError` unless the process
-        process is idle.
+        steps continue the process, and an answer does not. Raises `GoalportError` unless the process is idle.
         """
         if not self.idle:
             raise GoalportError(

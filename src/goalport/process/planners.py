@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from goalport.domain import Agent, PlannerType
 from goalport.plan import Explanation, NoPlan, Plan, Problem, Undecided, WorldState, best_step, explain, idleness, plan
 from goalport.process.agent_process import AgentProcess
+from goalport.process.lifecycle import Failed, Outcome, Stuck, Waiting
 from goalport.process.options import ProcessOptions
-from goalport.process.outcome import Failed, Outcome, Stuck, Waiting
 
 __all__ = ["Planner", "planner_for"]
 
@@ -75,7 +75,7 @@ class Goap:
     ) -> Problem:
         """The planning problem; open questions count as if they were answered well."""
         if asked := process.pending:
-            promises = {fact for name in asked for fact in process.scope.gifts[name]}
+            promises = {fact for name in asked for fact in process.scope.add_effects[name]}
             actual = replace(
                 actual,
                 true=actual.true | promises,

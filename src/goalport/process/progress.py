@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, TypeVar, cast
 
-from goalport.errors import (
-    ModelError,
-    ProcessEnded,
-    leaves,
-)
+from goalport.errors import ModelError, ProcessEnded, leaves
 from goalport.llm import TokenUsage
 from goalport.process.journal import Child, Journal
 from goalport.process.ledger import NOTHING

@@ -1,22 +1,30 @@
-"""The questions of a process to people, and their answers. Only the first answer to a question counts.
+"""The questions of a process to people, and reading their answers. Only the first answer to a question counts.
 
-`human_in_the_loop` applies answers to the blackboard; here they are only recorded.
+An answer is validated against the type that was asked for. What it changes in the process is decided by `effects`.
+(User guide, "Human in the loop".)
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, cast
 
+from pydantic import TypeAdapter, ValidationError, WithJsonSchema
+from pydantic.errors import PydanticUserError
+
+from goalport.blackboard import matcher
 from goalport.domain import WaitFor
-from goalport.errors import AlreadyAnswered
+from goalport.errors import AlreadyAnswered, BadInput
+from goalport.tools import schema_fault, schema_problems
+from goalport.words import corrections, type_name, validation_problems
 
-__all__ = ["Question", "Questions"]
+__all__ = ["Question", "QuestionStatus", "Questions", "SchemaSubmission"]
 
-Status = Literal["open", "answered", "declined", "expired", "withdrawn"]
+QuestionStatus = Literal["open", "answered", "declined", "expired", "withdrawn"]
 """The states of a question. Withdrawn: the action that asked no longer needs the answer."""
+_settling = Lock()
 
 
 @dataclass(slots=True)
@@ -31,7 +39,7 @@ class Question:
     in_action: bool = False
     """Whether its action continues with the answer; otherwise the action ends with the question."""
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    status: Status = "open"
+    status: QuestionStatus = "open"
     answer: object = None
     """The validated answer, once there is one."""
     reason: str = ""
@@ -53,37 +61,78 @@ class Question:
         seconds = self.wait.expires_in
         return None if seconds is None else self.asked_at + timedelta(seconds=seconds)
 
+    def validated(self, response: object) -> object:
+        """The answer in a response, which is an object of the wanted type or its JSON form; None stands for a no.
+
+        Raises `BadInput` for a response of another type, or one that the question does not accept.
+        """
+        read = self._read(response)
+        try:
+            return self.wait.accept(read)
+        except ValueError as error:
+            raise BadInput(corrections([f"answer: {error}"], of="answer")) from error
+
+    def _read(self, response: object) -> Any:
+        if matcher(self.response_type)(response):
+            return response
+        try:
+            return TypeAdapter[Any](cast("type", self.response_type)).validate_python(response)
+        except ValidationError as error:
+            raise BadInput(corrections(validation_problems(error, response, root="answer"), of="answer")) from None
+        except PydanticUserError:
+            wanted = type_name(self.response_type)
+            raise BadInput(f"A {wanted} cannot be read from JSON: a program must give the object.") from None
+
+    def settle(self, status: QuestionStatus, *, answer: object = None, reason: str = "") -> None:
+        """Settle it. Raises `AlreadyAnswered` if it was settled before; check and change are atomic."""
+        with _settling:
+            if self.status != "open":
+                raise AlreadyAnswered(self.id, self.status)
+            self.answer, self.reason = answer, reason
+            self.status = status
+
 
 class Questions:
     """The questions of one process, in the order in which they were asked."""
 
     def __init__(self, process_id: str) -> None:
         self._process_id = process_id
-        self._asked: dict[str, Question] = {}
-        self._lock = Lock()
+        self._asked: list[Question] = []
 
     def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
         """Add a question."""
         question = Question(f"q-{secrets.token_hex(6)}", self._process_id, action, wait, in_action)
-        self._asked[question.id] = question
+        self._asked.append(question)
         return question
 
     def __iter__(self) -> Iterator[Question]:
-        return iter(self._asked.values())
+        return iter(self._asked)
 
     @property
     def open(self) -> tuple[Question, ...]:
         """The questions that wait for an answer."""
-        return tuple(each for each in self if each.status == "open") if self._asked else ()
+        return tuple(each for each in self._asked if each.status == "open") if self._asked else ()
 
-    def find(self, question_id: str) -> Question | None:
-        """The question of that id, or None."""
-        return self._asked.get(question_id)
 
-    def settle(self, question: Question, status: Status, *, answer: object = None, reason: str = "") -> None:
-        """Settle a question. Raises `AlreadyAnswered` if it was settled before; check and change are atomic."""
-        with self._lock:
-            if question.status != "open":
-                raise AlreadyAnswered(question.id, question.status)
-            question.answer, question.reason = answer, reason
-            question.status = status
+@dataclass(frozen=True)
+class SchemaSubmission(WaitFor[dict[str, Any]]):
+    """Ask for a JSON object that is valid against a schema."""
+
+    schema: Mapping[str, object]
+    expires_in: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schema.get("type") != "object":
+            raise TypeError(f"Expected the JSON Schema of an object, but got {self.schema!r}. Name a type for others.")
+        if problem := schema_fault(self.schema):
+            raise TypeError(f"Expected a JSON Schema, but it is none: {problem}")
+
+    @property
+    def response_type(self) -> object:
+        return Annotated[dict[str, Any], WithJsonSchema(dict(self.schema))]
+
+    def accept(self, response: dict[str, Any]) -> dict[str, Any]:
+        if problems := schema_problems(self.schema, response):
+            raise ValueError("; ".join(problems))
+        return response

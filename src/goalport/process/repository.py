@@ -16,7 +16,7 @@ from weakref import ref
 
 from goalport.blackboard import Blackboard, Typed
 from goalport.process.agent_process import AgentProcess
-from goalport.process.outcome import ProcessStatus
+from goalport.process.lifecycle import ProcessStatus
 
 __all__ = [
     "AgentProcessRepository",

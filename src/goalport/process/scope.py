@@ -4,10 +4,10 @@ It is built once for an agent, shared by all its processes, and holds no state o
 its parent's blackboard a sub-process is given, because that depends on the scope of the child.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, is_generic, is_of, matcher
 from goalport.domain import (
@@ -39,8 +39,9 @@ from goalport.plan import (
     Undecided,
     plan,
 )
+from goalport.tools import ToolGroupResolver
 
-__all__ = ["Scope", "blackboard_for_child", "inputs_of", "judged"]
+__all__ = ["Scope", "blackboard_for_child", "inferred_type", "inputs_of"]
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
@@ -56,16 +57,23 @@ class Scope:
         self.conditions: dict[str, Condition] = {each.name: each for each in conditions_of(self.agent)}
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
-        self.figured = tuple(each for each in self.actions.values() if each.cost or each.value)
+        self.with_computed_cost = tuple(each for each in self.actions.values() if each.cost or each.value)
         """The actions whose cost or value is computed anew for each plan."""
         self.has_run = {name: HasRun(name) for name in self.actions}
-        self._asking: dict[Fact, float] = {Holds(each.name): each.cost for each in self.agent.conditions if each.cost}
-        self.system = PlanningSystem(operators_of(self.agent), self._asking)
-        self.gifts = {name: self._gifts(name) for name in self.actions}
+        self._condition_costs: dict[Fact, float] = {
+            Holds(each.name): each.cost for each in self.agent.conditions if each.cost
+        }
+        self.system = PlanningSystem(operators_of(self.agent), self._condition_costs)
+        self.add_effects = {
+            name: frozenset(fact for each in self.system.operators if each.action == name for fact in _made_true(each))
+            for name in self.actions
+        }
         """The facts that each action makes true when it succeeds and returns all its outputs."""
-        self._keeping: dict[frozenset[Fact], PlanningSystem] = {}
+        self._systems_keeping: dict[frozenset[Fact], PlanningSystem] = {}
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
-        self.facts = self._wanted()
+        steps_and_goals = (*self.system.operators, *self.plan_goals.values())
+        self.facts = tuple(dict.fromkeys(fact for each in steps_and_goals for fact in each.requires))
+        """The facts that actions and goals need to be true or false."""
         available = [each for each in self.facts if isinstance(each, Available)]
         unnamed = [each for each in available if each.binding == DEFAULT_BINDING]
         self._by_class = [each for each in unnamed if _is_plain(each.type)]
@@ -73,23 +81,24 @@ class Scope:
         self._named = [each for each in available if each.binding != DEFAULT_BINDING]
         self._generic = tuple(each for each in self._inputs() if not _is_plain(each.type))
         self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
-        self._seen: dict[type, frozenset[Fact]] = {}
+        self._facts_by_class: dict[type, frozenset[Fact]] = {}
         self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
-        self.questions = frozenset(
+        self.evaluated_conditions = frozenset(
             each for each in self.facts if isinstance(each, Holds) and each.condition in self.conditions
         )
-        self._flags = tuple(each for each in self.facts if isinstance(each, Holds) and each not in self.questions)
+        self._stated_conditions = tuple(
+            each for each in self.facts if isinstance(each, Holds) and each not in self.evaluated_conditions
+        )
 
     def answer(self, problem: Problem, search: Search = plan) -> Plan | Undecided | NoPlan:
         """The result of a search, cached: the processes of an agent mostly pass through the same states."""
         question = (search, problem.system, problem.start, problem.goals, problem.excluded)
-        known = None if problem.costs or problem.values else self._answers.get(question)
-        return known or self._searched(problem, search, question)
-
-    def _searched(self, problem: Problem, search: Search, question: object) -> Plan | Undecided | NoPlan:
+        cacheable = not (problem.costs or problem.values)
+        if cacheable and (known := self._answers.get(question)):
+            return known
         found = search(problem)
         # A result that only the time limit explains must not be cached.
-        if found.proven and not (problem.costs or problem.values):
+        if cacheable and found.proven:
             if len(self._answers) >= _ANSWERS:
                 self._answers.clear()
             self._answers[question] = found
@@ -104,43 +113,51 @@ class Scope:
         kept = frozenset(
             each for each in self.facts_on(left) if isinstance(each, Available) and not is_state(each.type)
         )
-        if kept not in self._keeping:
-            self._keeping[kept] = PlanningSystem([_keeping(each, kept) for each in self.system.operators], self._asking)
-        return self._keeping[kept]
+        if kept not in self._systems_keeping:
+            self._systems_keeping[kept] = PlanningSystem(
+                [_keeping(each, kept) for each in self.system.operators], self._condition_costs
+            )
+        return self._systems_keeping[kept]
 
-    def facts_on(self, blackboard: Blackboard) -> set[Fact]:
-        """The facts that are true by the objects and the stated conditions of a blackboard."""
+    def facts_on(self, blackboard: Blackboard, groups: ToolGroupResolver | None = None) -> set[Fact]:
+        """The facts that are true by the objects and the stated conditions of a blackboard, and by the tool groups."""
         found: set[Fact] = set()
         entries = blackboard.entries
-        seen = self._seen
+        known = self._facts_by_class
         for entry in entries:
-            of_class = seen.get(type(entry.value))
-            found |= self._facts_of_class(entry.value) if of_class is None else of_class
+            kind = type(entry.value)
+            if kind not in known:
+                known[kind] = frozenset(fact for fact in self._by_class if is_of(entry.value, None, fact.type))
+            found |= known[kind]
         found.update(fact for fact in self._by_entry if any(entry.is_of(fact.type) for entry in entries))
-        found.update(each for each in self._named if blackboard.get(each.binding, _kind(each)) is not None)
+        found.update(each for each in self._named if blackboard.get(each.binding, cast("type", each.type)) is not None)
         last = blackboard.last_entry
         found.update(each for each in self._triggers if last is not None and last.is_of(each.type))
-        found.update(each for each in self._flags if blackboard.conditions.get(each.condition, False))
+        found.update(each for each in self._stated_conditions if blackboard.conditions.get(each.condition, False))
+        if groups is not None and self.groups:
+            found.update(each for each in self.groups if groups.unmet(each) is None)
         return found
 
-    def judge(self, binding: str, value: object) -> object:
+    def infer_type(self, binding: str, value: object) -> object:
         """The generic type of an object that has no declared type and does not show it itself; None: it is not known.
 
         It is the one that the agent takes under this name, else from its callers, else anywhere; if several types are
         possible, it is none of them.
         """
-        return judged(binding, value, self._generic, self.unmade) if self._generic else None
+        return inferred_type(binding, value, self._generic, self.unmade) if self._generic else None
 
     @cached_property
     def unmade(self) -> tuple[object, ...]:
         """The types that some action needs and no action makes."""
-        made = {fact for each in self.system.operators for fact, value in each.effects.items() if value}
+        made = {fact for each in self.system.operators for fact in _made_true(each)}
         unnamed = (each for each in self.facts if isinstance(each, Available) and each.binding == DEFAULT_BINDING)
         return tuple(dict.fromkeys(each.type for each in unnamed if each not in made))
 
     def _inputs(self) -> Iterable[Available]:
         """The inputs of actions, conditions and costs, required or not, and the start inputs and outputs of goals."""
-        figures = (each for action in self.figured for each in (action.cost, action.value) if each is not None)
+        figures = (
+            each for action in self.with_computed_cost for each in (action.cost, action.value) if each is not None
+        )
         for asker in (*self.actions.values(), *self.conditions.values(), *figures):
             yield from inputs_of(asker.parameters)
         for goal in self.goals.values():
@@ -148,18 +165,9 @@ class Scope:
             if goal.output is not None:
                 yield Available(goal.output)
 
-    def _gifts(self, action: str) -> frozenset[Fact]:
-        own = (each.effects for each in self.system.operators if each.action == action)
-        return frozenset(fact for effects in own for fact, value in effects.items() if value)
 
-    def _wanted(self) -> tuple[Fact, ...]:
-        operators = self.system.operators
-        needs = [each.requires for each in operators] + [each.requires for each in self.plan_goals.values()]
-        return tuple(dict.fromkeys(fact for requires in needs for fact in requires))
-
-    def _facts_of_class(self, value: object) -> frozenset[Fact]:
-        found = self._seen[type(value)] = frozenset(fact for fact in self._by_class if is_of(value, None, fact.type))
-        return found
+def _made_true(operator: Operator) -> Iterator[Fact]:
+    return (fact for fact, value in operator.effects.items() if value)
 
 
 def _keeping(operator: Operator, kept: frozenset[Fact]) -> Operator:
@@ -172,8 +180,8 @@ def inputs_of(parameters: Iterable[Parameter]) -> Iterator[Available]:
     return (Available(each.type, each.binding) for each in inputs_among(parameters))
 
 
-def judged(binding: str, value: object, takes: Iterable[Available], unmade: Collection[object]) -> object:
-    """The type of an object without a declared type, by the inputs and the unmade types; see `Scope.judge`."""
+def inferred_type(binding: str, value: object, takes: Iterable[Available], unmade: Collection[object]) -> object:
+    """The type of an object without a declared type, by the inputs and the unmade types; see `Scope.infer_type`."""
     may_be = [each for each in takes if not _is_plain(each.type) and matcher(each.type)(value)]
     if not may_be or any(is_of(value, None, each.type) for each in may_be):
         return None
@@ -190,10 +198,6 @@ def _is_plain(kind: object) -> bool:
     return not is_generic(kind) and not getattr(kind, "_is_protocol", False)
 
 
-def _kind(fact: Available) -> type:
-    return fact.type  # type: ignore[return-value]
-
-
 def blackboard_for_child(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> Blackboard:
     """A copy of the parent's blackboard for a sub-process, without what the sub-process makes itself.
 
@@ -203,18 +207,12 @@ def blackboard_for_child(blackboard: Blackboard, scope: Scope, *, called_with_in
     copy, actions = blackboard.spawn(), scope.actions.values()
     takers = () if called_with_inputs else actions
     made = [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
-    for value in _own(copy, made, [each.type for action in takers for each in action.inputs]):
-        copy.hide(value)
+    taken = [each.type for action in takers for each in action.inputs]
+    for entry in copy.entries:
+        if is_state(type(entry.value)) or (any(map(entry.is_of, made)) and not any(map(entry.is_of, taken))):
+            copy.hide(entry.value)
     posted = {name for action in actions for name in promises_of(action.settings.post)}
     needed = () if called_with_inputs else (each.condition for each in scope.facts if isinstance(each, Holds))
     for condition in posted.difference(needed):
-        copy.conditions.pop(condition, None)
+        copy.unset_condition(condition)
     return copy
-
-
-def _own(blackboard: Blackboard, made: Sequence[object], taken: Sequence[object]) -> list[object]:
-    return [
-        entry.value
-        for entry in blackboard.entries
-        if is_state(type(entry.value)) or (any(map(entry.is_of, made)) and not any(map(entry.is_of, taken)))
-    ]

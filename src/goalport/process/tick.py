@@ -21,8 +21,8 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.execution import invoke_all
 from goalport.process.formulation import formulate
+from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.options import StuckCode, StuckHandler, StuckResult
-from goalport.process.outcome import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.planners import planner_for
 
 __all__ = ["drive", "step"]

@@ -17,11 +17,10 @@ from goalport.process import (
     AgentProcess,
     PlatformServices,
     ProcessOptions,
-    Question,
     Scope,
 )
 from goalport.process.parameters import fill, missing
-from goalport.process.scope import inputs_of, judged
+from goalport.process.scope import inferred_type, inputs_of
 from goalport.prompts import Templates
 from goalport.testing.fakes import FakeEngine
 from goalport.testing.invocations import LlmInvocation
@@ -105,13 +104,13 @@ class FakeOperationContext(ActionContext):
         """
         declared = _declared(method)
         takes = tuple(inputs_of(declared.parameters))
-        self.blackboard.judge_by(lambda binding, value: judged(binding, value, takes, ()))
+        self.blackboard.infer_types_by(lambda binding, value: inferred_type(binding, value, takes, ()))
         if wanting := " and ".join(map(with_article, missing(declared.parameters, self.blackboard))):
             raise AssertionError(f"Expected {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
         with self.active():
             return await self.call(declared.function, **fill(declared.parameters, declared.owner, self))
 
-    async def asked(self, questions: dict[str, Question], name: str, wait: WaitFor[Any], /) -> Any:
+    async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
         """The next response, as the person's answer; a `Declined` stands for a no to more than a yes or no."""
         said = self.engine.take(wait)
         if not matcher(wait.response_type)(said):
