@@ -38,7 +38,7 @@ A message says what was expected, what came and what to do next; it is built her
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from goalport.words import offer, with_article
+from goalport.words import excerpt, offer, with_article
 
 __all__ = [
     "AlreadyAnswered",
@@ -225,10 +225,9 @@ class InvalidModelOutput(ModelError):
         self.violations = tuple(violations)
         self.value = value
         """The model's last output, as text."""
-        shown = value if len(value) <= _EXCERPT else f"{value[:_EXCERPT]} …"
         super().__init__(
             f"Expected the model to give {with_article(type_name)}, but: "
-            f"{'; '.join(self.violations) or 'nothing came'}. Its last answer was {shown!r}."
+            f"{'; '.join(self.violations) or 'nothing came'}. Its last answer was {excerpt(value, _EXCERPT)!r}."
         )
 
 

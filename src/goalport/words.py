@@ -22,6 +22,7 @@ __all__ = [
     "counted",
     "did_you_mean",
     "error_summary",
+    "excerpt",
     "field_path",
     "first_line",
     "listed",
@@ -215,7 +216,12 @@ def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
     """
     kept = text[: 2 * limit]
     shown = (kept if kept.isprintable() else "".join(filter(_is_visible, kept))).strip()
-    return shown if len(shown) <= limit and len(text) <= 2 * limit else f"{shown[:limit]}…"
+    return excerpt(shown, limit) if len(text) <= 2 * limit else f"{shown[:limit]}…"
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The text; of one with more than `limit` characters the beginning, and an ellipsis."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:

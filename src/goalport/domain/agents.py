@@ -11,8 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from goalport.blackboard import DEFAULT_BINDING
-from goalport.domain.decorators import ActionMark, GroupRequirement, PlannerType
-from goalport.domain.export import Export
+from goalport.domain.decorators import ActionMark, Export, GroupRequirement, PlannerType
 from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.errors import DeclarationError
 from goalport.introspection import Origin

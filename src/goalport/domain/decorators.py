@@ -4,11 +4,12 @@ They attach a record of their settings, a mark, and return the class or function
 in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.)
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import Any, Protocol, Self, TypeVar, overload
+from typing import Any, Literal, Protocol, Self, TypeVar, get_args, overload
 
 from goalport.domain.checks import (
     require_amount,
@@ -17,8 +18,8 @@ from goalport.domain.checks import (
     require_number,
     require_text,
     require_type,
+    require_types,
 )
-from goalport.domain.export import Export
 from goalport.domain.retry import RetryPolicy
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "AgentMark",
     "ConditionMark",
     "CostMark",
+    "Export",
     "GoalMark",
     "GroupRequirement",
     "PlannerType",
@@ -45,6 +47,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 M = TypeVar("M")
 _ATTRIBUTE = "__goalport_marks__"
+
+OnDisconnect = Literal["kill", "detach"]
 
 
 class GroupRequirement(Protocol):
@@ -90,12 +94,12 @@ class PlannerType(StrEnum):
 class AgentMark:
     """What `@agent` or `@component` said of a class."""
 
-    name: str
-    description: str
-    provider: str
-    version: str
-    opaque: bool
-    component: bool
+    name: str = ""
+    description: str = ""
+    provider: str = ""
+    version: str = ""
+    opaque: bool = False
+    component: bool = False
     planner: PlannerType = PlannerType.GOAP
 
     def __post_init__(self) -> None:
@@ -156,6 +160,50 @@ class ActionMark:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Export:
+    """What `@achieves_goal(export=…)` says of a goal's publication (user guide, section 3.24.1)."""
+
+    name: str = ""
+    """The tool's name; by default `<agent>_<method>` in snake case."""
+    remote: bool = False
+    """Offer the goal over MCP."""
+    starting_input_types: Sequence[type] = ()
+    """The types from which the goal can be started: each becomes a tool. By default those that its plan needs and no
+    action makes."""
+    title: str = ""
+    """A title for people, shown by hosts instead of the name."""
+    description: str = ""
+    """What the tool does, for the model that may call it; by default the goal's description."""
+    read_only: bool | None = None
+    """A hint for hosts: reaching the goal changes nothing."""
+    destructive: bool | None = None
+    """A hint for hosts: reaching the goal may destroy something."""
+    idempotent: bool | None = None
+    """A hint for hosts: reaching the goal again with the same input changes nothing more."""
+    open_world: bool | None = None
+    """A hint for hosts: reaching the goal touches the world outside."""
+    on_disconnect: OnDisconnect = "kill"
+    """What becomes of the process when its client disconnects: it ends ("kill") or goes on without it ("detach")."""
+    long: bool | None = None
+    """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
+    `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent
+    takes an `Ai`. A goal whose own agent may ask a person is treated so whatever is said."""
+    wait_budget: float | None = None
+    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress."""
+
+    def __post_init__(self) -> None:
+        for what in ("name", "title", "description"):
+            require_text(what, getattr(self, what))
+        for what in ("remote", "read_only", "destructive", "idempotent", "open_world", "long"):
+            require_boolean(what, getattr(self, what))
+        require_types("starting_input_types", self.starting_input_types)
+        if self.on_disconnect not in get_args(OnDisconnect):
+            raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
+        if self.wait_budget is not None and not 0 < self.wait_budget < math.inf:
+            raise ValueError(f"Export(wait_budget=…) was expected to be seconds above 0, not {self.wait_budget!r}.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GoalMark:
     """What `@achieves_goal` said of a method."""
 
@@ -208,32 +256,14 @@ def agent(
     opaque: bool = False,
     planner: PlannerType = PlannerType.GOAP,
 ) -> Callable[[C], C]: ...
-def agent(
-    cls: C | None = None,
-    /,
-    *,
-    description: str = "",
-    name: str = "",
-    provider: str = "",
-    version: str = "0.1.0",
-    opaque: bool = False,
-    planner: PlannerType = PlannerType.GOAP,
-) -> C | Callable[[C], C]:
+def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -> C | Callable[[C], C]:
     """Mark a class as an agent: actions and at least one goal, planned together.
 
     `description` says what the agent is for, to people and to models that choose among agents, and defaults to the
     class's docstring; `name` defaults to the class's name. An `opaque` agent keeps its actions to itself. `planner`
     chooses the next action; a utility agent needs no goal. The class is read when an instance is deployed.
     """
-    mark = AgentMark(
-        name=name,
-        description=description,
-        provider=provider,
-        version=version,
-        opaque=opaque,
-        component=False,
-        planner=planner,
-    )
+    mark = AgentMark(version=version, component=False, **settings)
     return partial(_put, mark) if cls is None else _put(mark, cls)
 
 
@@ -243,7 +273,7 @@ def component(cls: C, /) -> C: ...
 def component(*, name: str = "", description: str = "") -> Callable[[C], C]: ...
 def component(cls: C | None = None, /, *, name: str = "", description: str = "") -> C | Callable[[C], C]:
     """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own."""
-    mark = AgentMark(name=name, description=description, provider="", version="", opaque=False, component=True)
+    mark = AgentMark(name=name, description=description, component=True)
     return partial(_put, mark) if cls is None else _put(mark, cls)
 
 

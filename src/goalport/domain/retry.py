@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import cast
 
 from goalport.domain.checks import require_amount
-from goalport.errors import BadInput, ModelError, NonRetryable, Retryable
+from goalport.errors import BadInput, ModelError, NonRetryable, Retryable, leaves
 
 __all__ = ["RetryPolicy", "transient"]
 
@@ -68,7 +68,7 @@ def _marked(error: BaseException) -> bool | None:
     if isinstance(error, Retryable):
         return True
     if isinstance(error, BaseExceptionGroup):
-        said = {_marked(each) for each in cast("BaseExceptionGroup[BaseException]", error).exceptions}
+        said = set(map(_marked, leaves(cast("BaseException", error))))
         if False in said or said == {True}:
             return False not in said
     return None if error.__cause__ is None else _marked(error.__cause__)
@@ -79,7 +79,7 @@ def _passing(error: BaseException) -> bool:
         # A model has been asked again as often as its provider's settings say.
         return False
     if isinstance(error, BaseExceptionGroup):
-        return all(map(transient, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+        return all(map(transient, leaves(cast("BaseException", error))))
     if isinstance(error, (TimeoutError, ConnectionError, *_transport_errors())):
         return True
     return error.__cause__ is not None and _passing(error.__cause__)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from goalport.blackboard import matcher
 from goalport.domain.checks import require_amount
-from goalport.words import type_name
+from goalport.words import first_line, type_name
 
 __all__ = ["Confirmation", "FormSubmission", "WaitFor", "awaited", "promised"]
 
@@ -152,7 +152,7 @@ def _refuse_formless(kind: object) -> None:
     try:
         TypeAdapter[Any](cast("type", kind)).json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = first_line(str(error))
         raise TypeError(
             f"Expected a type of which a form can be made, but {type_name(kind)} is none: {reason} Use a dataclass or"
             " a pydantic model, or subclass WaitFor and make the object of what a person can send."

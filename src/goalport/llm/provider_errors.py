@@ -40,7 +40,7 @@ from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavai
 from goalport.llm.providers import PROVIDERS, Dialect, Endpoint, KnownProvider
 from goalport.llm.retries import TransientFailure
 from goalport.secrecy import hide
-from goalport.words import did_you_mean
+from goalport.words import did_you_mean, excerpt
 
 __all__ = ["SchemaRefused", "check_responses", "provider_errors"]
 
@@ -192,7 +192,7 @@ class _FailedModel:
         text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
         secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
         text = hide(text.replace(secret, "***") if secret else text).strip()
-        text = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} …"
+        text = excerpt(text, _EXCERPT)
         return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 

@@ -29,7 +29,7 @@ from goalport.process.progress import MOST_WORDS, ActionInvocation, Failure, Pro
 from goalport.process.questions import Question, Questions, QuestionStatus
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver, calling_from
-from goalport.words import type_name, with_article
+from goalport.words import excerpt, type_name, with_article
 
 __all__ = ["AgentProcess", "PlatformServices"]
 
@@ -250,7 +250,7 @@ class AgentProcess(Lifecycle):
         if self.services.tells_errors or isinstance(error, GoalportError):
             return in_words(error)
         if isinstance(error, BaseExceptionGroup):
-            return "; ".join(map(self.words_for, leaves(cast("BaseException", error))))[:MOST_WORDS]
+            return excerpt("; ".join(map(self.words_for, leaves(cast("BaseException", error)))), MOST_WORDS)
         return f"{type(error).__name__} (the server's log has it, under process {self.id})"
 
     @property

@@ -32,6 +32,7 @@ from goalport.process.journal import (
 from goalport.process.lifecycle import ProcessStatus
 from goalport.process.questions import Question, SchemaSubmission
 from goalport.tools import Tool, ToolResult
+from goalport.words import excerpt, one_line
 
 __all__ = ["ActionCalls", "ActionOperation", "Attempt"]
 
@@ -175,9 +176,8 @@ def _fingerprint(tool: Tool, arguments: Mapping[str, object]) -> str:
 
 def _approval_question(tool: Tool, arguments: Mapping[str, object]) -> str:
     written = json.dumps(dict(arguments), ensure_ascii=False, default=str)
-    shown = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
     of = f" of the server {tool.server!r}" if tool.server else ""
-    return f"May the tool {tool.name!r}{of} be called with {shown}?"
+    return f"May the tool {tool.name!r}{of} be called with {excerpt(written, _SHOWN)}?"
 
 
 def _refused(tool: Tool, reason: str) -> str:
@@ -235,7 +235,7 @@ class ActionOperation:
 
     def decline(self, reason: str, /) -> None:
         """Note why the action may return nothing; the reason is shown when no other way leads to the goal."""
-        self._process.progress.decline(self._attempt.action, " ".join(reason.split())[:_LONGEST_REASON])
+        self._process.progress.decline(self._attempt.action, one_line(reason, _LONGEST_REASON))
 
     async def before_turn(self, tool: str, /) -> None:
         """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.

@@ -12,6 +12,7 @@ from goalport.llm import TokenUsage
 from goalport.process.journal import Child, Journal
 from goalport.process.ledger import NOTHING
 from goalport.secrecy import hide
+from goalport.words import excerpt
 
 __all__ = ["MOST_WORDS", "ActionInvocation", "Failure", "Progress", "in_words"]
 
@@ -174,7 +175,7 @@ class Progress(Generic[P]):
 def in_words(error: BaseException) -> str:
     """A failure in one line, without traceback and secrets; of a long one, the beginning and the end."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(map(in_words, leaves(cast("BaseException", error))))[:MOST_WORDS]
+        return excerpt("; ".join(map(in_words, leaves(cast("BaseException", error)))), MOST_WORDS)
     text = hide(" ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split()))
     name = type(error).__name__
     # Messages of model errors are complete sentences for people.

@@ -81,4 +81,4 @@ def _shown(value: object) -> str:
         case list():
             return "a list"
         case _:
-            return first_line(json.dumps(value, ensure_ascii=False))[:_LONGEST]
+            return first_line(json.dumps(value, ensure_ascii=False), _LONGEST)

@@ -6,7 +6,7 @@ from typing import Final
 from goalport.ai import Determination, Interaction, Request
 from goalport.ai.output_type import output_type
 from goalport.llm import AssistantMessage, Message, UserMessage
-from goalport.words import type_name, with_article
+from goalport.words import excerpt, type_name, with_article
 
 __all__ = ["LlmInvocation", "answer_to", "prompt_of", "value_of"]
 
@@ -47,7 +47,7 @@ class LlmInvocation:
 
     def __str__(self) -> str:
         wanted = "" if self.output is None else f" of {type_name(self.output)}"
-        prompt = self.prompt if len(self.prompt) <= _SHOWN else f"{self.prompt[:_SHOWN]} …"
+        prompt = excerpt(self.prompt, _SHOWN)
         asked = self.interaction
         settings = [f"{name}={value!r}" for name, value in asked.llm if name in asked.llm.model_fields_set]
         settings += [f"tool_groups={asked.tool_groups!r}"] if asked.tool_groups else []

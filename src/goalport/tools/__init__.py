@@ -43,7 +43,7 @@ from goalport.tools.naming import (
 )
 from goalport.tools.objects import ToolObject, tools_of
 from goalport.tools.results import ToolResult
-from goalport.tools.validation import schema_fault, schema_problems
+from goalport.tools.schemas import schema_fault, schema_problems
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock

@@ -19,7 +19,7 @@ from goalport.blackboard import alternatives
 from goalport.errors import BadInput, DeclarationError, GoalportError, ToolError
 from goalport.introspection import Origin
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
-from goalport.words import corrections, validation_problems, with_article
+from goalport.words import corrections, first_line, validation_problems, with_article
 
 __all__ = ["Arguments", "Injection", "Parameter", "injection_of", "listed_arguments", "read_arguments"]
 
@@ -228,10 +228,6 @@ def _unreadable(where: str, names: list[str], hints: Mapping[str, Any], error: E
     return DeclarationError(
         where,
         expected="a signature that a JSON Schema can describe",
-        came=_first_line(error),
+        came=first_line(str(error)),
         fix="Simplify the annotations or defaults.",
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -18,8 +18,8 @@ from goalport.tools.arguments import Arguments, Parameter, listed_arguments, rea
 from goalport.tools.decorator import ToolMark, mark_of
 from goalport.tools.functions import FunctionHandler, MappingHandler
 from goalport.tools.results import Output, ToolResult, read_output
-from goalport.tools.validation import coerce_numbers, schema_problems
-from goalport.words import class_name, corrections, error_summary
+from goalport.tools.schemas import coerce_numbers, schema_problems
+from goalport.words import class_name, corrections, error_summary, excerpt
 
 __all__ = ["Approval", "CallSite", "Layer", "Tool", "calling_from", "current_call_site", "with_confirmation"]
 
@@ -334,7 +334,7 @@ def _own_name(function: Callable[..., Any]) -> str:
 
 
 def _summary(error: BaseException) -> str:
-    return hide("; ".join(map(error_summary, leaves(error))))[:_MESSAGE_LIMIT]
+    return excerpt(hide("; ".join(map(error_summary, leaves(error)))), _MESSAGE_LIMIT)
 
 
 def with_confirmation(tool: Tool, message: str | Callable[[Mapping[str, object]], str]) -> Tool:

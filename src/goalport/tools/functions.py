@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from anyio import CapacityLimiter, WouldBlock, to_thread
 
-from goalport.errors import NonRetryable
+from goalport.errors import NonRetryable, leaves
 from goalport.tools.arguments import Arguments
 from goalport.tools.results import Output, ToolResult
 
@@ -56,8 +56,9 @@ class Contained:
 
 def _belongs_to_the_loop(escape: BaseException) -> bool:
     """Whether this is a group with an interruption or a cancellation, as a task group raises it."""
-    kinds = (Interruption, CancelledError)
-    return isinstance(escape, BaseExceptionGroup) and bool(cast("BaseExceptionGroup[Any]", escape).subgroup(kinds))
+    return isinstance(escape, BaseExceptionGroup) and any(
+        isinstance(each, (Interruption, CancelledError)) for each in leaves(cast("BaseException", escape))
+    )
 
 
 def _runs_in(task: Task[Any] | None) -> bool:

@@ -1,10 +1,13 @@
-"""JSON Schemas of types, and the reason why a type has none.
+"""JSON Schemas: of types, with the reason why a type has none, and checks of values against a schema.
 
 Schemas have no titles that repeat the names of fields, since a model pays for every word. The reason names the field of
 the class that has no schema, in words for its author; it is searched for only after the schema could not be made.
+Values are checked here for tools that are known by their schema alone; where there is a type, pydantic validates.
+Checks raise nothing: the caller decides what follows from a problem.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from itertools import islice
 from math import isfinite
@@ -18,22 +21,30 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import is_typeddict
 
 from goalport.blackboard import field_kinds
-from goalport.words import type_name
+from goalport.words import field_path, first_line, one_line, type_name
 
 __all__ = [
     "UNREADABLE",
     "PlainSchema",
+    "coerce_numbers",
     "may_hold_non_finite",
     "non_finite_in_words",
     "non_finite_numbers",
     "rooted",
+    "schema_fault",
+    "schema_problems",
     "why_not_json",
     "with_items",
     "without_fields",
 ]
 
-_MOST: Final = 5
+_MOST_NUMBERS: Final = 5
 _SIGNS: Final = ("null", "NaN", "Infinity")
+_MESSAGE_LIMIT = 300
+_MOST_ERRORS = 5_000
+"""Beyond this, describing each error would keep the event loop from its other work."""
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def may_hold_non_finite(written: str) -> bool:
@@ -43,7 +54,7 @@ def may_hold_non_finite(written: str) -> bool:
 
 def non_finite_in_words(value: object) -> str:
     """A message that names the first few non-finite numbers and says what to do instead; empty when there are none."""
-    found = list(islice(non_finite_numbers(value), _MOST))
+    found = list(islice(non_finite_numbers(value), _MOST_NUMBERS))
     if not found:
         return ""
     return f"{' and '.join(found)}, and JSON has no such number. Return None or a text where there is no number."
@@ -124,7 +135,7 @@ UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, Pydan
 
 def why_not_json(kind: object, error: Exception, mode: JsonSchemaMode = "validation") -> str:
     """The field that JSON cannot express, with its class; the error's message, where it is the type itself."""
-    return next(_culprits(kind, mode, []), str(error).partition("\n")[0].rstrip("."))
+    return next(_culprits(kind, mode, []), first_line(str(error)).rstrip("."))
 
 
 def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[str]:
@@ -157,3 +168,76 @@ def _is_expressible(kind: Any, mode: JsonSchemaMode) -> bool:
     except UNREADABLE:
         return False
     return True
+
+
+def schema_fault(schema: Mapping[str, object]) -> str:
+    """Why a mapping is no valid JSON Schema; empty when it is one."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(dict(schema))
+    except SchemaError as error:
+        return _line(field_path(error.absolute_path), error.message)
+    return ""
+
+
+def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object]) -> tuple[str, ...]:
+    """One line for each place where the arguments violate a JSON Schema."""
+    from jsonschema import Draft202012Validator
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    # The empty registry prevents that the references of a foreign schema are fetched from the network.
+    validator: Any = Draft202012Validator(dict(schema), registry=EMPTY_REGISTRY)
+    errors = islice(validator.iter_errors(dict(arguments)), _MOST_ERRORS)
+    found = sorted(errors, key=lambda each: list(map(str, each.absolute_path)))
+    return tuple(_line(field_path(each.absolute_path), each.message) for each in found)
+
+
+def _line(path: str, message: str) -> str:
+    words = one_line(message, _MESSAGE_LIMIT)
+    return f"{path}: {words}" if path else words
+
+
+def coerce_numbers(schema: Mapping[str, object], value: Mapping[str, object]) -> dict[str, object]:
+    """A copy in which strings are converted to numbers where the schema allows a number and no string."""
+    return cast("dict[str, object]", _coerced(schema, value))
+
+
+def _coerced(schema: object, value: object) -> object:
+    if not isinstance(schema, Mapping):
+        return value
+    rules = cast("Mapping[str, object]", schema)
+    match value:
+        case Mapping():
+            inner = rules.get("properties")
+            known = cast("Mapping[str, object]", inner if isinstance(inner, Mapping) else {})
+            rest = rules.get("additionalProperties")
+            members = cast("Mapping[str, object]", value)
+            return {name: _coerced(known.get(name, rest), each) for name, each in members.items()}
+        case list():
+            return [_coerced(rules.get("items"), each) for each in cast("Sequence[object]", value)]
+        case str():
+            return _number(_types(rules), value.strip(), value)
+        case _:
+            return value
+
+
+def _types(rules: Mapping[str, object]) -> set[object]:
+    """The types that a schema allows, by its `type` and `anyOf` alone."""
+    said = rules.get("type")
+    found: set[object] = set(cast("list[object]", said)) if isinstance(said, list) else {said}
+    for each in cast("Sequence[object]", rules.get("anyOf") or ()):
+        if isinstance(each, Mapping):
+            found |= _types(cast("Mapping[str, object]", each))
+    return found
+
+
+def _number(types: set[object], text: str, otherwise: str) -> object:
+    if "string" in types:
+        return otherwise
+    if types & {"integer", "number"} and _INTEGER.fullmatch(text):
+        return int(text)
+    if "number" in types and _NUMBER.fullmatch(text):
+        return float(text)
+    return otherwise

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from goalport.errors import GoalportError
-from goalport.words import did_you_mean, error_summary, nearest
+from goalport.words import did_you_mean, error_summary, excerpt, nearest
 from goalport.workspace.importer import FOLDERS, PACKAGE
 
 __all__ = ["LoadProblem", "LoadedModule", "attempt", "find_modules", "load_module"]
@@ -174,7 +174,7 @@ def _lines(error: BaseException) -> Iterator[tuple[str, int | None]]:
 
 
 def _message(error: BaseException) -> str:
-    text = str(error)[:_MESSAGE_LIMIT]
+    text = excerpt(str(error), _MESSAGE_LIMIT)
     match error:
         case GoalportError():
             return text
@@ -191,7 +191,7 @@ def _message(error: BaseException) -> str:
         case ImportError() | NameError():
             return f"{type(error).__name__}: {text}{_nearest(error)}"
         case _:
-            return error_summary(error)[:_MESSAGE_LIMIT]
+            return excerpt(error_summary(error), _MESSAGE_LIMIT)
 
 
 def _nearest(error: ImportError | NameError) -> str:

@@ -25,7 +25,7 @@ from goalport.tools import (
     tool,
 )
 from goalport.tools.arithmetic import math_group
-from goalport.tools.validation import coerce_numbers
+from goalport.tools.schemas import coerce_numbers
 
 
 class Unit(StrEnum):
