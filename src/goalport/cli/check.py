@@ -20,6 +20,7 @@ from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import without_hints
 from goalport.publish.publication import publish
 from goalport.publish.report import models_in_words, switched_off
+from goalport.words import counted
 
 FINE, WRONG = 0, 1
 
@@ -55,9 +56,11 @@ def check(
 
     Exit codes: 0 nothing is wrong, 1 something is.
     """
-    loaded = open_workspace(workspace)
-    found = _findings(loaded)
-    _print_json(found) if format == "json" else _print_lines(found)
+    found = _findings(open_workspace(workspace))
+    if format == "json":
+        print(json.dumps(vars(found), indent=2, ensure_ascii=False))
+    else:
+        _print_lines(found)
     return WRONG if found.problems or (found.warnings and not allow_warnings) else FINE
 
 
@@ -81,10 +84,6 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
     )
 
 
-def _print_json(found: Findings) -> None:
-    print(json.dumps(vars(found), indent=2, ensure_ascii=False))
-
-
 def _print_lines(found: Findings) -> None:
     lines = [
         *(f"problem: {each}" for each in found.problems),
@@ -95,10 +94,6 @@ def _print_lines(found: Findings) -> None:
     ]
     for line in lines:
         print(coloured(line, sys.stdout))
-    wrong = f"{_counted(len(found.problems), 'problem')}, {_counted(len(found.warnings), 'warning')}"
-    there = [_counted(found.agents, "agent"), _counted(found.goals, "goal"), _counted(len(found.tools), "tool")]
+    wrong = f"{counted(len(found.problems), 'problem')}, {counted(len(found.warnings), 'warning')}"
+    there = [counted(found.agents, "agent"), counted(found.goals, "goal"), counted(len(found.tools), "tool")]
     print(f"{', '.join(there)}: {wrong if found.problems or found.warnings else 'nothing is wrong'}.")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -54,7 +54,7 @@ class _Json(FileFormat):
         return json.dumps(content, indent=_indent(before), ensure_ascii=False) + "\n"
 
     def plain(self, text: str) -> object:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        return json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
 
 
 class _Toml(FileFormat):
@@ -138,15 +138,15 @@ class NoMapping(ValueError):
         super().__init__(f"{where} was expected to hold names and values, not a {came}")
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"a key is there twice: {next(key for key in keys if keys.count(key) > 1)!r}")
-    return found
+    return values
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
@@ -191,9 +191,9 @@ class Change:
         path.parent.mkdir(parents=True, exist_ok=True)
         if _read(path) != self.before:
             raise Unmergeable(f"{path} has changed in the meantime; run the command again.")
-        kept = None if self.before is None else _kept(path, self.before)
+        backup = None if self.before is None else _back_up(path, self.before)
         _replace(path, self.after)
-        return kept
+        return backup
 
 
 def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entry: Mapping[str, object]) -> Change:
@@ -258,15 +258,15 @@ def _read(path: Path) -> str | None:
         raise Unmergeable(f"{path} is not UTF-8 text; save it as UTF-8, or add the entry by hand.") from error
 
 
-def _kept(path: Path, text: str) -> Path:
+def _back_up(path: Path, text: str) -> Path:
     """Write the old text to the first free backup name, so that no earlier backup is overwritten."""
     names = (path.with_name(f"{path.name}.bak{number or ''}") for number in count())
-    kept = next(name for name in names if not name.exists())
-    with kept.open("xb") as file:
+    backup = next(name for name in names if not name.exists())
+    with backup.open("xb") as file:
         # Before anything is written: the file may contain secrets, and its owner may have restricted access to it.
-        kept.chmod(path.stat().st_mode)
+        backup.chmod(path.stat().st_mode)
         file.write(text.encode("utf-8"))
-    return kept
+    return backup
 
 
 def _replace(path: Path, text: str) -> None:

@@ -18,16 +18,16 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
-from goalport.cli.config_files import Change, Unmergeable, merged, put
+from goalport.cli.config_files import Unmergeable, merged, put
 from goalport.cli.options import WorkspaceFolder, workspace_root
-from goalport.cli.terminal import say, show, show_difference
+from goalport.cli.terminal import Record, say, show, show_difference
 from goalport.errors import BadInput, UnknownName
 from goalport.settings import Settings, load_settings
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Way:
+class ConnectOptions:
     """How a client reaches the server, and where that is written."""
 
     transport: Transport | None = None
@@ -41,7 +41,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Connection:
+class ClientConfig:
     """A client's entry for this server, and the file to put it in."""
 
     client: Client
@@ -65,62 +65,56 @@ def connect(
     client: Annotated[str | None, Parameter(help=f"One of {', '.join(CLIENTS)}. Without it: a list of them.")] = None,
     /,
     *,
-    way: Way = Way(),
-    write: Annotated[bool, Parameter(negative="", help="Write it, after showing what changes.")] = False,
-    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask before writing.")] = False,
+    options: ConnectOptions = ConnectOptions(),
+    write: Annotated[
+        bool, Parameter(negative="", help="Write it, after showing what changes.", show_default=False)
+    ] = False,
+    yes: Annotated[
+        bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask before writing.", show_default=False)
+    ] = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Print a client's configuration for this server and where it goes, or write it."""
     root = workspace_root(workspace)
     machine = Machine(sys.platform, Path.home(), os.environ, root)
     if client is None:
-        return _list(machine)
-    connection = _connection(_known(client), way, machine, load_settings(root))
-    return _write(connection, asked=yes) if write else _print(connection)
-
-
-def _list(machine: Machine) -> int:
-    show(
-        [
-            {"client": client.name, "for": client.title, "file": place, "scope": scope}
-            for client in CLIENTS.values()
-            for scope, place in _places(client, machine)
-        ],
-        "text",
-        none="",
-    )
+        show([each for known in CLIENTS.values() for each in _places(known, machine)], "text", none="")
+        return 0
+    if client not in CLIENTS:
+        raise UnknownName("client", client, CLIENTS)
+    config = _config(CLIENTS[client], options, machine, load_settings(root))
+    if write:
+        return _write(config, asked=yes)
+    print(config.snippet, flush=True)
+    place = f"It goes into {config.path}; with --write this command puts it there.\n" if config.path else ""
+    say(f"\n{place}{config.then}")
     return 0
 
 
-def _places(client: Client, machine: Machine) -> Iterator[tuple[str, str]]:
+def _places(client: Client, machine: Machine) -> Iterator[Record]:
+    """The places that a client's configuration may go to."""
     if client.variable:
-        yield "", f"the variable {client.variable}"
+        yield {"client": client.name, "for": client.title, "file": f"the variable {client.variable}", "scope": ""}
     for scope, path in client.files.items():
-        yield scope, str(path(machine))
+        yield {"client": client.name, "for": client.title, "file": str(path(machine)), "scope": scope}
 
 
-def _known(name: str) -> Client:
-    if name not in CLIENTS:
-        raise UnknownName("client", name, CLIENTS)
-    return CLIENTS[name]
-
-
-def _connection(client: Client, way: Way, machine: Machine, settings: Settings) -> Connection:
-    name = way.name or settings.name
-    entry = client.entry(_target(client, name, way, machine, settings), machine)
+def _config(client: Client, options: ConnectOptions, machine: Machine, settings: Settings) -> ClientConfig:
+    name = options.name or settings.name
+    entry = client.entry(_target(client, name, options, machine, settings), machine)
     if not client.files:
-        return Connection(client, name, entry, None)
-    scope = way.scope or client.usual_scope
+        return ClientConfig(client, name, entry, None)
+    scope = options.scope or client.usual_scope
     if scope not in client.files:
         raise BadInput(f"{client.title} is connected per {client.usual_scope}; leave out --scope {scope}.")
-    return Connection(client, name, entry, client.files[scope](machine).absolute())
+    return ClientConfig(client, name, entry, client.files[scope](machine).absolute())
 
 
-def _target(client: Client, name: str, way: Way, machine: Machine, settings: Settings) -> Target:
-    transport = way.transport or ("http" if way.url else client.transports[0])
+def _target(client: Client, name: str, options: ConnectOptions, machine: Machine, settings: Settings) -> Target:
+    transport = options.transport or ("http" if options.url else client.transports[0])
     if transport == "http":
-        return Address(_checked(way.url) if way.url else _local_url(settings), name)
-    if way.url:
+        return Address(_complete(options.url) if options.url else _local_url(settings), name)
+    if options.url:
         raise BadInput(
             "--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out."
         )
@@ -129,7 +123,8 @@ def _target(client: Client, name: str, way: Way, machine: Machine, settings: Set
     return Subprocess((*_program(), "serve", "--workspace", str(machine.workspace), "--transport", "stdio"), name)
 
 
-def _checked(url: str) -> str:
+def _complete(url: str) -> str:
+    """The address with the path of the server, if it has none. Raises `BadInput` for what is no HTTP address."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise BadInput(f"--url was expected to look like http://127.0.0.1:8080/mcp, not {url!r}.")
@@ -149,37 +144,27 @@ def _program() -> tuple[str, ...]:
     return (found,) if found else (sys.executable, "-m", "goalport.cli")
 
 
-def _print(connection: Connection) -> int:
-    print(connection.snippet, flush=True)
-    place = f"It goes into {connection.path}; with --write this command puts it there.\n" if connection.path else ""
-    say(f"\n{place}{connection.then}")
-    return 0
-
-
-def _write(connection: Connection, *, asked: bool) -> int:
-    client = connection.client
-    if connection.path is None:
-        print(connection.snippet, flush=True)
-        raise BadInput(f"{client.title} has no file to write; leave out --write. {connection.then}")
+def _write(config: ClientConfig, *, asked: bool) -> int:
+    client = config.client
+    if config.path is None:
+        print(config.snippet, flush=True)
+        raise BadInput(f"{client.title} has no file to write; leave out --write. {config.then}")
     try:
-        change = merged(connection.path, client.kind, client.section, connection.name, connection.entry)
+        change = merged(config.path, client.kind, client.section, config.name, config.entry)
     except Unmergeable:
-        print(connection.snippet, flush=True)
+        print(config.snippet, flush=True)
         raise
     if change.is_nothing:
-        say(f"{connection.path} says so already; nothing to do.")
+        say(f"{config.path} says so already; nothing to do.")
         return 0
     show_difference(change.difference())
-    if not (asked or _agreed(change)):
-        say("Nothing was written.")
-        return 1
-    kept = change.apply()
-    say(f"Wrote {connection.path}" + (f"; the old file is {kept}" if kept else "") + f"\n{connection.then}")
+    if not asked:
+        if not sys.stdin.isatty():
+            raise BadInput(f"Nobody is there to be asked; add --yes to write {change.path}.")
+        say(f"Write {change.path}? [y/N] ")
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            say("Nothing was written.")
+            return 1
+    backup = change.apply()
+    say(f"Wrote {config.path}" + (f"; the old file is {backup}" if backup else "") + f"\n{config.then}")
     return 0
-
-
-def _agreed(change: Change) -> bool:
-    if not sys.stdin.isatty():
-        raise BadInput(f"Nobody is there to be asked; add --yes to write {change.path}.")
-    say(f"Write {change.path}? [y/N] ")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}

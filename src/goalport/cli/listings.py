@@ -1,6 +1,6 @@
-"""`goalport agents`, `goals` and `actions`: the contents of a workspace, as tables or JSON.
+"""`goalport agents`, `goals`, `actions` and `models`: the contents of a workspace, as tables or JSON.
 
-Below the program; platform and publish are below it.
+No model is asked, and no provider's library is loaded. Below the program; platform and publish are below it.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
 from goalport.domain import Action, Agent
+from goalport.llm import ModelCard
 from goalport.publish.goal_tools import Offer, Refusal, offers_of
 from goalport.publish.publication import publish
 from goalport.words import type_label
@@ -23,7 +24,19 @@ OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
     """List the agents: what each is for, what it has, and where it is declared."""
     loaded = open_with_warnings(workspace)
-    show([_agent(each) for each in loaded.platform.agents], format, none=loaded.no_agents)
+    records = [
+        {
+            "agent": agent.name,
+            "description": agent.description,
+            "version": agent.version,
+            "provider": agent.provider,
+            "goals": list(dict.fromkeys(goal.short_name for goal in agent.goals)),
+            "actions": list(dict.fromkeys(action.short_name for action in agent.actions)),
+            "source": agent.source,
+        }
+        for agent in loaded.platform.agents
+    ]
+    show(records, format, none=loaded.no_agents)
 
 
 def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
@@ -40,23 +53,20 @@ def actions(*, agent: OfAgent = None, format: Format = "text", workspace: Worksp
     show(records, format, none=_none(loaded, agent))
 
 
+def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
+    """List the language models: provider, roles, price in US dollars per million tokens, and what is to be set.
+
+    A model counts as ready when nothing is missing here; its provider is not asked.
+    """
+    loaded = open_with_warnings(workspace)
+    show(list(_models(loaded)), format, none="There are no models.")
+
+
 def _none(loaded: LoadedWorkspace, agent: str | None) -> str:
     """Why a list is empty, in a sentence. Raises `UnknownName` when there is no such agent."""
     if agent is None or not len(loaded.platform.agents):
         return loaded.no_agents
     return f"{loaded.platform.agents.named(agent).name} has none."
-
-
-def _agent(agent: Agent) -> Record:
-    return {
-        "agent": agent.name,
-        "description": agent.description,
-        "version": agent.version,
-        "provider": agent.provider,
-        "goals": list(dict.fromkeys(goal.short_name for goal in agent.goals)),
-        "actions": list(dict.fromkeys(action.short_name for action in agent.actions)),
-        "source": agent.source,
-    }
 
 
 def _goals(loaded: LoadedWorkspace) -> Iterator[Record]:
@@ -88,3 +98,30 @@ def _action(agent: Agent, action: Action) -> Record:
         "cost": "computed" if action.cost is not None else action.settings.cost,
         "description": action.description.partition("\n")[0],
     }
+
+
+def _models(loaded: LoadedWorkspace) -> Iterator[Record]:
+    settings, known = loaded.settings.models, loaded.platform.models
+    names = [known.default, *settings.llms.values(), *(each.name for each in settings.custom)]
+    cards = known.cards()
+    by_name = {name: _card(name, cards) for name in dict.fromkeys(names)}
+    further = {each.name: each for each in cards if each not in by_name.values()}
+    for name, card in (by_name | further).items():
+        unready = known.unready(name)
+        roles = [role for role, model in settings.llms.items() if model == name]
+        yield {
+            "model": name,
+            "provider": card.provider,
+            "roles": [*(["default"] if name == known.default else []), *roles],
+            "ready": not unready,
+            # Where the settings give no price, it is the provider's list price, which is looked up when needed.
+            "prices": None if card.prices is None else f"{card.prices.input:g} in, {card.prices.output:g} out",
+            "knowledge_cutoff": None if card.knowledge_cutoff is None else card.knowledge_cutoff.isoformat(),
+            "to_do": unready,
+        }
+
+
+def _card(name: str, cards: tuple[ModelCard, ...]) -> ModelCard:
+    """The card of a model, by its name with or without its provider in front."""
+    fitting = (each for each in cards if name in {each.name, f"{each.provider}:{each.name}"})
+    return next(fitting, ModelCard(name=name, provider=""))

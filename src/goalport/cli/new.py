@@ -38,12 +38,15 @@ def new(folder: Path, /) -> None:
     """
     root = folder.expanduser().absolute()
     _refuse_occupied(root, folder)
-    words = {"@name@": _project_name(root.name), "@goalport@": _requirement()}
-    for path, text in _templates():
+    name = re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-") or "my-agents"
+    words = {"@name@": name, "@goalport@": _requirement()}
+    for path, text in _templates(files("goalport.cli") / "templates", PurePosixPath()):
         for placeholder, word in words.items():
             text = text.replace(placeholder, word)  # noqa: PLW2901 - the text as it grows
         _write(root / path, text)
-    _write(root / "schemas" / "settings.json", json.dumps(_settings_schema(), indent=2) + "\n")
+    schema = Settings.model_json_schema()
+    del schema["properties"]["workspace"]  # settings.toml is in the workspace itself
+    _write(root / "schemas" / "settings.json", json.dumps(schema, indent=2) + "\n")
     _link_typings(root)
     there = shlex.quote(str(folder))
     say(f"Made {root}. Next:\n  cd {there}\n  goalport serve\nand in another terminal: goalport connect")
@@ -64,13 +67,6 @@ def _requirement() -> str:
             return f"goalport @ {url}"
         case _:
             return f"goalport=={__version__}"
-
-
-def _settings_schema() -> dict[str, Any]:
-    """The schema of settings.toml, without `workspace`: the file is in the workspace itself."""
-    schema = Settings.model_json_schema()
-    del schema["properties"]["workspace"]
-    return schema
 
 
 def _link_typings(root: Path) -> None:
@@ -96,19 +92,12 @@ def _refuse_occupied(root: Path, typed: Path) -> None:
         raise WorkspaceError(f"{root} is not empty (it holds {shown}); {_FIX}: goalport new {typed / 'agents'}")
 
 
-def _project_name(folder: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-") or "my-agents"
-
-
-def _templates() -> Iterator[tuple[PurePosixPath, str]]:
-    return _below(files("goalport.cli") / "templates", PurePosixPath())
-
-
-def _below(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+def _templates(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+    """The path and the text of each template below a folder of this package."""
     for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
         name = each.name.removesuffix(SUFFIX)
         path = place / (f".{name}" if name in _HIDDEN else name)
         if each.is_dir():
-            yield from _below(each, path)
+            yield from _templates(each, path)
         elif each.name.endswith(SUFFIX):
             yield path, each.read_text(encoding="utf-8")

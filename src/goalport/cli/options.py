@@ -7,15 +7,16 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from cyclopts import Parameter
 
 from goalport.errors import BadInput, WorkspaceError
 from goalport.words import one_line
 
-_SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
-"""A folder is a workspace if it contains one of these."""
+_LONGEST: Final = 60
+_EXAMPLE: Final = """Write it like '{"content": "…"}', or put it into a file and give @FILE."""
+
 WorkspaceFolder = Annotated[
     Path,
     Parameter(
@@ -27,26 +28,13 @@ WorkspaceFolder = Annotated[
 
 
 def workspace_root(folder: Path) -> Path:
+    """The folder with its absolute path. Raises `WorkspaceError` if there is none."""
     root = folder.expanduser().absolute()
     if not root.is_dir():
         raise WorkspaceError(
             f"There is no folder {root}. Give --workspace a folder that is there, or make one: goalport new {folder}"
         )
     return root
-
-
-def served_root(folder: Path) -> Path:
-    """The folder, if it contains a workspace. Raises `WorkspaceError` with the command that makes one."""
-    root = workspace_root(folder)
-    if not any((root / name).exists() for name in _SIGNS):
-        raise WorkspaceError(
-            f"There is no workspace in {root}: it has neither agents/ nor tools/ nor mcp_config.json. Make one with"
-            " an example of everything (goalport new my-agents), or name another folder with --workspace."
-        )
-    return root
-
-
-_LONGEST = 60
 
 
 def object_of(given: str, what: str) -> Mapping[str, Any]:
@@ -62,9 +50,6 @@ def object_of(given: str, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadInput(f"{what} was expected to be a JSON object, not {_shown(text)}. {_EXAMPLE}")
     return cast("dict[str, Any]", value)
-
-
-_EXAMPLE = """Write it like '{"content": "…"}', or put it into a file and give @FILE."""
 
 
 def _text(given: str) -> str:

@@ -19,8 +19,8 @@ from goalport.words import offer
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""
-_PATIENCE = 0.5
-"""Seconds that a thread is given to end by itself."""
+_THREAD_SECONDS = 0.5
+"""How long a thread is given to end by itself."""
 
 EXAMPLES = """\
 Examples:
@@ -50,9 +50,10 @@ for flag in ("--help", "--version"):
     app[flag].group = OPTIONS
 
 
-def _command(name: str, target: str, help_line: str, group: Group, *examples: str) -> None:
+def _command(name: str, target: str, help_line: str, group: Group, *examples: str, usage: str | None = None) -> None:
+    """Add a command; `usage` is its first line of help, where Cyclopts calls optional arguments `[ARGS]`."""
     shown = "\n".join(("Examples:", *(f"  {example}" for example in examples)))
-    app.command(f"goalport.cli.{target}", name=name, help=help_line, group=group, help_epilogue=shown)
+    app.command(f"goalport.cli.{target}", name=name, help=help_line, group=group, help_epilogue=shown, usage=usage)
 
 
 _command(
@@ -97,7 +98,7 @@ _command(
 )
 _command(
     "models",
-    "models:models",
+    "listings:models",
     "List the language models: their roles, and what is missing to use them.",
     LOOK,
     "goalport models",
@@ -110,7 +111,7 @@ app.command(
     group=LOOK,
 )
 app.command(
-    "goalport.cli.mcp:app", name="mcp", help="Try to connect to the upstream servers of mcp_config.json.", group=LOOK
+    "goalport.cli.tools:mcp", name="mcp", help="Try to connect to the upstream servers of mcp_config.json.", group=LOOK
 )
 _command(
     "plan",
@@ -149,12 +150,22 @@ _command(
     "goalport connect cursor",
     "goalport connect claude-desktop --write",
     "goalport connect vscode --transport http --url https://agents.example.com/mcp",
+    usage="Usage: goalport connect [OPTIONS] [CLIENT]",
 )
 
 
 def main() -> None:
     """Run the command of this process's command line, and exit."""
-    _leave(execute(sys.argv[1:]))
+    code = execute(sys.argv[1:])
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(_THREAD_SECONDS)
+            if thread.is_alive():
+                # An abandoned `def` action still runs in its thread, for which Python would wait.
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+    sys.exit(code)
 
 
 def execute(words: Sequence[str]) -> int:
@@ -165,11 +176,13 @@ def execute(words: Sequence[str]) -> int:
         code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # flushed here, where a closed pipe is handled
     except CycloptsError as mistake:
-        return _say(_misuse(mistake), MISUSED)
+        return _say(_usage_mistake(mistake), MISUSED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return _reader_left()
+        # The reader of the pipe has ended; without this, Python would report another error when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
     except Exception as error:
         if debug:
             sys.stderr.write(traceback_of(error))
@@ -178,7 +191,7 @@ def execute(words: Sequence[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def _misuse(mistake: CycloptsError) -> str:
+def _usage_mistake(mistake: CycloptsError) -> str:
     if isinstance(mistake, UnknownCommandError) and mistake.unused_tokens:
         # Cyclopts's own message would import every command to find hidden ones.
         name, commands = mistake.unused_tokens[0], [each for each in app if not each.startswith("-")]
@@ -198,21 +211,3 @@ def _failure(error: Exception) -> str:
 def _say(message: str, code: int) -> int:
     print(coloured(f"error: {message.strip()}", sys.stderr), file=sys.stderr)
     return code
-
-
-def _leave(code: int) -> None:
-    """Exit even if an abandoned `def` action still runs in its thread, for which Python would wait."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(_PATIENCE)
-            if thread.is_alive():
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
-    sys.exit(code)
-
-
-def _reader_left() -> int:
-    # The pipe is closed; without this, Python would report another error when it flushes at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return DONE

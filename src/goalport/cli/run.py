@@ -10,15 +10,14 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import anyio
 from cyclopts import Parameter
 
-from goalport.cli.goals import GoalChoice, find_goal
 from goalport.cli.options import WorkspaceFolder, object_of
 from goalport.cli.terminal import say, show_result
-from goalport.cli.workspace import open_with_warnings
+from goalport.cli.workspace import GoalChoice, open_goal
 from goalport.errors import BadInput, DeclarationError, GoalportError
 from goalport.events import (
     ActionFinished,
@@ -35,7 +34,7 @@ from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Q
 from goalport.publish.answers import reason_of
 from goalport.publish.arguments import PublishedArguments
 from goalport.publish.forms import form_of
-from goalport.publish.handle import Handle
+from goalport.publish.handle import OpenQuestion
 from goalport.publish.output import OutputFormat
 from goalport.secrecy import hide
 from goalport.words import type_label
@@ -61,14 +60,11 @@ def run(
 
     Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 130 stopped with Ctrl-C.
     """
-    loaded = open_with_warnings(workspace)
-    if not len(loaded.platform.agents):
-        raise BadInput(loaded.no_agents)
-    found = find_goal(loaded.platform, goal)
+    loaded, found = open_goal(workspace, goal)
     inputs = _read(found, object_of(given, "--input"))
-    running = Running(loaded.platform, found, inputs, () if quiet else (Steps(),))
+    running = GoalRun(loaded.platform, found, inputs, () if quiet else (StepPrinter(),))
     with asyncio.Runner() as runner:
-        outcome = _to_the_end(runner, running)
+        outcome = _finished(runner, running)
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
         wire, _ = OutputFormat.of(found.goals[0].output).wire(outcome.value)
@@ -78,7 +74,10 @@ def run(
         raise Unreached(reason or "", error, loaded.workspace.root) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting):
-        say("Nobody can be asked here. Run it on a terminal, or serve it and answer over MCP.")
+        say(
+            "Nobody can be asked here, so the process was ended with its questions open. Run the command on a terminal,"
+            " which asks them; or start `goalport serve` and answer in an MCP client."
+        )
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
@@ -86,8 +85,8 @@ class Unreached(GoalportError):
     """An unexpected exception kept a goal from being reached: the reason, and the last line of the user's own code."""
 
     def __init__(self, reason: str, error: BaseException, root: Path) -> None:
-        told = [reason, _last_line(error, root), "--debug shows the whole traceback."]
-        super().__init__("\n  ".join(filter(None, told)))
+        lines = [reason, _last_line(error, root), "--debug shows the whole traceback."]
+        super().__init__("\n  ".join(filter(None, lines)))
 
 
 def _last_line(error: BaseException, root: Path) -> str:
@@ -100,16 +99,16 @@ def _last_line(error: BaseException, root: Path) -> str:
     return hide(f"{Path(last.filename).relative_to(root)}, line {last.lineno}, in {last.name}: {last.line}")
 
 
-class Running:
+class GoalRun:
     """A run of a goal. Its event loop stands still while a person types."""
 
     def __init__(
-        self, platform: AgentPlatform, found: GoalChoice, inputs: Sequence[object], watchers: Sequence[EventListener]
+        self, platform: AgentPlatform, found: GoalChoice, inputs: Sequence[object], listeners: Sequence[EventListener]
     ) -> None:
         self._platform = platform
         self._found = found
         self._inputs = inputs
-        self._watchers = watchers
+        self._listeners = listeners
         self._process: AgentProcess | None = None
 
     async def begin(self) -> Outcome:
@@ -117,21 +116,15 @@ class Running:
         await self._platform.upstream.open()
         goals = [goal.name for goal in self._found.goals]
         self._process = self._platform.start(self._found.agent, *self._inputs, goals=goals)
-        for watcher in self._watchers:
-            self._process.subscribe(watcher)
-        return await self._rest(self._process)
+        for listener in self._listeners:
+            self._process.subscribe(listener)
+        return await self._outcome(self._process)
 
     async def answer(self, question: Question, response: object) -> Outcome:
         """Answer a question; return when the process has ended or asks the next one."""
         assert self._process is not None
         self._platform.answer(self._process.id, question.id, response)
-        return await self._rest(self._process)
-
-    @property
-    def handle(self) -> Handle:
-        """The open questions as structured data."""
-        assert self._process is not None
-        return Handle.of(self._process, self._found.goals[0].name)
+        return await self._outcome(self._process)
 
     @property
     def error(self) -> BaseException | None:
@@ -143,7 +136,7 @@ class Running:
         """End the process if it still runs or waits."""
         await self._platform.aclose()
 
-    async def _rest(self, process: AgentProcess) -> Outcome:
+    async def _outcome(self, process: AgentProcess) -> Outcome:
         try:
             return await process.wait()
         except anyio.get_cancelled_exc_class():
@@ -153,15 +146,16 @@ class Running:
             raise
 
 
-def _to_the_end(runner: asyncio.Runner, running: Running) -> Outcome:
-    """Run to the end, with questions answered at the terminal; without a terminal, the process is left waiting."""
+def _finished(runner: asyncio.Runner, running: GoalRun) -> Outcome:
+    """Run a goal to the end, with questions answered at the terminal; without one, the questions are printed."""
     try:
         outcome = runner.run(running.begin())
         while isinstance(outcome, Waiting) and sys.stdin.isatty():
             question = outcome.questions[0]
             outcome = runner.run(running.answer(question, answer_to(question)))
         if isinstance(outcome, Waiting):
-            print(json.dumps(running.handle.structured, indent=2, ensure_ascii=False))
+            questions = [OpenQuestion.of(each).structured for each in outcome.questions]
+            print(json.dumps({"status": "waiting", "questions": questions}, indent=2, ensure_ascii=False))
         return outcome
     except Unanswered:
         return Killed("The question was left without an answer.")
@@ -169,7 +163,7 @@ def _to_the_end(runner: asyncio.Runner, running: Running) -> Outcome:
         runner.run(running.close())
 
 
-class Steps:
+class StepPrinter:
     """Prints the steps of a process to standard error."""
 
     def on_event(self, event: Event) -> None:
@@ -194,16 +188,16 @@ class Steps:
 
 def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
     """The start objects of the process, read from the JSON by the first alternative that it fits."""
-    refused: list[str] = []
+    mistakes: list[str] = []
     for starts in found.starts:
         named = " and ".join(map(type_label, starts)) or "nothing"
         try:
             return PublishedArguments.of(starts).begin(given)
         except BadInput as error:
-            refused.append(f"As {named}: {error}")
+            mistakes.append(f"As {named}: {error}")
         except DeclarationError as error:
             raise BadInput(f"{error} Or start the goal from Python.") from error
-    raise BadInput("\n".join(refused) if refused[1:] else refused[0].partition(": ")[2])
+    raise BadInput("\n".join(mistakes) if mistakes[1:] else mistakes[0].partition(": ")[2])
 
 
 class Unanswered(Exception):
@@ -222,66 +216,46 @@ def answer_to(question: Question) -> object:
 
 
 def _typed(schema: Mapping[str, Any]) -> object:
+    """What the person types for an answer of this schema; fields that are left empty are omitted."""
     match schema.get("type"):
         case "boolean":
-            return _yes_or_no()
+            while (yes := _boolean(_line("y or n: "))) is None:
+                pass
+            return yes
         case "object":
-            return _fields(schema)
+            fields = {name: _field(name, field) for name, field in schema.get("properties", {}).items()}
+            return {name: value for name, value in fields.items() if value is not None}
         case _:
             return _field("answer", schema)
 
 
-def _yes_or_no() -> bool:
-    while True:
-        typed = _line("y or n: ").lower()
-        if typed in {"y", "yes"}:
-            return True
-        if typed in {"n", "no"}:
-            return False
-
-
-def _fields(schema: Mapping[str, Any]) -> dict[str, object]:
-    """Ask for each field of a form; fields that are left empty are omitted."""
-    found: dict[str, object] = {}
-    for name, field in schema.get("properties", {}).items():
-        if (typed := _field(name, field)) is not None:
-            found[name] = typed
-    return found
-
-
 def _field(name: str, field: Mapping[str, Any]) -> object | None:
     """Ask for one field of a form; None when it is left empty."""
-    choices = _choices(field)
+    choices: Sequence[object] = () if field.get("type") == "boolean" else field.get("enum", ())
     for number, choice in enumerate(choices, start=1):
         say(f"  {number}. {choice}")
-    typed = _line(f"{_label(name, field)}: ")
+    described = f" ({field['description']})" if "description" in field else ""
+    default = f" [{field['default']}]" if field.get("default") is not None else ""
+    typed = _line(f"{name}{described}{default}: ")
     return _value(typed, field, choices) if typed else None
-
-
-def _label(name: str, field: Mapping[str, Any]) -> str:
-    described = f"{name} ({field['description']})" if "description" in field else name
-    default = field.get("default")
-    return described if default is None else f"{described} [{default}]"
-
-
-def _choices(field: Mapping[str, Any]) -> Sequence[object]:
-    if field.get("type") == "boolean":
-        return ()
-    return cast("Sequence[object]", field.get("enum", ()))
 
 
 def _value(typed: str, field: Mapping[str, Any], choices: Sequence[object]) -> object:
     """The typed text as JSON, if the field takes no text; invalid text is returned as it is, to be refused later."""
     if typed.isdecimal() and 0 < int(typed) <= len(choices):
         return choices[int(typed) - 1]
-    if field.get("type") == "boolean" and typed.lower() in {"y", "yes", "n", "no"}:
-        return typed.lower().startswith("y")
+    if field.get("type") == "boolean" and (yes := _boolean(typed)) is not None:
+        return yes
     if field.get("type") == "string" or choices:
         return typed
     try:
         return json.loads(typed)
     except ValueError:
         return typed
+
+
+def _boolean(typed: str) -> bool | None:
+    return {"y": True, "yes": True, "n": False, "no": False}.get(typed.lower())
 
 
 def _line(prompt: str) -> str:

@@ -15,9 +15,13 @@ from typing import Annotated, Literal
 import anyio
 from cyclopts import Parameter
 
-from goalport.cli.options import WorkspaceFolder, served_root
+from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.terminal import say
+from goalport.errors import WorkspaceError
 from goalport.handshake import EarlyHandshake
+
+_SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
+"""A folder is a workspace if it contains one of these."""
 
 
 @Parameter(name="*")
@@ -32,7 +36,7 @@ class ListenOptions:
     allowed_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
     "A name by which clients call this server, for instance behind a proxy; repeat it for more."
     stateless: bool | None = None
-    "No sessions: any replica answers any request."
+    "No sessions: any replica answers any request. --no-stateless keeps them, whatever the settings say."
 
 
 @Parameter(name="*")
@@ -60,9 +64,9 @@ def serve(
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """Serve the workspace to MCP clients."""
-    root = served_root(workspace)
+    root = _served_root(workspace)
     handshake = EarlyHandshake(root) if transport == "stdio" else None
-    with nullcontext() if handshake is None else _clean_stdout():
+    with nullcontext() if handshake is None else _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
         from goalport.cli.workspace import open_workspace
         from goalport.site import serve_http, serve_stdio
@@ -85,8 +89,19 @@ def serve(
     anyio.run(server, backend_options={"use_uvloop": sys.platform != "win32"})
 
 
+def _served_root(folder: Path) -> Path:
+    """The folder, if it contains a workspace. Raises `WorkspaceError` with the command that makes one."""
+    root = workspace_root(folder)
+    if not any((root / name).exists() for name in _SIGNS):
+        raise WorkspaceError(
+            f"There is no workspace in {root}: it has neither agents/ nor tools/ nor mcp_config.json. Make one with"
+            " an example of everything (goalport new my-agents), or name another folder with --workspace."
+        )
+    return root
+
+
 @contextmanager
-def _clean_stdout() -> Generator[None]:
+def _stdout_to_stderr() -> Generator[None]:
     """Redirect the output of modules that are loading to standard error: standard output belongs to the protocol."""
     kept = os.dup(1)
     os.dup2(2, 1)

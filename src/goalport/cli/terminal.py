@@ -35,7 +35,9 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
     elif sys.stdout.isatty():
         _draw(records)
     else:
-        _print_plain(records)
+        print("\t".join(records[0]))
+        for record in records:
+            print("\t".join(" ".join(_cell(value).split()) for value in record.values()))
 
 
 def show_markdown(text: str) -> None:
@@ -50,7 +52,8 @@ def show_difference(lines: Iterable[str]) -> None:
     """Print a unified diff on standard error, in its usual colours."""
     console = Console(stderr=True)
     for line in lines:
-        console.print(Text(line.rstrip("\n"), _colour(line)), soft_wrap=True)
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        console.print(Text(line.rstrip("\n"), colour), soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -60,27 +63,19 @@ def say(text: str) -> None:
 
 def _draw(records: Sequence[Record]) -> None:
     """Print a table if it fits, else a paragraph for each record, so that no name is broken."""
-    console, table = Console(no_color=not takes_colours(sys.stdout)), _table(records)
+    console = Console(no_color=not takes_colours(sys.stdout))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [column for column in records[0] if any(_cell(record[column]) for record in records)]
+    for column in columns:
+        table.add_column(column.replace("_", " "), no_wrap=True)
+    for record in records:
+        table.add_row(*(Text(_cell(record[column])) for column in columns))
     if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
         console.print(table)
         return
     for record in records:
         for line in _paragraph(record, console.width):
             console.print(line, soft_wrap=True)
-
-
-def _columns(records: Sequence[Record]) -> list[str]:
-    return [column for column in records[0] if any(_cell(record[column]) for record in records)]
-
-
-def _table(records: Sequence[Record]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = _columns(records)
-    for column in columns:
-        table.add_column(column.replace("_", " "), no_wrap=True)
-    for record in records:
-        table.add_row(*(Text(_cell(record[column])) for column in columns))
-    return table
 
 
 def _paragraph(record: Record, width: int) -> Iterator[Text]:
@@ -95,12 +90,6 @@ def _paragraph(record: Record, width: int) -> Iterator[Text]:
     yield Text()
 
 
-def _print_plain(records: Sequence[Record]) -> None:
-    print("\t".join(records[0]))
-    for record in records:
-        print("\t".join(" ".join(_cell(value).split()) for value in record.values()))
-
-
 def _cell(value: object) -> str:
     match value:
         case None:
@@ -113,10 +102,6 @@ def _cell(value: object) -> str:
             return str(value)
 
 
-def _colour(line: str) -> str:
-    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-
-
 def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
     """Print an MCP result: its texts, or its structured data as JSON."""
     if structured:
@@ -124,10 +109,11 @@ def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
         print(json.dumps(data, indent=2, ensure_ascii=False))
         return
     for block in result["content"]:
-        show_markdown(_told(block))
+        show_markdown(_block_text(block))
 
 
-def _told(block: Mapping[str, Any]) -> str:
+def _block_text(block: Mapping[str, Any]) -> str:
+    """The text of a content block, with JSON indented; a remark in place of a block of another kind."""
     if block["type"] != "text":
         return f"({block['type']} {block.get('mimeType', '')}; --json prints it whole)"
     text: str = block["text"]

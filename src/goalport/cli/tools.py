@@ -1,31 +1,39 @@
-"""`goalport tools`: lists tool groups, their servers and their tools under their final names, and calls a tool.
+"""`goalport tools` and `goalport mcp`: upstream servers, tool groups and tools, listed, called, trusted or tried.
 
+The servers are connected for it. None is required then, because these commands also inspect servers that are down.
 Below the program; platform and publish are below it.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import partial
+import sys
+import webbrowser
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
+from anyio import to_thread
 from cyclopts import App, Parameter
 
 from goalport.cli.options import WorkspaceFolder, object_of
 from goalport.cli.terminal import Format, Record, say, show, show_result
-from goalport.cli.upstream import Timeout, connected
-from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
+from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_workspace
 from goalport.errors import ToolError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.publish.exported_tools import FunctionTool
-from goalport.publish.output import Wire
 from goalport.tools import Tool
-from goalport.upstream import GroupConfig
 from goalport.upstream.calls import call_hooks
+from goalport.upstream.report import ServerReport, ServerState
+from goalport.words import counted
 
 DONE, FAILED = 0, 1
 
+Timeout = Annotated[
+    float | None,
+    Parameter(help="Seconds that connecting to a server may take. Default: its connectTimeout, or 30."),
+]
 app = App(
     name="tools",
     help_format="plaintext",
@@ -35,6 +43,15 @@ Examples:
   goalport tools --format json
   goalport tools --trust github/create_issue
   goalport tools call web web_fetch '{"url": "https://example.com"}'""",
+)
+
+mcp = App(
+    name="mcp",
+    help_format="plaintext",
+    help_epilogue="""\
+Examples:
+  goalport mcp check
+  goalport mcp check --timeout 10""",
 )
 
 
@@ -57,11 +74,10 @@ def tools(
 
     The servers are connected for it.
     """
-    loaded = _opened(workspace)
-    anyio.run(_list, loaded, format, trust, timeout)
+    anyio.run(_list, _opened(workspace), format, trust, timeout)
 
 
-@app.command
+@app.command(usage="Usage: goalport tools call [OPTIONS] GROUP TOOL [ARGUMENTS]")
 def call(
     group: Annotated[str, Parameter(help="The role of the group.")],
     tool: Annotated[str, Parameter(help="The tool's name in the group.")],
@@ -78,10 +94,64 @@ def call(
 
     Exit codes: 0 success, 1 the tool failed or its group cannot be used, 2 wrong usage.
     """
-    given = object_of(arguments, "The argument")
-    wire = anyio.run(partial(_call, _opened(workspace), group, tool, timeout, given))
+    given, loaded = object_of(arguments, "The argument"), _opened(workspace)
+
+    async def called() -> dict[str, Any]:
+        async with connected(loaded, timeout) as platform:
+            with call_hooks(progress=_show_progress):
+                return await FunctionTool.of(_tool(platform, group, tool)).call(dict(given), tells_errors=True)
+
+    wire = anyio.run(called)
     show_result(wire, structured=structured)
     return FAILED if wire.get("isError") else DONE
+
+
+@mcp.command
+def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> int:
+    """Connect to each server of mcp_config.json and print one line on the result.
+
+    If a person has to sign in, a browser is opened. Exit codes: 0 all servers answer, 1 one does not.
+    """
+    loaded = open_workspace(workspace)
+    upstream = loaded.platform.upstream
+    for problem in upstream.config.problems:
+        say(f"{'problem' if problem in upstream.problems else 'warning'}: {problem}")
+    has_problems = bool(upstream.problems)
+
+    async def reported() -> tuple[ServerReport, ...]:
+        async with connected(loaded, timeout) as platform:
+            return platform.upstream.reports()
+
+    reports = anyio.run(reported)
+    for each in reports:
+        print(_server_line(each))
+    if not reports and not has_problems:
+        say(f"There are no servers in {loaded.workspace.root / 'mcp_config.json'}.")
+    down = [each for each in reports if each.state not in {ServerState.UP, ServerState.DISABLED}]
+    return FAILED if has_problems or down else DONE
+
+
+@asynccontextmanager
+async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> AsyncGenerator[AgentPlatform]:
+    """The platform of a workspace, after a connection to each server was tried; a server may be down.
+
+    Each server has its own timeout to connect, or `seconds` if they are given.
+    """
+    upstream = loaded.platform.upstream
+    changes = {"required": False} | ({} if seconds is None else {"connect_timeout": seconds})
+    servers = {name: replace(each, **changes) for name, each in upstream.config.servers.items()}
+    problems = tuple(replace(each, is_fatal=False) for each in upstream.config.problems)
+    upstream.config = replace(upstream.config, servers=servers, problems=problems)
+    upstream.start_seconds = max((each.connect_timeout for each in servers.values()), default=0.0) + 1
+    if sys.stdin.isatty():
+        upstream.show_sign_in = _open_browser
+    async with loaded.platform as platform:
+        yield platform
+
+
+async def _open_browser(url: str) -> None:
+    say(f"Sign in with a browser: {url}")
+    await to_thread.run_sync(webbrowser.open, url)
 
 
 def _opened(workspace: Path) -> LoadedWorkspace:
@@ -159,7 +229,12 @@ def _servers(platform: AgentPlatform) -> Iterator[Record]:
 
 
 def _tools(platform: AgentPlatform) -> Iterator[Record]:
-    pinned = {role for role, group in platform.upstream.config.groups.items() if _is_pinned(platform, group)}
+    config = platform.upstream.config
+    pinned = {
+        role
+        for role, group in config.groups.items()
+        if group.pin or any(config.servers[each].pin for each in group.servers if each in config.servers)
+    }
     for group in platform.groups.groups:
         for tool in group.tools:
             pin = "trusted" if group.role in pinned else ""
@@ -183,24 +258,19 @@ def _tool_record(name: str, group: str, approval: str, pin: str, description: st
     }
 
 
-def _is_pinned(platform: AgentPlatform, group: GroupConfig) -> bool:
-    servers = platform.upstream.config.servers
-    return group.pin or any(servers[each].pin for each in group.servers if each in servers)
+def _server_line(server: ServerReport) -> str:
+    match server.state:
+        case ServerState.UP:
+            notes = "".join(f"; {each}" for each in server.notes)
+            tools = counted(server.tools, "tool")
+            return f"{server.name}: up, {server.transport}, protocol {server.protocol}, {tools}{notes}"
+        case ServerState.DISABLED:
+            return f"{server.name}: disabled"
+        case _:
+            return f"{server.name}: {server.state}, {server.last_error or 'it has not answered yet'}"
 
 
-async def _call(
-    loaded: LoadedWorkspace,
-    role: str,
-    name: str,
-    seconds: float | None,
-    arguments: Mapping[str, Any],
-) -> Wire:
-    async with connected(loaded, seconds) as platform:
-        with call_hooks(progress=_tell):
-            return await FunctionTool.of(_tool(platform, role, name)).call(dict(arguments), tells_errors=True)
-
-
-async def _tell(progress: float, total: float | None, message: str | None) -> None:
+async def _show_progress(progress: float, total: float | None, message: str | None) -> None:
     say(f"{progress:g}{'' if total is None else f'/{total:g}'} {message or ''}".rstrip())
 
 

@@ -1,7 +1,7 @@
-"""The workspace that a command works on, its settings, and the platform that they make.
+"""The workspace that a command works on: its settings, the platform that they make, and a goal of it by name.
 
 It loads and deploys. What cannot be loaded or deployed is kept as problems, so that each command can report it in its
-own way. Above: the commands of this package; below: workspace, settings and platform.
+own way. Above: the commands of this package; below: workspace, settings, platform and publish.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ from pathlib import Path
 
 from goalport.cli.options import workspace_root
 from goalport.cli.terminal import say
+from goalport.domain import Agent, Goal
+from goalport.errors import BadInput, UnknownName
 from goalport.platform import AgentPlatform
+from goalport.publish.goal_tools import Offer, offers_of, start_sets
 from goalport.settings import Settings, load_settings
 from goalport.workspace import Workspace, load_workspace
 
@@ -37,6 +40,16 @@ class LoadedWorkspace:
         )
 
 
+@dataclass(frozen=True)
+class GoalChoice:
+    """A goal of an agent, or several goals that are published as one."""
+
+    agent: Agent
+    goals: tuple[Goal, ...]
+    starts: tuple[tuple[object, ...], ...]
+    """The alternative sets of start types, the usual one first."""
+
+
 def open_with_warnings(folder: Path) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents, with a warning for each problem."""
     loaded = open_workspace(folder)
@@ -51,3 +64,31 @@ def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
     settings = load_settings(root, **{name: value for name, value in options.items() if value is not None})
     workspace = load_workspace(root)
     return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings))
+
+
+def open_goal(folder: Path, name: str) -> tuple[LoadedWorkspace, GoalChoice]:
+    """Load the workspace in a folder, with a warning for each problem, and find one goal of it.
+
+    The name is that of its tool, its full name or the name of its method. Raises `BadInput` if the workspace has no
+    agents, and `UnknownName` with the names that exist.
+    """
+    loaded = open_with_warnings(folder)
+    if not len(loaded.platform.agents):
+        raise BadInput(loaded.no_agents)
+    return loaded, _goal(loaded.platform, name)
+
+
+def _goal(platform: AgentPlatform, name: str) -> GoalChoice:
+    offers = [each for each in offers_of(platform) if isinstance(each, Offer)]
+    for first in offers:
+        if first.name == name:
+            further = [each for each in offers if each.agent is first.agent and each.goals == first.goals]
+            starts = [each.starts for each in further if each is first or each.name.startswith(f"{name}_from_")]
+            return GoalChoice(first.agent, first.goals, tuple(starts))
+    try:
+        agent, goal = platform.agents.goal(name)
+    except UnknownName:
+        published = {goal.name for offer in offers for goal in offer.goals}
+        others = [goal.name for _, goal in platform.agents.goals if goal.name not in published]
+        raise UnknownName("goal", name, [*(offer.name for offer in offers), *others]) from None
+    return GoalChoice(agent, (goal,), start_sets(platform, goal))

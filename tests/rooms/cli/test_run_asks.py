@@ -86,5 +86,8 @@ def test_without_a_terminal_the_questions_are_printed(program: Command, books: P
     assert ran.code == 1
     assert "make waits for a person to answer: What kind of book?" in ran.err
     assert "Nobody can be asked here" in ran.err
+    assert "Run the command on a terminal" in ran.err
+    assert "goalport serve" in ran.err
+    assert "submitFormAndResumeProcess" not in ran.out + ran.err
     (question,) = json.loads(ran.out)["questions"]
     assert (question["message"], question["kind"]) == ("What kind of book?", "form")
