@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from goalport.blackboard import DEFAULT_BINDING
+from goalport.blackboard import DEFAULT_BINDING, alternatives, fits
 from goalport.domain.decorators import ActionMark, Export, GroupRequirement, PlannerType
 from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.errors import DeclarationError
@@ -214,6 +214,12 @@ class Agent:
     def action(self, name: str) -> Action:
         """The action of that name, which must be there."""
         return next(each for each in self.actions if each.name == name)
+
+    def goals_giving(self, kind: object) -> tuple[Goal, ...]:
+        """The goals whose output is of a type; where there is none, those of whose union one alternative is."""
+        typed = [each for each in self.goals if each.output is not None]
+        certain = tuple(each for each in typed if fits(each.output, kind))
+        return certain or tuple(each for each in typed if any(fits(some, kind) for some in alternatives(each.output)))
 
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
         """This agent with the actions and conditions of components; a state that several lead to counts once."""

@@ -1,11 +1,10 @@
 """The composition root: agents, services, groups and processes put together. Floor 7."""
 
 from goalport.platform.agent_platform import AgentPlatform
+from goalport.platform.backends import CONFIG_FILE, asks_a_model
 from goalport.platform.deployments import Deployments
-from goalport.platform.engines import asks_a_model
 from goalport.platform.inspection import mistakes_in, unmarked_methods_in
 from goalport.platform.invocation import AgentInvocation, Invoked
-from goalport.platform.upstream import CONFIG_FILE
 from goalport.upstream.report import GroupReport
 from goalport.upstream.servers import UpstreamServers
 

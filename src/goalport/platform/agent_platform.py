@@ -17,11 +17,18 @@ from goalport.errors import GoalportError
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
 from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
+from goalport.platform.backends import (
+    Engines,
+    ExpectedGroups,
+    Sampling,
+    models_of,
+    upstream_of,
+    workspace_models,
+    workspace_upstream,
+)
 from goalport.platform.deployments import Deployments
-from goalport.platform.engines import Engines, Sampling, models_of, workspace_models
 from goalport.platform.processes import Inputs, Processes
 from goalport.platform.reachability import explain_goal, starting_types
-from goalport.platform.upstream import ExpectedGroups, upstream_of, workspace_upstream
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -47,39 +54,39 @@ __all__ = ["AgentPlatform"]
 class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """Agents that are deployed, and the processes that run them. Entering it connects its upstream servers.
 
-    - `agents`: instances, classes or `Agent` objects; a class is made an instance of, with services for the parameters
-      of its constructor.
+    - `agents`: instances, classes or `Agent` objects; classes are instantiated, with services for the parameters of
+      their constructors.
     - `tool_groups`: the groups of tools that actions name.
-    - `services`: what `Provided` parameters are filled with; an `ArgumentResolver` and a `ContextRepository` among them
-      are used as such.
-    - `models`: which may be asked, or their catalogue; by default those that the environment has keys for.
-    - `listeners`: told of every event.
-    - `options`: for processes started without their own.
-    - `guards`: look at every text that goes to a model or comes from one.
-    - `llm`: limits and habits of every request of a model.
-    - `templates`: where the templates of prompts are; by default there are none.
-    - `repository`: where processes are kept; by default in memory.
-    - `max_threads`: how many `def` functions run at once, each in a worker thread.
-    - `retry`: how often a failure is tried again of actions that do not say.
-    - `upstream`: the upstream MCP servers and the groups made of their tools: a file like `mcp_config.json`, or what it
-      says.
+    - `services`: the objects for `Provided` parameters; an `ArgumentResolver` and a `ContextRepository` among them are
+      used as such.
+    - `models`: the models, or their catalogue; by default those that the environment has keys for.
+    - `listeners`: they receive every event.
+    - `options`: the options of processes that are started without their own.
+    - `guards`: they check every text that goes to a model or comes from one.
+    - `llm`: the limits and defaults of every request of a model.
+    - `templates`: the templates of prompts; by default there are none.
+    - `repository`: it keeps the processes; by default in memory.
+    - `max_threads`: the most `def` functions that run at once, each in a worker thread.
+    - `retry`: how often an action that fails is tried again, unless the action says otherwise.
+    - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
+      or its contents.
 
     Raises `DeclarationError` or `DeploymentError` for an agent that cannot be deployed, `SettingsError` for a file of
     upstream servers that cannot be read, `TypeError` for models that are none.
     """
 
     agents: Deployments
-    """What is deployed: agents and goals by name."""
+    """The deployed agents, and their goals by name."""
     processes: Processes
-    """What runs, waits, or ended not long ago; oldest first."""
+    """The processes that run, wait, or ended not long ago; oldest first."""
     contexts: ContextRepository
-    """What outlives processes, by id."""
+    """The stores of objects that outlive processes, by id."""
     ai: Ai
-    """The way to a model for code outside of actions; an action has its own."""
+    """Access to models for code outside of actions; an action has its own."""
     upstream: UpstreamServers
     """The upstream servers, whose groups of tools are there while they are connected."""
     problems: tuple[str, ...] = ()
-    """What could not be deployed of a workspace, a sentence each."""
+    """A sentence for each declaration of a workspace that could not be deployed."""
     _reloaded_by: Settings | None = None
 
     def __init__(
@@ -101,10 +108,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     ) -> None:
         self._services = (*services, self)
         self._options = options or ProcessOptions()
-        self.contexts = _contexts_among(self._services)
+        contexts = (each for each in self._services if isinstance(each, ContextRepository))
+        self.contexts = next(contexts, None) or InMemoryContextRepository()
         sampling = Sampling(lambda: self.ai, lambda: self.models.default)
         self.upstream = upstream_of(McpConfig() if upstream is None else upstream, sampling)
-        self._take_groups(tool_groups)
+        self._set_groups(tool_groups)
         self.models = models_of(models)
         self._engines = Engines(self.models, llm or LlmOperations(), self.service, guards, templates)
         self.ai = self._engines.ai(lambda: self.groups)
@@ -156,7 +164,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return platform
 
     def load(self, workspace: Workspace) -> None:
-        """Serve what a workspace holds now, in place of what was served; what runs keeps what it began with."""
+        """Deploy the agents of a workspace in place of all others; running processes keep those they began with."""
         if self._reloaded_by is not None:  # the workspace may have models of its own
             self.models = workspace_models(workspace, self._reloaded_by)
             self._engines.renew(self.models)
@@ -170,21 +178,21 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             except (Exception, SystemExit) as error:
                 where = class_name(declared if isinstance(declared, type) else type(declared))
                 problems.append(f"{where} could not be read: {error_summary(error)}")
-        self._take_groups(workspace.values(ToolGroup))
+        self._set_groups(workspace.values(ToolGroup))
         self.agents, self.problems = fresh, tuple(problems)
 
     def deploy(self, agent: object) -> Agent:
-        """Read an agent or component and serve it from now on. Raises `DeclarationError` or `DeploymentError`."""
+        """Read an agent or component and deploy it. Raises `DeclarationError` or `DeploymentError`."""
         deployed = self.agents.add(agent)
         self.processes.listeners.on_event(AgentDeployed(deployed.name))
         return deployed
 
     def undeploy(self, name: str) -> None:
-        """Serve an agent no more; its running processes go on. Raises `UnknownName`."""
+        """Remove an agent; its running processes go on. Raises `UnknownName`."""
         self.processes.listeners.on_event(AgentUndeployed(self.agents.remove(name).name))
 
     def service(self, kind: type) -> object | None:
-        """The service of that type that `Provided` parameters are filled with, or None."""
+        """The service of that type, with which `Provided` parameters are filled, or None."""
         return next((each for each in (*self._services, self.ai, self.models) if isinstance(each, kind)), None)
 
     def start(
@@ -271,7 +279,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return starting_types(self.agents.scope(agent), found, self.expected_groups, self.service)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
-        """Tell a listener of every event of what starts from now on; call what is returned to stop that."""
+        """Add a listener for all events of processes that start from now on; the returned function removes it."""
         return self.processes.listeners.add(listener)
 
     async def __aenter__(self) -> Self:
@@ -282,7 +290,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Kill what runs, wait until it has ended, and close the connections to models and upstream servers."""
+        """Kill all processes, wait until they have ended, and close the connections to models and upstream servers."""
         await self.processes.close()
         await self._engines.aclose()
         await self.upstream.close()
@@ -291,12 +299,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
         return Deployments(type(self), self.service, resolvers)
 
-    def _take_groups(self, given: Iterable[ToolGroup]) -> None:
+    def _set_groups(self, given: Iterable[ToolGroup]) -> None:
         groups = (*given, math_group())
         self.groups = ToolGroupResolver(groups, [self.upstream.groups])
         self.expected_groups = ExpectedGroups(groups, self.upstream.groups)
-        """The groups by which plans are judged that nobody has started yet."""
-
-
-def _contexts_among(services: Iterable[object]) -> ContextRepository:
-    return next((each for each in services if isinstance(each, ContextRepository)), None) or InMemoryContextRepository()
+        """The groups that count as there when a goal is explained and no process runs yet."""

@@ -5,7 +5,7 @@ are passed to its constructor. Nothing runs here. Below: the reader of classes. 
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from types import NoneType
@@ -20,7 +20,7 @@ from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 __all__ = ["Deployments"]
 
 _UNDEPLOYED = 64
-"""How many agents that run without being deployed are remembered."""
+"""The most agents that run without being deployed whose scopes are cached."""
 _EMPTY = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -132,29 +132,21 @@ class Deployments:
                 each.with_components(components)
 
     def _refuse_missing_services(self, agent: Agent) -> None:
-        for where, kind in _provided(agent):
-            if self._service(kind) is None:
-                raise DeploymentError(
-                    f"{where} wants a provided {kind.__name__}, but the platform has no such service."
-                    f" Give one: AgentPlatform(services=[…])."
-                )
+        figured = (each for action in agent.actions for each in (action.cost, action.value) if each is not None)
+        for each in chain(agent.actions, agent.conditions, figured):
+            for kind in (
+                every.type for every in each.parameters if isinstance(every, ProvidedInput) and every.required
+            ):
+                if not isinstance(each.owner, kind) and self._service(kind) is None:
+                    raise DeploymentError(
+                        f"{each.origin} wants a provided {kind.__name__}, but the platform has no such service."
+                        f" Give one: AgentPlatform(services=[…])."
+                    )
 
 
 def _place(agent: Agent) -> str:
     owners = (type(each.owner) for each in agent.actions if each.owner is not None)
     return next(map(class_place, owners), agent.source or "an agent built by hand")
-
-
-def _provided(agent: Agent) -> Iterator[tuple[str, type]]:
-    figured = (each for action in agent.actions for each in (action.cost, action.value) if each is not None)
-    for each in chain(agent.actions, agent.conditions, figured):
-        for parameter in each.parameters:
-            if (
-                isinstance(parameter, ProvidedInput)
-                and parameter.required
-                and not isinstance(each.owner, parameter.type)
-            ):
-                yield str(each.origin), parameter.type
 
 
 def _constructed(declared: object, service: Callable[[type], object | None]) -> object:
@@ -171,7 +163,10 @@ def _constructed(declared: object, service: Callable[[type], object | None]) -> 
 
 def _arguments(cls: type, service: Callable[[type], object | None]) -> dict[str, object]:
     """A service for each parameter that one fits; empty where a parameter without a default has none."""
-    hints = _hints(cls)
+    try:
+        hints = get_type_hints(cls) | get_type_hints(cls.__init__)
+    except (NameError, TypeError):
+        hints = {}
     found: dict[str, object] = {}
     for name, parameter in inspect.signature(cls).parameters.items():
         fitting = _fitting(hints.get(name), service)
@@ -194,20 +189,11 @@ def _refuse_of_a_run(cls: type, name: str, kind: object) -> None:
         )
 
 
-def _hints(cls: type) -> Mapping[str, object]:
-    try:
-        return get_type_hints(cls) | get_type_hints(cls.__init__)
-    except (NameError, TypeError):
-        return {}
-
-
 def _fitting(hint: object, service: Callable[[type], object | None]) -> object | None:
-    """A service of that type. Nothing fits the types of plain values, nor a protocol whose instances cannot be told."""
+    """A service of that type; none for types of plain values, and for protocols that `isinstance` does not support."""
     for kind in alternatives(hint):
-        if isinstance(kind, type) and kind is not NoneType and kind.__module__ != "builtins" and _is_tellable(kind):
+        if not isinstance(kind, type) or kind is NoneType or kind.__module__ == "builtins":
+            continue
+        if not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False):
             return service(kind)
     return None
-
-
-def _is_tellable(kind: type) -> bool:
-    return not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False)

@@ -15,7 +15,6 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import (
     Action,
-    Agent,
     inputs_among,
     is_state,
     names_known,
@@ -46,8 +45,8 @@ from goalport.words import type_name, with_article
 
 __all__ = ["mistakes_in", "unmarked_methods_in"]
 
-_MOST_WORLDS: Final = 100
-"""In how many world states loops are looked for; each takes a plan."""
+_MOST_STATES: Final = 100
+"""The most world states in which loops are looked for; each takes a plan."""
 _LET_OR_START: Final = "Let an action bring that about, or start from it: Export(starting_input_types=[…])."
 
 
@@ -58,12 +57,14 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     found = [mistake for mistakes in unreached.values() for mistake in mistakes]
     found += [mistake for scope in scopes for mistake in _broken_loops(scope, _beginnings(scope, groups))]
     for scope in scopes:
-        found += _action_mistakes([scope], _own(agents, scope.agent), blocked=bool(unreached[scope.agent.name]))
+        found += _action_mistakes(
+            [scope], agents.named(scope.agent.name).actions, blocked=bool(unreached[scope.agent.name])
+        )
     lenders = [agents.scope(each.name) for each in agents.components]
     users = [scope for scope in scopes if not scope.agent.opaque]
     for scope in lenders:
         blocked = any(unreached.get(each.agent.name) for each in users)
-        found += _action_mistakes([*users, scope], _own(agents, scope.agent), blocked=blocked)
+        found += _action_mistakes([*users, scope], agents.named(scope.agent.name).actions, blocked=blocked)
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
@@ -77,10 +78,6 @@ def unmarked_methods_in(agents: Deployments, groups: ToolGroupResolver) -> tuple
     return tuple(dict.fromkeys(found))
 
 
-def _own(agents: Deployments, agent: Agent) -> tuple[Action, ...]:
-    return agents.named(agent.name).actions
-
-
 def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
     for goal in scope.goals.values():
         types = starting_types(scope, goal, groups)
@@ -88,8 +85,9 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
             found = explain_goal(scope, goal, starts, groups)
             # Which groups there are is a matter of deployment, and no mistake of the author's.
             if found.failures and not found.lacks_only_groups:
+                given = " and ".join(map(type_name, starts)) or "nothing"
                 yield scope.actions[goal.action].origin.error(
-                    expected=f"a way to the goal {goal.name} from {_listed(starts)}",
+                    expected=f"a way to the goal {goal.name} from {given}",
                     came=f"it cannot be reached: {found.failures[0].because}",
                     fix=" ".join([*found.notes, _LET_OR_START]),
                 )
@@ -112,7 +110,7 @@ def _broken_loops(scope: Scope, starts: Iterable[WorldState]) -> Iterator[Declar
         return
     worlds: dict[WorldState, Operator | None] = dict.fromkeys(starts)
     looked_at: set[WorldState] = set()
-    while worlds and len(looked_at) < _MOST_WORLDS:
+    while worlds and len(looked_at) < _MOST_STATES:
         world, by = worlds.popitem()
         looked_at.add(world)
         goals = tuple(scope.plan_goals.values())
@@ -155,17 +153,17 @@ def _held_back(scope: Scope, found: Explanation, by: Operator) -> Iterator[Decla
 def _leads_to(scope: Scope, by: Operator, action: str) -> bool:
     """Whether an action needs what an exit gives, or what other actions make of that."""
     reached: set[Fact] = set()
-    fresh = _gifts(by)
+    fresh = _add_effects(by)
     while fresh:
         reached |= fresh
         users = [each for each in scope.system.operators if any(each.requires.get(fact) for fact in fresh)]
         if any(each.action == action for each in users):
             return True
-        fresh = {fact for each in users for fact in _gifts(each)} - reached
+        fresh = {fact for each in users for fact in _add_effects(each)} - reached
     return False
 
 
-def _gifts(step: Operator) -> set[Fact]:
+def _add_effects(step: Operator) -> set[Fact]:
     return {fact for fact, value in step.effects.items() if value and isinstance(fact, Available)}
 
 
@@ -224,17 +222,16 @@ def _is_known_early(scope: Scope, condition: str) -> bool:
 
 def _untriggered(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationError]:
     trigger = action.settings.trigger
-    if trigger is not None and not any(_comes_last(each, trigger) for each in scopes):
+    if trigger is None:
+        return
+    fact = LastResult(trigger)
+    made = any(operator.effects.get(fact) for scope in scopes for operator in scope.system.operators)
+    if not made and not any(_may_be_given(each, trigger) for each in scopes):
         yield action.origin.error(
             expected=f"an action that makes {with_article(trigger)}, which is the trigger here",
             came="none does, and no goal starts from one",
             fix="Correct trigger=…, or give some action that return type.",
         )
-
-
-def _comes_last(scope: Scope, trigger: type) -> bool:
-    made = any(operator.effects.get(LastResult(trigger)) for operator in scope.system.operators)
-    return made or _may_be_given(scope, trigger)
 
 
 def _may_be_given(scope: Scope, kind: object) -> bool:
@@ -257,9 +254,8 @@ def _never_runs(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope
 def _everything_possible(scope: Scope) -> Problem:
     """A problem in which each input may be there or not, and each fact that actions do not decide may hold or not."""
     given = possible_inputs(scope)
-    return Problem(
-        scope.system, WorldState(unknown=frozenset(each for each in scope.facts if _is_open(each, given))), ()
-    )
+    unknown = frozenset(each for each in scope.facts if _is_open(each, given))
+    return Problem(scope.system, WorldState(unknown=unknown), ())
 
 
 def _is_open(fact: Fact, given: Sequence[object]) -> bool:
@@ -276,28 +272,20 @@ def _unstorable(actions: Sequence[Action]) -> Iterator[DeclarationError]:
     kinds = [each.type for action in actions for each in action.inputs]
     kinds += [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
     for kind in dict.fromkeys(kinds):
-        if isinstance(kind, type) and is_state(kind) and not _is_base(kind) and (reason := _not_storable(kind)):
-            yield DeclarationError(
-                class_place(kind),
-                expected="a state whose fields can be stored, so that a process can be resumed in it",
-                came=reason,
-                fix="Keep data in a state; take services as parameters of its methods: `Annotated[Service, Provided]`.",
-            )
+        if isinstance(kind, type) and is_state(kind) and not _is_base(kind):
+            try:
+                TypeAdapter[object](kind)
+            except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+                yield DeclarationError(
+                    class_place(kind),
+                    expected="a state whose fields can be stored, so that a process can be resumed in it",
+                    came=str(error).partition("\n")[0].rstrip("."),
+                    fix="Keep data in a state; take services as parameters of its methods:"
+                    " `Annotated[Service, Provided]`.",
+                )
 
 
 def _is_base(kind: type) -> bool:
     """Whether a state is only a base of others, without fields of its own."""
     empty = isabstract(kind) or getattr(kind, "_is_protocol", False) or kind.__init__ is object.__init__
     return empty and bool(kind.__subclasses__())
-
-
-def _not_storable(kind: type) -> str:
-    try:
-        TypeAdapter[object](kind)
-    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-        return str(error).partition("\n")[0].rstrip(".")
-    return ""
-
-
-def _listed(types: Sequence[object]) -> str:
-    return " and ".join(map(type_name, types)) or "nothing"

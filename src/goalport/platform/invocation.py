@@ -6,11 +6,9 @@ Above: programs. Below: the platform.
 import asyncio
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Generic, TypeVar
 
-from goalport.blackboard import alternatives, fits
-from goalport.domain import Agent, Goal
+from goalport.domain import Agent
 from goalport.errors import GoalportError
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.process import AgentProcess, ProcessOptions
@@ -24,13 +22,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Invoked(Generic[T]):
-    """A run that goes on in the background."""
+    """A process that was started by an invocation and runs in the background."""
 
     process: AgentProcess
     kind: type[T]
 
     async def result(self) -> T:
-        """Wait for the result. Raises a `ProcessEnded` where there is none. Cancelling this does not end the run."""
+        """Wait for the result. Raises a `ProcessEnded` if there is none. Cancelling this does not end the process."""
         await self.process.wait()
         return self.process.result_of_type(self.kind)
 
@@ -38,7 +36,7 @@ class Invoked(Generic[T]):
         return self.result().__await__()
 
     def cancel(self) -> None:
-        """Kill the run."""
+        """Kill the process."""
         self.process.kill("The invocation was cancelled.")
 
 
@@ -52,21 +50,21 @@ class AgentInvocation(Generic[T]):
 
     @staticmethod
     def on(platform: AgentPlatform) -> "AgentInvocation[object]":
-        """Invoke agents of this platform."""
+        """An invocation of agents of this platform."""
         return AgentInvocation(platform, object)
 
     def returning(self, kind: type[R]) -> "AgentInvocation[R]":
-        """Ask for a result of this type."""
+        """The same invocation, for a result of this type."""
         return AgentInvocation(self.platform, kind, self.options)
 
     def with_options(self, options: ProcessOptions) -> "AgentInvocation[T]":
-        """Run with these options."""
+        """The same invocation, with these options."""
         return replace(self, options=options)
 
     async def invoke(self, *inputs: object, **named: object) -> T:
         """Run to the end and return the result; `named` inputs are bound under their names.
 
-        The first agent, by name, that has goals with such a result is run, and of its goals those count. Raises
+        The first agent, by name, that has goals with such a result is run, and it pursues only these goals. Raises
         `ProcessStuck`, `ProcessFailed`, `ProcessTerminated` or `ProcessKilled` when there is no result, and
         `GoalportError` when no agent has a goal of the type.
         """
@@ -75,7 +73,7 @@ class AgentInvocation(Generic[T]):
         return process.result_of_type(self.kind)
 
     def invoke_async(self, *inputs: object, **named: object) -> Invoked[T]:
-        """Start and return at once: await what is returned, or look at its process. Needs a running event loop.
+        """Start a process and return at once; await the returned object for the result. Needs a running event loop.
 
         Raises `GoalportError` when no agent has a goal of the type.
         """
@@ -95,16 +93,9 @@ class AgentInvocation(Generic[T]):
 
     def _agent_and_goals(self) -> tuple[Agent, list[str]]:
         for agent in sorted(self.platform.agents, key=lambda each: each.name):
-            goals = [goal.name for goal in agent.goals if _gives(goal, self.kind)]
-            if goals:
-                return agent, goals
+            if goals := agent.goals_giving(self.kind):
+                return agent, [each.name for each in goals]
         offered = ", ".join(dict.fromkeys(type_name(goal.output) for _, goal in self.platform.agents.goals))
         raise GoalportError(
             f"No agent has a goal that gives {type_name(self.kind)}. Goals here give: {offered or 'nothing'}."
         )
-
-
-def _gives(goal: Goal, kind: object) -> bool:
-    """Whether an object of a type may come of a goal, whose output may be a union."""
-    pairs = product(alternatives(goal.output), alternatives(kind))
-    return goal.output is not None and any(fits(*pair) for pair in pairs)

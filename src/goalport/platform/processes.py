@@ -1,19 +1,21 @@
-"""The processes of a platform: each in a task of its own, found again by id, told of, and ended together."""
+"""The processes of a platform: it starts each in a task of its own, finds them by id, continues and ends them.
+
+Below: the process and its repository. Above: the platform, which has one `Processes`.
+"""
 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed, fits
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import RetryPolicy, parts_of
 from goalport.errors import BadInput, UnknownName
@@ -48,7 +50,7 @@ __all__ = ["Inputs", "Processes"]
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a process begins with, and what counts as its end."""
+    """What a process begins with, its goals, and who started it."""
 
     objects: Sequence[object] = ()
     bindings: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -69,9 +71,9 @@ class Inputs:
 
 
 class _ThreadLimits:
-    """How many worker threads may be busy at once, for each event loop.
+    """Limits how many worker threads are busy at once, on each event loop.
 
-    A limiter belongs to the loop in which it is waited on, and a platform may be used from several, one by one.
+    A limiter belongs to the event loop on which it is waited for, and a platform may be used on several, one by one.
     """
 
     def __init__(self, max_threads: int) -> None:
@@ -88,7 +90,7 @@ class _ThreadLimits:
 
 
 class Processes:
-    """Every process that this platform runs or still remembers."""
+    """The processes that this platform runs or still keeps."""
 
     def __init__(
         self,
@@ -111,9 +113,9 @@ class Processes:
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         keep(self, secrets_in_environment(os.environ))
         self.tells_errors = True
-        """Whether processes say what unexpected exceptions say, and not only where the log has them."""
+        """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
         self.listeners = Listeners()
-        """Those who hear every event of the platform and of what it runs."""
+        """The listeners for every event of the platform and of its processes."""
 
     def begin(self, process: AgentProcess) -> None:
         """Run a process from now on in a task of the running event loop."""
@@ -121,7 +123,8 @@ class Processes:
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
-        process_id = new_id(*_id_prefixes(scope, options))
+        labels = ((options.agent_name_in_id, scope.agent.name), (options.version_in_id, scope.agent.version))
+        process_id = new_id(*(label for wanted, label in labels if wanted))
         goals = _goal_names(scope, inputs.goals)
         context = self._contexts.find(options.context_id) if options.context_id else None
         if options.context_id and context is None:
@@ -166,7 +169,7 @@ class Processes:
         )
 
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
-        """Settle a question of a process, or of one that it started, and let what waited for it go on.
+        """Settle a question of a process, or of one that it started, and continue what waited for it.
 
         `declined` is the reason why a person says no; empty: `response` is the answer. Raises `UnknownName`, `BadInput`
         and `AlreadyAnswered`, as `AgentPlatform.answer` says.
@@ -184,7 +187,7 @@ class Processes:
         self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object]
     ) -> AgentProcess:
         scope = self._scope_of(agent)
-        goals = [goal.name for goal in scope.goals.values() if goal.output is not None and fits(goal.output, kind)]
+        goals = [goal.name for goal in scope.agent.goals_giving(kind)]
         blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
         options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
         given = Inputs(inputs, {}, goals or None, parent.caller, parent, action)
@@ -201,7 +204,7 @@ class Processes:
         return found
 
     def __iter__(self) -> Iterator[AgentProcess]:
-        """The processes that are still remembered, oldest first."""
+        """The processes that are kept, oldest first."""
         return iter(self._repository.all())
 
     def __len__(self) -> int:
@@ -211,7 +214,7 @@ class Processes:
         return self._repository.all()[index]
 
     async def close(self) -> None:
-        """Kill what runs or waits, and wait until it has ended; what runs on another event loop ends soon after."""
+        """Kill the processes that run or wait, and wait until they have ended; on other event loops they end later."""
         here, running = asyncio.get_running_loop(), dict(self._running)
         for process in [*running.values(), *self]:
             if not process.status.ended:
@@ -219,11 +222,9 @@ class Processes:
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
 
     def resume(self, process: AgentProcess, *objects: object) -> None:
-        """Let a process that waits, or is stuck, go on, with more objects on its blackboard; no other is touched.
+        """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.
 
-        Those that started it, and wait for it, run again with it: waiting for them is waiting for what comes of it.
-
-        From any thread.
+        The processes that wait for it count as running again. Callable from any thread.
         """
 
         def go_on() -> None:
@@ -235,41 +236,38 @@ class Processes:
         process.on_loop(go_on)
 
     def _go_on(self, process: AgentProcess) -> None:
-        """Let a process go on that need not wait any more; one that is driven step by step is ready for the next."""
+        """Continue a process that need not wait any more; one that runs step by step is ready for the next step."""
         if not process.stepped:
             self.resume(process)
         elif process.status is ProcessStatus.WAITING and process.idle:
             process.reopen()
 
     async def _step(self, process: AgentProcess) -> None:
-        # The step goes on where the wait for it is cancelled, as any process does.
-        await asyncio.wait([self._drive(process, step, stepped=True)])
+        # When the wait is cancelled, the step continues, as any process does.
+        await asyncio.wait([self._drive(process, stepped=True)])
 
-    def _drive(
-        self,
-        process: AgentProcess,
-        how: Callable[[AgentProcess], Coroutine[Any, Any, None]] = drive,
-        *,
-        stepped: bool = False,
-    ) -> asyncio.Task[None]:
-        task = process.launch(how, self._rested, stepped=stepped)
+    def _drive(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
+        task = process.launch(step if stepped else drive, self._task_ended, stepped=stepped)
         self._running[task] = process
         self._save(process)
         return task
 
     def _save(self, process: AgentProcess) -> None:
-        """Keep a process, and those that stand otherwise because of it."""
-        for each in (process, *_waiting_ancestors(process)):
+        """Keep a process, and those that started it as far as their status follows from its own."""
+        changed = [process]
+        while (parent := changed[-1].parent) is not None and parent.follow_children():
+            changed.append(parent)
+        for each in changed:
             if not each.options.ephemeral:
                 self._repository.save(each)
 
-    def _rested(self, task: "asyncio.Task[None]") -> None:
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
         process = self._running.pop(task)
         if process.outcome is not None and not process.driven:
             self._at_rest(process)
 
     def _at_rest(self, process: AgentProcess) -> None:
-        """A process has ended, or waits."""
+        """Save a process that has ended or waits, and continue the one that waited for it."""
         self._save(process)
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
@@ -288,13 +286,6 @@ class Processes:
             if question.expires_at is not None and question.expires_at <= now:
                 decline(process, question, "Nobody answered in time.", "expired")
         self._go_on(process)
-
-
-def _id_prefixes(scope: Scope, options: ProcessOptions) -> Iterator[str]:
-    if options.agent_name_in_id:
-        yield scope.agent.name
-    if options.version_in_id:
-        yield scope.agent.version
 
 
 def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
@@ -316,11 +307,3 @@ def _fill(blackboard: Blackboard, context: Context | None, inputs: Inputs) -> No
             blackboard.declare(DEFAULT_BINDING, part, declared)
     for name, value in inputs.bindings.items():
         blackboard.bind(name, value)
-
-
-def _waiting_ancestors(process: AgentProcess) -> Iterator[AgentProcess]:
-    """The processes above that wait for this one, the nearest first, as far as their status changes with its status."""
-    above = process.parent
-    while above is not None and above.follow_children():
-        yield above
-        above = above.parent

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
-from goalport.domain import Action, Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
+from goalport.domain import Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
 from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.process.formulation import usable_figure
@@ -146,12 +146,11 @@ def _estimates(
                 try:
                     found[action.name] = _estimate(cost, given, service, least)
                 except _OnlyAtRunTime as why:
-                    notes[action.name] = _note(action, what, cost, said, str(why))
+                    notes[action.name] = (
+                        f"The {what} of {action.name} is known at run time only: {cost.name} {why}."
+                        f" It counts as {said:g} here."
+                    )
     return costs, values, notes
-
-
-def _note(action: Action, what: str, cost: Cost, said: float, why: str) -> str:
-    return f"The {what} of {action.name} is known at run time only: {cost.name} {why}. It counts as {said:g} here."
 
 
 def _estimate(cost: Cost, given: Sequence[object], service: Service, least: float) -> float:

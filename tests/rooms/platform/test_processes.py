@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import anyio
 
 from goalport.domain import UserInput, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
+from goalport.platform import AgentInvocation, AgentPlatform
 from goalport.process import Completed, run_subagent
 
 
@@ -22,6 +22,11 @@ class Report:
 
 @dataclass(frozen=True)
 class Joke:
+    text: str
+
+
+@dataclass(frozen=True)
+class Summary:
     text: str
 
 
@@ -88,3 +93,33 @@ async def test_a_sub_process_pursues_the_goal_that_gives_what_is_wanted_and_no_o
         process = await platform.run("Chief", UserInput("bees"))
     assert process.outcome == Completed(Report("bees"))
     assert ran == ["report"]
+
+
+async def test_of_goals_that_may_give_the_type_those_that_surely_do_are_pursued() -> None:
+    ran: list[str] = []
+
+    @agent(description="Has two goals that may give a report, of which the uncertain one is cheaper")
+    class Writer:
+        @achieves_goal(description="A joke or a report")
+        @action(cost=0.1)
+        def improvise(self, brief: Brief) -> Joke | Report:
+            ran.append("improvise")
+            return Joke("ha")
+
+        @achieves_goal(description="A report")
+        @action(cost=5.0)
+        def report(self, brief: Brief) -> Report:
+            ran.append("report")
+            return Report(brief.text)
+
+    @agent(description="d")
+    class Chief:
+        @achieves_goal(description="g")
+        async def delegate(self, user_input: UserInput) -> Summary:
+            return Summary((await run_subagent(Writer(), Report, Brief(user_input.content))).text)
+
+    async with AgentPlatform([Chief, Writer]) as platform:
+        assert (await platform.run("Chief", UserInput("bees"))).outcome == Completed(Summary("bees"))
+        assert await AgentInvocation.on(platform).returning(Report).invoke(Brief("ants")) == Report("ants")
+        assert ran == ["report", "report"]
+        assert await AgentInvocation.on(platform).returning(Joke).invoke(Brief("ants")) == Joke("ha")

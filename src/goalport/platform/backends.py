@@ -1,12 +1,15 @@
-"""The platform's models, and who asks them: the engines of actions, the `Ai` outside of them, and upstream servers.
+"""The backends of a platform: the models, with the engines that ask them, and the upstream MCP servers.
 
-Below: the models and the loop of a model with tools. Above: the platform, which has one `Engines`.
+They are made of what a program passes to the platform, or of the settings and files of a workspace. The platform opens
+and closes them. Below: models, the loop of a model with tools, and what connects upstream servers.
 """
 
 import base64
 import binascii
+import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from goalport.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
 from goalport.domain import Action, Injected, ProvidedInput
@@ -15,18 +18,37 @@ from goalport.llm import AssistantMessage, EmbeddingService, Image, LanguageMode
 from goalport.process import CurrentOperation
 from goalport.prompts import Templates
 from goalport.settings import Settings, environment_of
-from goalport.tools import ToolGroupResolver
+from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.tools.groups import Requirement
+from goalport.upstream import McpConfig, read_config
+from goalport.upstream.connection import Sample
+from goalport.upstream.groups import UpstreamGroups
+from goalport.upstream.servers import UpstreamServers
 from goalport.workspace import Workspace
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Engines", "Sampling", "asks_a_model", "models_of", "workspace_models"]
+__all__ = [
+    "CONFIG_FILE",
+    "Engines",
+    "ExpectedGroups",
+    "Sampling",
+    "asks_a_model",
+    "models_of",
+    "upstream_of",
+    "workspace_models",
+    "workspace_upstream",
+]
 
+CONFIG_FILE: Final = "mcp_config.json"
+"""The name of the file of upstream servers in a workspace."""
+_DATA: Final = Path(".goalport")
+"""Where pins and tokens are kept when a program does not say."""
 _MOST_TOKENS = 4_096
-"""The most tokens of one answer for a server, however many it asks for."""
-_MODEL = ("card", "reply", "stream")
-_EMBEDDINGS = ("name", "dimensions", "embed")
+"""The most tokens of one reply to a server, however many it asks for."""
+_MODEL_MEMBERS = ("card", "reply", "stream")
+_EMBEDDING_MEMBERS = ("name", "dimensions", "embed")
 
 
 def models_of(given: Models | LanguageModel | Iterable[LanguageModel] | None) -> Models:
@@ -51,8 +73,8 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
     """The catalogue of a workspace: the models of its settings, and those that its modules define."""
     # A protocol with properties cannot be asked about a class, and values are not asked what they are.
     values = workspace.values(object)
-    models = [each for each in values if all(hasattr(type(each), name) for name in _MODEL)]
-    embeddings = [each for each in values if all(hasattr(type(each), name) for name in _EMBEDDINGS)]
+    models = [each for each in values if all(hasattr(type(each), name) for name in _MODEL_MEMBERS)]
+    embeddings = [each for each in values if all(hasattr(type(each), name) for name in _EMBEDDING_MEMBERS)]
     return Models(
         settings.models,
         models=cast("list[LanguageModel]", models),
@@ -109,10 +131,10 @@ class Engines:
 
 
 class Sampling:
-    """Asks the default model for upstream servers that want one asked (MCP, `sampling/createMessage`).
+    """Answers upstream servers that request a completion of a model (MCP, `sampling/createMessage`).
 
-    The default model answers, whatever the server would rather have; no tools are offered to it, and what the server
-    wrote is taken as it is. Whether a server may ask is said in its entry of the configuration.
+    The default model answers, whatever model the server prefers; no tools are offered to it, and the server's messages
+    are sent as they are. The configuration of a server says whether it may make such requests.
     """
 
     def __init__(self, ai: Callable[[], Ai], model: Callable[[], str]) -> None:
@@ -120,7 +142,7 @@ class Sampling:
         self._model = model
 
     async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult":
-        """What the model says. Raises `GoalportError` when it says nothing, or the request cannot be understood."""
+        """The model's reply. Raises `GoalportError` when there is none, or the request is not supported."""
         from mcp_types import CreateMessageResult, TextContent
 
         if request.tools:
@@ -145,7 +167,10 @@ def _message(role: str, content: Any) -> UserMessage | AssistantMessage:
             case "text":
                 texts.append(block.text)
             case "image" if role == "user":
-                images.append(_image(block.mime_type, block.data))
+                try:
+                    images.append(Image(block.mime_type, base64.b64decode(block.data, validate=True)))
+                except binascii.Error:
+                    raise BadInput("The data of an image are no base64.") from None
             case kind:
                 raise BadInput(
                     f"A model cannot be asked with {kind} from {role} here. Send texts, or images of the user."
@@ -154,8 +179,34 @@ def _message(role: str, content: Any) -> UserMessage | AssistantMessage:
     return UserMessage(text, tuple(images)) if role == "user" else AssistantMessage(text)
 
 
-def _image(media_type: str, data: str) -> Image:
-    try:
-        return Image(media_type, base64.b64decode(data, validate=True))
-    except binascii.Error:
-        raise BadInput("The data of an image are no base64.") from None
+class ExpectedGroups(ToolGroupResolver):
+    """The tool groups for explaining goals before any server is connected: a configured group counts as there."""
+
+    def __init__(self, groups: Iterable[ToolGroup], upstream: UpstreamGroups) -> None:
+        super().__init__(groups, [upstream])
+        self._upstream = upstream
+
+    def unmet(self, requirement: Requirement) -> str | None:
+        return None if self._upstream.expects(requirement.role) else super().unmet(requirement)
+
+
+def upstream_of(given: UpstreamServers | McpConfig | Path | str, sample: Sample) -> UpstreamServers:
+    """The upstream servers of a platform: as given, or made of a configuration or of the file of that path."""
+    match given:
+        case UpstreamServers():
+            found = given
+        case Path() | str():
+            found = UpstreamServers(read_config(Path(given), os.environ), _DATA)
+        case McpConfig():
+            found = UpstreamServers(given, _DATA)
+    found.sample = found.sample or sample
+    return found
+
+
+def workspace_upstream(workspace: Workspace, settings: Settings) -> UpstreamServers:
+    """The upstream servers in the `mcp_config.json` of a workspace; `reload` reads the file again."""
+
+    def read() -> McpConfig:
+        return read_config(workspace.root / CONFIG_FILE, environment_of(settings.workspace))
+
+    return UpstreamServers(read(), settings.data_dir, settings.upstream_wait_seconds, read=read)
