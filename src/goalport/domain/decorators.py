@@ -5,6 +5,7 @@ in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -47,6 +48,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 M = TypeVar("M")
 _ATTRIBUTE = "__goalport_marks__"
+_ANY_NUMBER = sys.maxsize
 
 OnDisconnect = Literal["kill", "detach"]
 
@@ -68,20 +70,21 @@ class GroupRequirement(Protocol):
 class PlannerType(StrEnum):
     """How the next action is chosen (user guide, section 3.18). How each kind behaves is in `goalport.process`.
 
-    Each member is written with its name and with whether such an agent must have a goal.
+    Each member is written with its name and with the numbers of goals that such an agent may have.
     """
 
-    GOAP = "goap", True
+    GOAP = "goap", range(1, _ANY_NUMBER)
     """The first step of the cheapest plan to a goal."""
-    UTILITY = "utility", False
+    UTILITY = "utility", range(_ANY_NUMBER)
     """Of all that can be done now, what is worth most."""
 
-    needs_goal: bool
+    goal_counts: range
+    """The numbers of goals that an agent with this planner may have; `range(1, 2)` is exactly one."""
 
-    def __new__(cls, name: str, needs_goal: bool) -> Self:  # noqa: FBT001 - written once, above
+    def __new__(cls, name: str, goal_counts: range) -> Self:
         member = str.__new__(cls, name)
         member._value_ = name
-        member.needs_goal = needs_goal
+        member.goal_counts = goal_counts
         return member
 
     @classmethod

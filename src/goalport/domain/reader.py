@@ -116,11 +116,12 @@ def _refuse_aimless(mark: AgentMark, description: str, members: Members, cls: ty
             came="it is empty",
             fix='Say what it is for, to people and models: in a docstring, or by @agent(description="…").',
         )
-    if not members.goals and mark.planner.needs_goal:
+    count, allowed = len(members.goals), mark.planner.goal_counts
+    if count not in allowed:
         raise DeclarationError(
             class_place(cls),
-            expected="at least one goal",
-            came=f"no method achieves one{_unmarked(cls)}",
+            expected="exactly one goal" if len(allowed) == 1 else "at least one goal",
+            came=f"{count} methods achieve one" if count else f"no method achieves one{_unmarked(cls)}",
             fix='Put @achieves_goal(description="…") on the last action, or use @component or PlannerType.UTILITY.',
         )
 
