@@ -5,7 +5,6 @@ an error result with one sentence, and its traceback goes to the log.
 """
 
 import logging
-from typing import Any
 
 import anyio
 from mcp.server.context import HandlerResult
@@ -20,11 +19,10 @@ from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.output import Wire
 from goalport.publish.publication import PublishedTool, RawTool
-from goalport.serve.companion_calls import accompany
+from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import disconnect_of
-from goalport.serve.heartbeat import heartbeat
-from goalport.serve.progress import outcome_of
-from goalport.serve.runs import Run, Ticket
+from goalport.serve.progress import heartbeat, outcome_of
+from goalport.serve.runs import IdempotentCall, Run
 from goalport.serve.sessions import current_caller, progress_wanted
 from goalport.serve.state import Context, HandlerFailed
 from goalport.words import first_line
@@ -57,12 +55,12 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
 async def _answer(context: Context, published: PublishedTool, params: CallToolRequestParams) -> HandlerResult:
     match published:
         case GoalTool():
-            return await _reach(context, published, params)
+            return await _call_goal(context, published, params)
         case Companion():
-            return await accompany(context, published, params.arguments or {})
+            return await call_companion(context, published, params.arguments or {})
         case FunctionTool():
             state = context.lifespan_context
-            async with heartbeat(context, params.name, state.settings.heartbeat_seconds):
+            async with heartbeat(context, params.name):
                 with _ended_by_disconnect(context):
                     wire = await published.call(params.arguments or {}, tells_errors=state.settings.show_errors)
                     return state.answers.fitting(params.name, wire)
@@ -72,7 +70,7 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
     return error_wire("Its caller went away.")
 
 
-async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams) -> Wire:
+async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestParams) -> Wire:
     state = context.lifespan_context
     arguments = params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
@@ -81,19 +79,12 @@ async def _reach(context: Context, goal: GoalTool, params: CallToolRequestParams
         process = state.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
         return state.runs.of(process, detached=goal.terms.detached)
 
-    key = _key_of(params)
-    name = goal.tool.name
-    run = start() if key is None else state.runs.join(Ticket.of(caller, name, key, arguments), start)
-    patience = goal.terms.seconds(watched=progress_wanted(context))
-    outcome = await outcome_of(context, run, state.settings.heartbeat_seconds, patience)
+    name, key = goal.tool.name, (params.meta or {}).get(_KEY)
+    run = start() if key is None else state.runs.join(IdempotentCall.of(caller, name, key, arguments), start)
+    outcome = await outcome_of(context, run, goal.terms.seconds(watched=progress_wanted(context)))
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", name, run.process.id, outcome.status, outcome.reason)
     return state.answers.of(goal.terms, run.process, outcome)
-
-
-def _key_of(params: CallToolRequestParams) -> object:
-    meta: dict[str, Any] = dict(params.meta or {})
-    return meta.get(_KEY)
 
 
 def _ended_by_disconnect(context: Context) -> anyio.CancelScope:

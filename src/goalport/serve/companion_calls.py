@@ -4,7 +4,7 @@ A call that answers a question then waits for the process and is answered as a c
 `publish.companions` declares the tools; `calls` is above.
 """
 
-from typing import NoReturn, assert_never
+from typing import Final, NoReturn, assert_never
 
 import anyio
 
@@ -27,52 +27,41 @@ from goalport.serve.progress import observed_outcome, outcome_of
 from goalport.serve.sessions import current_caller, progress_wanted
 from goalport.serve.state import Context
 
-__all__ = ["accompany"]
+__all__ = ["call_companion"]
 
-_ENDING = 5.0
+_END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
 
 
-async def accompany(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
+async def call_companion(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
-    (asked,) = companion.arguments.read(arguments)
-    assert isinstance(asked, StatusCall | Answer | CancelCall | ReadCall)
+    (call,) = companion.arguments.read(arguments)
+    assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)
     state = context.lifespan_context
-    process = state.process(asked.process_id, current_caller())
+    process = state.process(call.process_id, current_caller())
     if process is None:
         raise BadInput(
-            f"There is no process {asked.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
+            f"There is no process {call.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
             " A process that ended long ago is forgotten, and so are all when the server restarts: call the goal's"
             " tool again then."
         )
     try:
-        return await _carried_out(context, process, asked)
+        match call:
+            case StatusCall():
+                outcome = await observed_outcome(context, process, call.wait_seconds)
+                return state.answers.of(Terms.of_process(process), process, outcome)
+            case Answer():
+                question = _question(process, call.question_id, form_answered_by(call).kind)
+                return await _answer(context, process, question, form_of(question).read(call.answer))
+            case CancelCall():
+                return await _cancel(process)
+            case ReadCall():
+                return _page(context, process, call.page)
+            case _:
+                assert_never(call)
     except BadInput as refusal:
         # The id of the process shows another goalport server that this error comes from a companion tool.
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
-
-
-async def _carried_out(
-    context: Context, process: AgentProcess, call: StatusCall | Answer | CancelCall | ReadCall
-) -> Wire:
-    match call:
-        case StatusCall():
-            return await _look(context, process, call.wait_seconds)
-        case Answer():
-            question = _question(process, call.question_id, form_answered_by(call).kind)
-            return await _answer(context, process, question, form_of(question).read(call.answer))
-        case CancelCall():
-            return await _cancel(process)
-        case ReadCall():
-            return _page(context, process, call.page)
-        case _:
-            assert_never(call)
-
-
-async def _look(context: Context, process: AgentProcess, seconds: float) -> Wire:
-    state = context.lifespan_context
-    outcome = await observed_outcome(context, process, state.settings.heartbeat_seconds, seconds)
-    return state.answers.of(Terms.of_process(process), process, outcome)
 
 
 async def _answer(context: Context, process: AgentProcess, question: Question, response: object) -> Wire:
@@ -82,69 +71,66 @@ async def _answer(context: Context, process: AgentProcess, question: Question, r
     except AlreadyAnswered:
         _refuse_settled(process, question)
     run = state.runs.of(process, detached=terms.detached)
-    patience = terms.seconds(watched=progress_wanted(context))
-    outcome = await outcome_of(context, run, state.settings.heartbeat_seconds, patience)
+    outcome = await outcome_of(context, run, terms.seconds(watched=progress_wanted(context)))
     return state.answers.of(terms, process, outcome)
 
 
 async def _cancel(process: AgentProcess) -> Wire:
     if process.status.ended:
-        raise BadInput(f"Process {process.id} has ended already: {process.status}. {_now(process)}")
+        raise BadInput(f"Process {process.id} has ended already: {process.status}. {_next_step(process)}")
     process.kill("Its caller cancelled it.")
-    with anyio.move_on_after(_ENDING):
+    with anyio.move_on_after(_END_SECONDS):
         await process.rest()
     text = f"Process {process.id} was stopped. Nothing goes on."
     return done([text_block(text)], {"processId": process.id, "status": str(process.status), "questions": []})
 
 
 def _page(context: Context, process: AgentProcess, number: int) -> Wire:
-    found = Pages.of(process, context.lifespan_context.settings.max_result_bytes)
-    if found is None:
-        raise BadInput(f"Process {process.id} has no result to read. {_now(process)}")
-    if number > (last := len(found.pages)):
+    result = Pages.of(process, context.lifespan_context.settings.max_result_bytes)
+    if result is None:
+        raise BadInput(f"Process {process.id} has no result to read. {_next_step(process)}")
+    if number > (last := len(result.pages)):
         raise BadInput(f"The result of process {process.id} has the pages 1 to {last}; came {number}.")
-    wire = done([text_block(_of_page(process, number, last, found.media)), text_block(found.pages[number - 1])])
+    more = f"For the next, {LargeResult(process.id, '', last).page_call(number + 1)}"
+    text = f"Page {number} of {last} of the result of process {process.id} ({result.media})."
+    text = f"{text} {'It is the last.' if number == last else more}"
+    wire = done([text_block(text), text_block(result.pages[number - 1])])
     wire["_meta"] = {"goalport/processId": process.id, "goalport/page": number, "goalport/pages": last}
     return wire
-
-
-def _of_page(process: AgentProcess, number: int, last: int, media: str) -> str:
-    told = f"Page {number} of {last} of the result of process {process.id} ({media})."
-    if number == last:
-        return f"{told} It is the last."
-    return f"{told} For the next, {LargeResult(process.id, '', last).page_call(number + 1)}"
 
 
 def _question(process: AgentProcess, question_id: str | None, kind: str) -> Question:
     """The open question of this id and kind. Raises `BadInput` if there is none, or several without an id."""
     if question_id is None:
-        return _only(process, kind)
-    found = next((each for each in _all(process) if each.id == question_id), None)
-    if found is None:
-        raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_now(process)}")
-    if found.status != "open":
-        _refuse_settled(process, found)
-    form = form_of(found)
+        return _only_question(process, kind)
+    question = next((each for each in _questions(process) if each.id == question_id), None)
+    if question is None:
+        raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_next_step(process)}")
+    if question.status != "open":
+        _refuse_settled(process, question)
+    form = form_of(question)
     if form.kind != kind:
-        raise BadInput(f"Question {found.id} is of kind {form.kind}: answer it with {form.tool}.")
-    return found
+        raise BadInput(f"Question {question.id} is of kind {form.kind}: answer it with {form.tool}.")
+    return question
 
 
-def _only(process: AgentProcess, kind: str) -> Question:
+def _only_question(process: AgentProcess, kind: str) -> Question:
     fitting = [each for each in process.open_questions if form_of(each).kind == kind]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         named = "; ".join(f"{each.id}: {each.message}" for each in fitting)
         raise BadInput(f"Process {process.id} asks several things. Give the questionId of the one you answer: {named}")
-    raise BadInput(f"Process {process.id} waits for no {kind}. {_now(process)}")
+    raise BadInput(f"Process {process.id} waits for no {kind}. {_next_step(process)}")
 
 
 def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
-    raise BadInput(f"Question {question.id} is {question.status} already: the first answer counts. {_now(process)}")
+    raise BadInput(
+        f"Question {question.id} is {question.status} already: the first answer counts. {_next_step(process)}"
+    )
 
 
-def _now(process: AgentProcess) -> str:
+def _next_step(process: AgentProcess) -> str:
     """The state of a process, and which companion tool can be called next."""
     if process.open_questions:
         asked = "; ".join(f"{each.id}, with {form_of(each).tool}: {each.message}" for each in process.open_questions)
@@ -156,5 +142,6 @@ def _now(process: AgentProcess) -> str:
     return f"It has ended: {STATUS} says why. Nothing more can be answered."
 
 
-def _all(process: AgentProcess) -> list[Question]:
-    return [*process.questions, *(each for child in process.children for each in _all(child))]
+def _questions(process: AgentProcess) -> list[Question]:
+    """All questions of a process and of those that it started."""
+    return [*process.questions, *(each for child in process.children for each in _questions(child))]

@@ -26,7 +26,7 @@ from goalport.serve.sessions import connection_of
 
 __all__ = ["Notifications"]
 
-_PATIENCE: Final = 5.0
+_SEND_SECONDS: Final = 5.0
 """Seconds after which a notification is dropped for a client that does not read it."""
 _SUBSCRIPTIONS: Final = "goalport.subscriptions"
 _EVENTS: Final[dict[ListKind, ServerEvent]] = {
@@ -43,18 +43,18 @@ class Notifications:
         self.bus = InMemorySubscriptionBus()
         self.watched: Counter[str] = Counter()
         """The number of subscribers by the URI of the resource."""
-        self._live: WeakSet[Connection] = WeakSet()
+        self._connections: WeakSet[Connection] = WeakSet()
         self._pending: set[str] = set()
-        self._telling: asyncio.Task[None] | None = None
+        self._notifying: asyncio.Task[None] | None = None
 
     def join(self, context: ServerRequestContext[Any, Any]) -> None:
         """Notify a handshake-era connection of changed lists, until it closes."""
-        self._live.add(connection_of(context))
+        self._connections.add(connection_of(context))
 
     def subscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
         """Notify this handshake-era connection of changes of one resource from now on."""
         connection = connection_of(context)
-        self._live.add(connection)
+        self._connections.add(connection)
         if _SUBSCRIPTIONS not in connection.state:
             connection.state[_SUBSCRIPTIONS] = set[str]()
             connection.exit_stack.callback(lambda: self.watched.subtract(connection.state[_SUBSCRIPTIONS]))
@@ -74,34 +74,36 @@ class Notifications:
         """Notify all clients that the lists of these kinds changed."""
         for kind in kinds:
             await self.bus.publish(_EVENTS[kind])
-        await self._tell([(connection, kind) for kind in kinds for connection in list(self._live)])
+        await self._notify_each([(connection, kind) for kind in kinds for connection in list(self._connections)])
 
     async def updated(self, uri: str) -> None:
         """Notify the subscribers of a resource that it changed."""
         await self.bus.publish(ResourceUpdated(uri))
-        await self._tell([(each, uri) for each in list(self._live) if uri in each.state.get(_SUBSCRIPTIONS, ())])
+        await self._notify_each(
+            [(each, uri) for each in list(self._connections) if uri in each.state.get(_SUBSCRIPTIONS, ())]
+        )
 
     def mark(self, uri: str) -> None:
         """Notify them soon, for callers that cannot await; several marks of a resource become one notification."""
         if self.watched[uri] <= 0:
             return
         self._pending.add(uri)
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.get_running_loop().create_task(self._tell_marked())
+        if self._notifying is None or self._notifying.done():
+            self._notifying = asyncio.get_running_loop().create_task(self._notify_pending())
 
-    async def _tell_marked(self) -> None:
+    async def _notify_pending(self) -> None:
         while self._pending:
             await self.updated(self._pending.pop())
 
-    async def _tell(self, letters: list[tuple[Connection, ListKind | str]]) -> None:
+    async def _notify_each(self, notifications: list[tuple[Connection, ListKind | str]]) -> None:
         async with anyio.create_task_group() as tasks:
-            for connection, what in letters:
-                tasks.start_soon(_tell_one, connection, what)
+            for connection, change in notifications:
+                tasks.start_soon(_notify, connection, change)
 
 
-async def _tell_one(connection: Connection, what: ListKind | str) -> None:
-    with anyio.move_on_after(_PATIENCE):
-        match what:
+async def _notify(connection: Connection, change: ListKind | str) -> None:
+    with anyio.move_on_after(_SEND_SECONDS):
+        match change:
             case "tools":
                 await connection.send_tool_list_changed()
             case "prompts":

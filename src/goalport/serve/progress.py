@@ -1,18 +1,19 @@
-"""Progress: the notifications to a request that waits for a process, and the outcome that it waits for.
+"""Progress: the notifications to a request that waits for a process or an exported tool, and the outcome of the former.
 
 Waiting for a process does not change it; but an attached process is killed when the last request that waits for it is
-gone (`runs`). The numbers of progress only grow, and its messages are for people. `runs` is below, `calls` and
-`companion_calls` are above.
+gone (`runs`). The numbers of progress only grow, and its messages are for people. Whoever asked for progress gets a
+heartbeat when there is none. `runs` is below, `calls` and `companion_calls` are above.
 """
 
 import asyncio
 import math
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import anyio
-from mcp.server.context import ServerRequestContext
 from mcp_types import LoggingLevel
 
 from goalport.events import (
@@ -30,16 +31,18 @@ from goalport.process import AgentProcess, Outcome
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.runs import Run, Watch
 from goalport.serve.sessions import log_level_of, progress_wanted, send_log
+from goalport.serve.state import Context
+from goalport.upstream.calls import call_hooks
 from goalport.words import first_line
 
-__all__ = ["Meter", "ProgressStep", "observed_outcome", "outcome_of"]
-
-Context = ServerRequestContext[Any, Any]
+__all__ = ["Meter", "ProgressStep", "heartbeat", "observed_outcome", "outcome_of"]
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 _EARLY: Final = 0.95
 """The part of the interval after which a notification is sent, so that clients never wait for a whole interval."""
-_MOST_NEWS: Final = 500
+_LITTLE: Final = 0.001
+"""What a heartbeat adds to the progress that a tool reported: progress must grow, but not overtake the tool."""
+_MOST_EVENTS: Final = 500
 """The most events that wait to be reported; for a client that reads too slowly the oldest are dropped."""
 
 
@@ -57,47 +60,49 @@ class Meter:
 
     def __init__(self) -> None:
         self._done = 0
-        self._between = 0
+        self._steps = 0
         self._planned: int | None = None
-        self._doing = ""
+        self._action = ""
 
     def after(self, event: Event) -> ProgressStep | None:
         """The progress after an event; None if the event is none of progress."""
         match event:
             case ActionStarted(action=action, planned=planned):
-                self._doing, self._planned = _short(action), planned
+                self._action, self._planned = _short(action), planned
                 return None
             case ActionFinished(action=action, number=number, planned=planned, status=status):
-                self._done, self._between, self._planned = number, 0, planned
+                self._done, self._steps, self._planned = number, 0, planned
                 how = "" if status == "succeeded" else f" {status}"
                 return ProgressStep(number, planned, f"{number}/{planned} {_short(action)}{how}")
             case ActionRetried(action=action, attempt=attempt, delay_seconds=delay):
-                return self._creep(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
+                return self._between_actions(
+                    f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s"
+                )
             case ModelCalled(model=model, turn=1, action=action):
-                return self._creep(f"{_short(action)} asks {model}")
+                return self._between_actions(f"{_short(action)} asks {model}")
             case ToolCalled(tool=tool, action=action):
-                return self._creep(f"{_short(action)} calls {tool}")
+                return self._between_actions(f"{_short(action)} calls {tool}")
             case ProgressUpdated(message=message):
-                return self._creep(message)
+                return self._between_actions(message)
             case _:
                 return None
 
     def beat(self, seconds: float) -> ProgressStep:
         """The heartbeat after this many seconds of work."""
-        doing = f"still at {self._doing}" if self._doing else "still planning"
-        return self._creep(f"{doing} after {seconds:.0f} s")
+        doing = f"still at {self._action}" if self._action else "still planning"
+        return self._between_actions(f"{doing} after {seconds:.0f} s")
 
-    def _creep(self, message: str) -> ProgressStep:
-        self._between += 1
-        return ProgressStep(self._done + self._between / (self._between + 1), self._planned, message)
+    def _between_actions(self, message: str) -> ProgressStep:
+        self._steps += 1
+        return ProgressStep(self._done + self._steps / (self._steps + 1), self._planned, message)
 
 
 def _short(action: str) -> str:
     return action.rpartition(".")[2]
 
 
-async def outcome_of(context: Context, run: Run, heartbeat: float, patience: float | None = None) -> Outcome | None:
-    """The outcome of the run; None if it still runs after `patience` seconds. `heartbeat` is in seconds too.
+async def outcome_of(context: Context, run: Run, patience: float | None) -> Outcome | None:
+    """The outcome of the run; None if it still runs after `patience` seconds.
 
     If the request is cancelled or its client disconnects, its watch on the run ends (`Watch.leave`).
     """
@@ -106,7 +111,7 @@ async def outcome_of(context: Context, run: Run, heartbeat: float, patience: flo
     if disconnect is not None:
         disconnect.then(watch.leave)
     try:
-        outcome = await observed_outcome(context, run.process, heartbeat, patience)
+        outcome = await observed_outcome(context, run.process, patience)
         watch.end()
     finally:
         # After `end` this does nothing; after a cancellation or an error this request watches the run no more.
@@ -114,61 +119,60 @@ async def outcome_of(context: Context, run: Run, heartbeat: float, patience: flo
     return outcome
 
 
-async def observed_outcome(
-    context: Context, process: AgentProcess, heartbeat: float, patience: float | None
-) -> Outcome | None:
+async def observed_outcome(context: Context, process: AgentProcess, patience: float | None) -> Outcome | None:
     """As `outcome_of`, without a watch: the process runs on if the request is cancelled or its client disconnects."""
     with anyio.move_on_after(patience):
         progress, level = progress_wanted(context), log_level_of(context)
         if progress or level:
-            await _News(context, progress=progress, level=level).follow(process, heartbeat)
+            await _ProcessProgress(context, progress=progress, level=level).follow(process)
         return await process.wait()
     return process.outcome
 
 
-class _News:
+class _ProcessProgress:
     """The progress and log notifications to one request while it waits for a process."""
 
     def __init__(self, context: Context, *, progress: bool, level: LoggingLevel | None) -> None:
         self._context = context
         self._progress = progress
+        self._interval = _EARLY * context.lifespan_context.settings.heartbeat_seconds
         self._least = _LEVELS.index(level) if level else len(_LEVELS)
         self._meter = Meter()
-        self._inbox: deque[Event] = deque(maxlen=_MOST_NEWS)
+        self._unreported: deque[Event] = deque(maxlen=_MOST_EVENTS)
         self._arrived = asyncio.Event()
-        self._spoke = 0.0
+        self._reported_at = 0.0
         """The time of the last progress notification, on anyio's clock."""
 
     def on_event(self, event: Event, /) -> None:
         """Store the event; `follow` reports it."""
-        self._inbox.append(event)
+        self._unreported.append(event)
         self._arrived.set()
 
-    async def follow(self, process: AgentProcess, heartbeat: float) -> None:
+    async def follow(self, process: AgentProcess) -> None:
         """Report all events until the process has ended or waits for a person."""
-        began = self._spoke = anyio.current_time()
+        began = self._reported_at = anyio.current_time()
         unsubscribe = process.subscribe(self)
         try:
             await self._report(ProgressStep(0, None, f"process {process.id} begins"))
-            while process.outcome is None or self._inbox:
-                due = self._spoke + _EARLY * heartbeat if self._progress else math.inf
+            while process.outcome is None or self._unreported:
+                due = self._reported_at + self._interval if self._progress else math.inf
                 with anyio.CancelScope(deadline=due):
                     await self._arrived.wait()
                 self._arrived.clear()
-                while self._inbox:
-                    await self._tell(self._inbox.popleft())
+                while self._unreported:
+                    await self._report_event(self._unreported.popleft())
                 # Events that are no progress also set `_arrived`, so the clock decides whether a heartbeat is due.
-                if anyio.current_time() >= self._spoke + _EARLY * heartbeat and process.outcome is None:
+                if anyio.current_time() >= self._reported_at + self._interval and process.outcome is None:
                     await self._report(self._meter.beat(anyio.current_time() - began))
         finally:
             unsubscribe()
 
     async def _report(self, step: ProgressStep) -> None:
         if self._progress:
-            self._spoke = anyio.current_time()
+            self._reported_at = anyio.current_time()
             await self._context.session.report_progress(step.progress, step.total, first_line(step.message))
 
-    async def _tell(self, event: Event) -> None:
+    async def _report_event(self, event: Event) -> None:
         step = self._meter.after(event)
         if step is not None:
             await self._report(step)
@@ -185,3 +189,55 @@ def _level_of(event: Event) -> LoggingLevel:
             return "info"
         case _:
             return "debug"
+
+
+@asynccontextmanager
+async def heartbeat(context: Context, tool: str) -> AsyncGenerator[None]:
+    """A context for one call of an exported tool, which has no process: a client that asked for progress gets it.
+
+    It is sent what the tool reports, and a heartbeat at least every `heartbeat_seconds`.
+    """
+    if not progress_wanted(context):
+        yield
+        return
+    progress = _ToolProgress(context, tool)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(progress.beat)
+        with call_hooks(progress=progress.report):
+            yield
+        tasks.cancel_scope.cancel()
+
+
+class _ToolProgress:
+    """The progress notifications of one call of a tool, whose numbers only grow."""
+
+    def __init__(self, context: Context, tool: str) -> None:
+        self._context = context
+        self._tool = tool
+        self._interval = _EARLY * context.lifespan_context.settings.heartbeat_seconds
+        self._began = self._sent_at = anyio.current_time()
+        self._progress = 0.0
+        self._total: float | None = None
+        self._base: float | None = None
+        """The progress sent before the tool's first report; None while the tool has reported nothing."""
+
+    async def beat(self) -> None:
+        """Send a heartbeat whenever nothing was sent for an interval, until cancelled."""
+        while True:
+            await anyio.sleep_until(self._sent_at + self._interval)
+            now = anyio.current_time()
+            if now >= self._sent_at + self._interval:
+                more = 1 if self._base is None else _LITTLE
+                await self._send(self._progress + more, f"still at {self._tool} after {now - self._began:.0f} s")
+
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Send progress that the tool reports; a number that does not grow is left out."""
+        if self._base is None:
+            self._base = self._progress
+        if self._base + progress > self._progress:
+            self._total = None if total is None else self._base + total
+            await self._send(self._base + progress, message or "")
+
+    async def _send(self, progress: float, message: str) -> None:
+        self._sent_at, self._progress = anyio.current_time(), progress
+        await self._context.session.report_progress(progress, self._total, first_line(message) or None)

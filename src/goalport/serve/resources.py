@@ -1,24 +1,40 @@
-"""`resources/read`: goalport's own resources, and those of raw handlers.
+"""Resources: reading goalport's own and those of raw handlers, and subscriptions to their changes.
 
-`publish.own_resources` makes the contents of the own ones. `server` is above.
+`publish.own_resources` makes the contents of the own ones, and `notifications` notifies the subscribers, which are
+clients of both eras; `server` is above.
 """
 
 import json
+from collections.abc import Callable
+from typing import Any
 
-from mcp.server.context import HandlerResult
+from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ReadResourceRequestParams, ReadResourceResult, TextResourceContents
+from mcp_types import (
+    INVALID_PARAMS,
+    EmptyResult,
+    NotificationParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    TextResourceContents,
+    UnsubscribeRequestParams,
+)
 
-from goalport.domain import Agent
 from goalport.errors import UnknownName
+from goalport.events import Event
 from goalport.process import AgentProcess
 from goalport.publish.output import Pages
 from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
 from goalport.secrecy import hide_known
+from goalport.serve.notifications import Notifications
 from goalport.serve.sessions import current_caller
 from goalport.serve.state import Context, McpState
 
-__all__ = ["may_watch", "read_resource"]
+__all__ = ["SubscriptionStreams", "initialized", "read_resource", "subscribe", "unsubscribe"]
 
 
 async def read_resource(context: Context, params: ReadResourceRequestParams) -> HandlerResult:
@@ -27,63 +43,132 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     raw = state.publication.resources.get(uri)
     if raw is not None:
         return await state.answer_of(uri, raw.handler(context, params))
-    named = read_uri(uri)
-    if named is not None:
-        return _own(state, uri, named)
+    own = read_uri(uri)
+    if own is not None:
+        return _read_own(state, uri, own)
     for template in state.publication.templates:
         if template.matches(uri):
             return await state.answer_of(uri, template.handler(context, params))
     raise _not_found(uri)
 
 
-def may_watch(state: McpState, uri: str) -> bool:
-    """Whether the current caller may watch a URI: every one, except those of other callers' processes."""
-    named = read_uri(uri)
-    return named is None or not named.process or state.process(named.process, current_caller()) is not None
-
-
-def _own(state: McpState, uri: str, named: ResourceUri) -> ReadResourceResult:
-    if named.goals:
-        return _json(uri, goals_view(state.publication.tools, state.platform))
-    if named.agent:
-        return _json(uri, agent_view(_named(state, named.agent, uri)))
-    process = state.process(named.process, current_caller())
+def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:
+    if own.goals:
+        return ReadResourceResult(contents=[_json(uri, goals_view(state.publication.tools, state.platform))])
+    if own.agent:
+        try:
+            agent = state.platform.agents.named(own.agent)
+        except UnknownName:
+            raise _not_found(uri) from None
+        return ReadResourceResult(contents=[_json(uri, agent_view(agent))])
+    process = state.process(own.process, current_caller())
     if process is None:
         raise _not_found(uri)
-    return _result(state, uri, named, process) if named.result else _process(uri, process)
+    if own.result:
+        return ReadResourceResult(contents=[_result(state, uri, own, process)])
+    view = process_view(process)
+    picture = f"```mermaid\n{view['mermaid']}\n```"
+    shown = TextResourceContents(uri=uri, mime_type="text/markdown", text=picture)
+    return ReadResourceResult(contents=[_json(uri, view), shown])
 
 
-def _json(uri: str, data: object) -> ReadResourceResult:
+def _json(uri: str, data: object) -> TextResourceContents:
     text = hide_known(json.dumps(data, indent=2, ensure_ascii=False))
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type="application/json", text=text)])
+    return TextResourceContents(uri=uri, mime_type="application/json", text=text)
+
+
+def _result(state: McpState, uri: str, own: ResourceUri, process: AgentProcess) -> TextResourceContents:
+    result = Pages.of(process, state.settings.max_result_bytes)
+    if result is None:
+        raise _not_found(uri)
+    if own.page is None:
+        return TextResourceContents(uri=uri, mime_type=result.media, text=result.text)
+    if not 1 <= own.page <= len(result.pages):
+        raise MCPError(INVALID_PARAMS, f"The result has the pages 1 to {len(result.pages)}.", {"uri": uri})
+    more = {"goalport/page": own.page, "goalport/pages": len(result.pages)}
+    return TextResourceContents(uri=uri, mime_type=result.media, text=result.pages[own.page - 1], _meta=more)
 
 
 def _not_found(uri: str) -> MCPError:
     return MCPError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}, or not for you.", {"uri": uri})
 
 
-def _named(state: McpState, name: str, uri: str) -> Agent:
-    try:
-        return state.platform.agents.named(name)
-    except UnknownName:
-        raise _not_found(uri) from None
+async def initialized(context: Context, _: NotificationParams) -> None:
+    """Notify this handshake-era client of changed lists, as its handshake is complete."""
+    context.lifespan_context.notifications.join(context)
 
 
-def _process(uri: str, process: AgentProcess) -> ReadResourceResult:
-    view = process_view(process)
-    picture = f"```mermaid\n{view['mermaid']}\n```"
-    shown = TextResourceContents(uri=uri, mime_type="text/markdown", text=picture)
-    return ReadResourceResult(contents=[*_json(uri, view).contents, shown])
-
-
-def _result(state: McpState, uri: str, named: ResourceUri, process: AgentProcess) -> ReadResourceResult:
-    result = Pages.of(process, state.settings.max_result_bytes)
-    if result is None:
+async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyResult:
+    """Notify this client when the resource changes. Raises `MCPError` (-32602) if it may not read the resource."""
+    state, uri = context.lifespan_context, str(params.uri)
+    if not _may_watch(state, uri):
         raise _not_found(uri)
-    if named.page is None:
-        return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=result.media, text=result.text)])
-    if not 1 <= named.page <= len(result.pages):
-        raise MCPError(INVALID_PARAMS, f"The result has the pages 1 to {len(result.pages)}.", {"uri": uri})
-    more = {"goalport/page": named.page, "goalport/pages": len(result.pages)}
-    text = result.pages[named.page - 1]
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=result.media, text=text, _meta=more)])
+    state.notifications.subscribe(context, uri)
+    _watch(state, uri)
+    return EmptyResult()
+
+
+async def unsubscribe(context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    """No longer notify this client when the resource changes."""
+    context.lifespan_context.notifications.unsubscribe(context, str(params.uri))
+    return EmptyResult()
+
+
+class SubscriptionStreams:
+    """`subscriptions/listen`: the SDK's streams, limited to the resources that the caller may watch."""
+
+    def __init__(self, notifications: Notifications) -> None:
+        self._notifications = notifications
+        self._handler = ListenHandler(notifications.bus)
+
+    async def __call__(
+        self, context: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        state: McpState = context.lifespan_context
+        wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
+        uris = [uri for uri in wanted if _may_watch(state, uri)]
+        allowed = params.notifications.model_copy(update={"resource_subscriptions": uris})
+        self._notifications.watched.update(uris)
+        for uri in uris:
+            _watch(state, uri)
+        try:
+            return await self._handler(context, params.model_copy(update={"notifications": allowed}))
+        finally:
+            self._notifications.watched.subtract(uris)
+
+    def close(self) -> None:
+        """Close all streams with their final response."""
+        self._handler.close()
+
+
+def _may_watch(state: McpState, uri: str) -> bool:
+    """Whether the current caller may watch a URI: every one, except those of other callers' processes."""
+    own = read_uri(uri)
+    return own is None or not own.process or state.process(own.process, current_caller()) is not None
+
+
+def _watch(state: McpState, uri: str) -> None:
+    """If the URI is of a process that has not ended, notify its subscribers of the process's events."""
+    own = read_uri(uri)
+    process = state.process(own.process, current_caller()) if own is not None and own.process else None
+    if process is not None and process.outcome is None:
+        _ProcessListener(state.notifications, uri).begin(process)
+
+
+class _ProcessListener:
+    """Marks the resource of a process as changed at each event; it unsubscribes itself when it has no subscribers."""
+
+    def __init__(self, notifications: Notifications, uri: str) -> None:
+        self._notifications = notifications
+        self._uri = uri
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    def begin(self, process: AgentProcess) -> None:
+        self._unsubscribe = process.subscribe(self)
+
+    def on_event(self, event: Event, /) -> None:
+        """Mark the resource as changed."""
+        if self._notifications.watched[self._uri] <= 0:
+            self._unsubscribe()
+        else:
+            self._notifications.mark(self._uri)

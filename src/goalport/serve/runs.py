@@ -15,7 +15,7 @@ from goalport.caller import Caller
 from goalport.errors import BadInput
 from goalport.process import AgentProcess, Killed
 
-__all__ = ["Run", "Runs", "Ticket", "Watch"]
+__all__ = ["IdempotentCall", "Run", "Runs", "Watch"]
 
 _LONGEST_KEY: Final = 256
 _WINDOW: Final = 1_000
@@ -52,7 +52,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class IdempotentCall:
     """The caller, tool, idempotency key and arguments of a call, by which a repeated call joins the first one's run."""
 
     caller: Caller
@@ -61,8 +61,8 @@ class Ticket:
     digest: bytes
 
     @classmethod
-    def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "Ticket":
-        """The ticket of a call; `key` is from its `_meta`. Raises `BadInput` for a key that is not valid."""
+    def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "IdempotentCall":
+        """The identity of a call; `key` is from its `_meta`. Raises `BadInput` for a key that is not valid."""
         if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
             raise BadInput(
                 f"goalport/idempotencyKey must be a text of 1 to {_LONGEST_KEY} characters, not {key!r:.80}."
@@ -86,26 +86,23 @@ class Runs:
             known = self._watched[process.id] = Run(process, detached)
         return known
 
-    def join(self, ticket: Ticket, start: Callable[[], Run]) -> Run:
-        """The run with this ticket, or one that `start` makes. Raises `BadInput` for a known key with other arguments.
+    def join(self, call: IdempotentCall, start: Callable[[], Run]) -> Run:
+        """The run of this call, or one that `start` makes. Raises `BadInput` for a known key with other arguments.
 
         A run that was killed cannot be joined: it has no result, so a repeated call starts another.
         """
-        place = (ticket.caller.issuer, ticket.caller.id, ticket.tool, ticket.key)
-        known = self._known.get(place)
-        if known is not None and known.digest != ticket.digest:
+        key = (call.caller.issuer, call.caller.id, call.tool, call.key)
+        known = self._known.get(key)
+        if known is not None and known.digest != call.digest:
             raise BadInput(
-                f"The idempotency key {ticket.key!r} was used for a call of {ticket.tool} with other arguments."
+                f"The idempotency key {call.key!r} was used for a call of {call.tool} with other arguments."
                 " Repeat those arguments to join that call, or use another key."
             )
         if known is not None and not isinstance(known.process.outcome, Killed) and known.process.end_requested is None:
             return known
-        run = self._known[place] = start()
-        run.digest = ticket.digest
-        self._forget_the_oldest()
-        return run
-
-    def _forget_the_oldest(self) -> None:
+        new = self._known[key] = start()
+        new.digest = call.digest
         while len(self._known) > self._window:
-            ended = next((place for place, run in self._known.items() if run.process.outcome is not None), None)
+            ended = next((key for key, run in self._known.items() if run.process.outcome is not None), None)
             self._known.pop(next(iter(self._known)) if ended is None else ended)
+        return new

@@ -1,12 +1,14 @@
 """The MCP server: the SDK's low-level `Server`, which serves a publication to clients of every protocol version.
 
 It connects methods with handlers and declares the capabilities; lists, prompts and completion are answered here.
-`calls` answers tool calls; `transports` are above.
+`calls` answers tool calls, `resources` what concerns them; `transports` are above.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import HandlerResult
@@ -27,8 +29,13 @@ from mcp_types import (
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
+    Prompt,
     PromptReference,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
     SetLevelRequestParams,
+    Tool,
 )
 from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider
@@ -37,14 +44,14 @@ from goalport import __version__
 from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
-from goalport.serve import calls, resources, subscriptions
-from goalport.serve.pagination import PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from goalport.serve import calls, resources
 from goalport.serve.sessions import set_log_level, without_deprecations
 from goalport.serve.state import Context, McpState
 from goalport.serve.state_keys import sealing_keys
 
 __all__ = ["GoalServer", "make_server"]
 
+ListedT = TypeVar("ListedT")
 _LISTS: Final = CacheHint(ttl_ms=5_000, scope="private")
 _CONTENTS: Final = CacheHint(ttl_ms=0, scope="private")
 _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
@@ -72,14 +79,17 @@ class GoalServer(Server[McpState]):
         return super().create_initialization_options(options, experimental_capabilities, extensions or {})
 
 
-def make_server(state: McpState) -> tuple[GoalServer, subscriptions.SubscriptionStreams]:
+def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStreams]:
     """The server for this state, and its subscription streams, which a shutdown closes."""
 
     @asynccontextmanager
     async def lifespan(_: Server[McpState]) -> AsyncGenerator[McpState]:
         yield state
 
-    streams = subscriptions.SubscriptionStreams(state.notifications)
+    def input_schema(tool: str) -> Mapping[str, Any] | None:
+        return state.publication.mirrored.get(tool)
+
+    streams = resources.SubscriptionStreams(state.notifications)
     with without_deprecations():
         server = GoalServer(
             state.settings.name,
@@ -87,7 +97,7 @@ def make_server(state: McpState) -> tuple[GoalServer, subscriptions.Subscription
             instructions=INSTRUCTIONS,
             lifespan=lifespan,
             cache_hints=_HINTS,
-            get_tool_input_schema=lambda name: _mirrored_schema(state, name),
+            get_tool_input_schema=input_schema,
             on_list_tools=_list_tools,
             on_call_tool=calls.call_tool,  # pyright: ignore - it returns dicts, which the SDK accepts too
             on_list_prompts=_list_prompts,
@@ -95,13 +105,13 @@ def make_server(state: McpState) -> tuple[GoalServer, subscriptions.Subscription
             on_list_resources=_list_resources,
             on_list_resource_templates=_list_templates,
             on_read_resource=resources.read_resource,  # pyright: ignore - as above
-            on_subscribe_resource=subscriptions.subscribe,
-            on_unsubscribe_resource=subscriptions.unsubscribe,
+            on_subscribe_resource=resources.subscribe,
+            on_unsubscribe_resource=resources.unsubscribe,
             on_subscriptions_listen=streams,
             on_completion=_complete,  # pyright: ignore - as above
             on_set_logging_level=_set_level,
         )
-    server.add_notification_handler("notifications/initialized", NotificationParams, subscriptions.joined)
+    server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         server.middleware.clear()
     security = RequestStateSecurity(keys=sealing_keys(state.settings), ttl=state.settings.state_ttl_seconds)
@@ -109,31 +119,67 @@ def make_server(state: McpState) -> tuple[GoalServer, subscriptions.Subscription
     return server, streams
 
 
-def _mirrored_schema(state: McpState, name: str) -> Mapping[str, Any] | None:
-    return state.publication.mirrored.get(name)
+@dataclass(frozen=True)
+class Pagination(Generic[ListedT]):
+    """The pages of the lists of one kind, with opaque cursors that stay valid when the list changes meanwhile.
+
+    A cursor holds the last key of its page. The next page begins after that key, even if entries were added or removed.
+    """
+
+    kind: str
+    key: Callable[[ListedT], str]
+    """The unique key of an entry; the list must be sorted by it."""
+
+    def page(
+        self, entries: Sequence[ListedT], params: PaginatedRequestParams | None, size: int
+    ) -> tuple[list[ListedT], str | None]:
+        """A page of at most `size` entries, and the cursor of the next. Raises `MCPError` for an invalid cursor."""
+        rest = entries
+        if params is not None and params.cursor is not None:
+            after = self._read(params.cursor)
+            rest = [entry for entry in entries if self.key(entry) > after]
+        if len(rest) <= size:
+            return list(rest), None
+        cursor = urlsafe_b64encode(f"{self.kind} {self.key(rest[size - 1])}".encode()).decode()
+        return list(rest[:size]), cursor
+
+    def _read(self, cursor: str) -> str:
+        try:
+            kind, separator, key = urlsafe_b64decode(cursor.encode()).decode().partition(" ")
+        except ValueError:
+            kind, separator, key = "", "", ""
+        if kind != self.kind or not separator:
+            raise MCPError(INVALID_PARAMS, f"The cursor is not one of the list of {self.kind}. Ask again without one.")
+        return key
+
+
+_TOOLS: Final = Pagination[Tool]("tools", lambda listed: listed.name)
+_PROMPTS: Final = Pagination[Prompt]("prompts", lambda listed: listed.name)
+_RESOURCES: Final = Pagination[Resource]("resources", lambda listed: listed.uri)
+_TEMPLATES: Final = Pagination[ResourceTemplate]("templates", lambda listed: listed.uri_template)
 
 
 async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
     state = context.lifespan_context
-    page, cursor = TOOLS.page(state.publication.tool_list, params, state.settings.page_size)
+    page, cursor = _TOOLS.page(state.publication.tool_list, params, state.settings.page_size)
     return ListToolsResult(tools=page, next_cursor=cursor)
 
 
 async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
     state = context.lifespan_context
-    page, cursor = PROMPTS.page(state.publication.prompt_list, params, state.settings.page_size)
+    page, cursor = _PROMPTS.page(state.publication.prompt_list, params, state.settings.page_size)
     return ListPromptsResult(prompts=page, next_cursor=cursor)
 
 
 async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
     state = context.lifespan_context
-    page, cursor = RESOURCES.page(state.publication.resource_list, params, state.settings.page_size)
+    page, cursor = _RESOURCES.page(state.publication.resource_list, params, state.settings.page_size)
     return ListResourcesResult(resources=page, next_cursor=cursor)
 
 
 async def _list_templates(context: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
     state = context.lifespan_context
-    page, cursor = TEMPLATES.page(state.publication.template_list, params, state.settings.page_size)
+    page, cursor = _TEMPLATES.page(state.publication.template_list, params, state.settings.page_size)
     return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
 
@@ -158,27 +204,21 @@ async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyRe
 
 async def _complete(context: Context, params: CompleteRequestParams) -> HandlerResult:
     """The values that begin with the typed text. Raises `MCPError` (-32602) for an unknown prompt or template."""
-    state, reference = context.lifespan_context, params.ref
-    if isinstance(reference, PromptReference):
-        values = _of_prompt(state, reference.name, params.argument.name)
-    else:
-        values = _of_template(state, reference.uri, params.argument.name)
+    values = _values(context.lifespan_context, params.ref, params.argument.name)
     typed = params.argument.value.casefold()
-    fitting = [each for each in values if each.casefold().startswith(typed)]
+    fitting = [value for value in values if value.casefold().startswith(typed)]
     completion = Completion(values=fitting[:_MOST], total=len(fitting), has_more=len(fitting) > _MOST)
     return CompleteResult(completion=completion)
 
 
-def _of_prompt(state: McpState, name: str, argument: str) -> list[str]:
-    published = state.publication.prompts.get(name)
-    if published is None:
-        raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:100]!r}.")
-    return published.options(argument) if isinstance(published, GoalPrompt) else []
-
-
-def _of_template(state: McpState, uri: str, argument: str) -> list[str]:
-    if uri not in {each.uri_template for each in state.publication.template_list}:
-        raise MCPError(INVALID_PARAMS, f"There is no resource template {uri[:100]!r}.")
-    if uri == "goalport://agents/{name}" and argument == "name":
+def _values(state: McpState, reference: PromptReference | ResourceTemplateReference, argument: str) -> list[str]:
+    if isinstance(reference, PromptReference):
+        published = state.publication.prompts.get(reference.name)
+        if published is None:
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {reference.name[:100]!r}.")
+        return published.options(argument) if isinstance(published, GoalPrompt) else []
+    if reference.uri not in {template.uri_template for template in state.publication.template_list}:
+        raise MCPError(INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
+    if reference.uri == "goalport://agents/{name}" and argument == "name":
         return [agent.name for agent in state.platform.agents]
     return []

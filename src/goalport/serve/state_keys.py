@@ -37,7 +37,7 @@ def sealing_keys(settings: Settings) -> list[bytes]:
 
 
 def _read(path: Path) -> bytes:
-    _close_to_others(path)
+    _restrict_to_owner(path)
     written = path.read_text("ascii", errors="replace").strip()
     try:
         key = bytes.fromhex(written)
@@ -51,7 +51,7 @@ def _read(path: Path) -> bytes:
     return key
 
 
-def _close_to_others(path: Path) -> None:
+def _restrict_to_owner(path: Path) -> None:
     """Let only the file's owner read it, and warn if others could, since they may know the key."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & _OTHERS:

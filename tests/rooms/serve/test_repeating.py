@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from goalport import Export, achieves_goal, action, agent
 from goalport.caller import Caller
 from goalport.process import AgentProcess, Killed
-from goalport.serve.runs import Run, Runs, Ticket
+from goalport.serve.runs import IdempotentCall, Run, Runs
 from tests.rooms.serve.served import ERAS, Served, served, text_of
 
 
@@ -219,8 +219,8 @@ async def test_keys_are_the_callers_own_and_the_oldest_are_forgotten(tmp_path: P
         processes = await runs_of(server, kitchen)
     runs = Runs(window=2)
 
-    def ticket(name: str, key: str) -> Ticket:
-        return Ticket.of(Caller(name), "cook", key, {})
+    def ticket(name: str, key: str) -> IdempotentCall:
+        return IdempotentCall.of(Caller(name), "cook", key, {})
 
     first = runs.join(ticket("ada", "k"), lambda: Run(processes[0], detached=False))
     other = runs.join(ticket("bob", "k"), lambda: Run(processes[1], detached=False))

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from goalport.serve.server import GoalServer
 from goalport.serve.state import McpState
-from goalport.serve.transports.posts import Posts
+from goalport.serve.transports.messages import PostReader
 
 __all__ = ["Sse"]
 
@@ -29,7 +29,7 @@ class Sse:
         sse = SseServerTransport("/messages/", max_request_body_size=most)
         self.routes: Sequence[Route] = [
             Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
-            Route("/messages", Posts(_Messages(sse), most)),
+            Route("/messages", PostReader(_Messages(sse), most)),
         ]
 
     def running(self) -> AbstractAsyncContextManager[None]:

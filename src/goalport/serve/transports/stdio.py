@@ -1,8 +1,8 @@
 """The stdio transport: one client, one message in each line of stdin and stdout, lines of limited length.
 
 Each line gets an answer if its sender waits for one. The SDK would ignore a line that is not a valid message, and
-buffer a line without end; so this module reads the lines, and the SDK writes them. Empty lines are ignored. `jsonrpc`
-says which messages are valid; `site` starts the transport and ends it.
+buffer a line without end; so this module reads the lines, and the SDK writes them. Empty lines are ignored.
+`messages` says which messages are valid; `site` starts the transport and ends it.
 """
 
 import re
@@ -27,14 +27,14 @@ from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_messag
 
 from goalport.handshake import EarlyHandshake
 from goalport.publish.publisher import Publisher
-from goalport.serve.jsonrpc import read_message, refusal
 from goalport.serve.server import make_server
 from goalport.serve.state import McpState
+from goalport.serve.transports.messages import read_message, refusal
 
 __all__ = ["Stdio"]
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
-_PIECE: Final = 65_536
+_CHUNK: Final = 65_536
 
 
 class Stdio:
@@ -48,11 +48,11 @@ class Stdio:
         """Answer the messages on stdin until its end, from those on that `handshake` has read."""
         earlier = await to_thread.run_sync(handshake.wait, abandon_on_cancel=True) if handshake else b""
         with _standard_input() as source:
-            whole = BufferedReader(_Continued(earlier, source))
+            whole = BufferedReader(_Prefixed(earlier, source))
             async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
                 messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
                 tasks.start_soon(_read_lines, whole, messages, outgoing, self._most)
-                writing = _Unrepeated(outgoing, handshake.answered if handshake else None)
+                writing = _WithoutAnswered(outgoing, handshake.answered if handshake else None)
                 await self._server.run(reading, writing, self._server.create_initialization_options())
 
 
@@ -70,7 +70,7 @@ def _standard_input() -> Generator[BinaryIO]:
             release()
 
 
-class _Continued(RawIOBase):
+class _Prefixed(RawIOBase):
     """A stream of the bytes that were read earlier, followed by those of `source`."""
 
     def __init__(self, earlier: bytes, source: BinaryIO) -> None:
@@ -89,7 +89,7 @@ class _Continued(RawIOBase):
         return len(given)
 
 
-class _Unrepeated(AbstractAsyncContextManager["_Unrepeated"]):
+class _WithoutAnswered(AbstractAsyncContextManager["_WithoutAnswered"]):
     """The outgoing messages without the response that the client already has."""
 
     def __init__(self, outgoing: WriteStream[SessionMessage], answered: int | str | None) -> None:
@@ -123,7 +123,7 @@ async def _read_lines(
 ) -> None:
     """Pass messages of at most `most` bytes to the reader until stdin ends; refuse longer and invalid ones."""
     async with reader:
-        while line := await to_thread.run_sync(_line, source, most):
+        while line := await to_thread.run_sync(_next_line, source, most):
             if line.isspace():
                 continue
             message, refused = _read(line, most)
@@ -133,25 +133,25 @@ async def _read_lines(
                 await outgoing.send(SessionMessage(refused))
 
 
-def _line(source: BinaryIO, most: int) -> bytes:
+def _next_line(source: BinaryIO, most: int) -> bytes:
     """The next line; a line longer than `most` bytes is cut, and the rest of it is discarded."""
     line = end = source.readline(most + 1)
     while end and not end.endswith(b"\n"):
-        end = source.readline(_PIECE)
+        end = source.readline(_CHUNK)
     return line
 
 
 def _read(line: bytes, most: int) -> tuple[object, JSONRPCError | None]:
     if len(line.rstrip(b"\n")) > most:
         reason = f"A line may have {most:,} bytes. Send less, or have the server's max_body_bytes raised."
-        return None, refusal(_id_in(line), reason)
+        return None, refusal(_likely_id(line), reason)
     message, refused = read_message(line)
     if refused is not None and refused.error.code == PARSE_ERROR:
-        refused.id = _id_in(line)
+        refused.id = _likely_id(line)
     return message, refused
 
 
-def _id_in(line: bytes) -> str | int | None:
+def _likely_id(line: bytes) -> str | int | None:
     """The id that seems to be in a line that cannot be parsed; None if none is found."""
     found = _ID.search(line)
     if found is None:

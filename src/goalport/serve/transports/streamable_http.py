@@ -4,7 +4,7 @@ A call is answered as one JSON body if no message can precede its answer, else a
 server's cost of a quick call. So an ASGI middleware looks at a call before the SDK does: if it asks for no progress and
 no log messages, and its tool sends no requests to the client, the SDK is told to answer with JSON. If the answer takes
 longer than a second, a stream is begun after all: no proxy then times out, and the disconnect of a client is noticed.
-`posts` is the middleware before this one.
+`messages.PostReader` is the middleware before this one.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
 from goalport.serve.server import GoalServer
 from goalport.serve.state import McpState
-from goalport.serve.transports.posts import Posts, message_of
+from goalport.serve.transports.messages import PostReader, message_of
 
 __all__ = ["StreamableHttp"]
 
@@ -33,7 +33,7 @@ _STREAM: Final = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-_TOLD_MEANWHILE: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
+_MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
 """Keys of `_meta` by which a client asks for messages before the answer."""
 _brief: ContextVar[bool] = ContextVar("goalport_brief_reply", default=False)
 
@@ -48,7 +48,7 @@ class StreamableHttp:
         settings = state.settings
         self._sessions = StreamableHTTPSessionManager(
             server,
-            json_response=cast("bool", _InOnePiece()),
+            json_response=cast("bool", _JsonWhenBrief()),
             stateless=settings.stateless,
             session_idle_timeout=settings.session_idle_seconds,
             max_sessions=settings.max_sessions,
@@ -56,7 +56,7 @@ class StreamableHttp:
         )
         transport = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
         replies = _Replies(transport, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
-        self.routes: Sequence[Route] = [Route("/mcp", Posts(replies, settings.max_body_bytes))]
+        self.routes: Sequence[Route] = [Route("/mcp", PostReader(replies, settings.max_body_bytes))]
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which sessions can be opened; at its end all are closed."""
@@ -66,7 +66,7 @@ class StreamableHttp:
         return isinstance(self._state.publication.tools.get(tool), RawTool)
 
 
-class _InOnePiece:
+class _JsonWhenBrief:
     """A value for the SDK's setting `json_response` that is true only in the context of a brief call."""
 
     def __bool__(self) -> bool:
@@ -100,20 +100,20 @@ class _Replies:
             _brief.reset(token)
 
     def _is_brief(self, scope: Scope, message: object) -> bool:
-        method, params = _read(message)
+        method, params = _method_and_params(message)
         session = _header(scope, _SESSION)
         if method == "logging/setLevel":
-            self._note(session)
-        if method != "tools/call" or session in self._logging or not _takes_both(scope):
+            self._logging[session] = None
+            if len(self._logging) > self._sessions:
+                del self._logging[next(iter(self._logging))]
+        if method != "tools/call" or session in self._logging:
+            return False
+        accepted = _header(scope, b"accept")
+        if b"text/event-stream" not in accepted or b"application/json" not in accepted:
             return False
         tool, meta = params.get("name"), params.get("_meta")
-        wanted = cast("dict[str, object]", meta).keys() & _TOLD_MEANWHILE if isinstance(meta, dict) else ()
+        wanted = cast("dict[str, object]", meta).keys() & _MESSAGE_KEYS if isinstance(meta, dict) else ()
         return isinstance(tool, str) and not wanted and not self._asks_back(tool)
-
-    def _note(self, session: bytes) -> None:
-        self._logging[session] = None
-        if len(self._logging) > self._sessions:
-            del self._logging[next(iter(self._logging))]
 
 
 class _Reply:
@@ -154,7 +154,7 @@ class _Reply:
 
     def _begin_stream(self) -> None:
         if not self._answered:
-            self._tasks = [asyncio.create_task(self._keep_open()), asyncio.create_task(self._watch())]
+            self._tasks = [asyncio.create_task(self._keep_open()), asyncio.create_task(self._watch_connection())]
 
     async def _keep_open(self) -> None:
         self._streaming = True
@@ -164,23 +164,18 @@ class _Reply:
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
             await asyncio.sleep(self._ping_seconds)
 
-    async def _watch(self) -> None:
+    async def _watch_connection(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         if not self._answered:
             self._disconnect.note()
 
 
-def _takes_both(scope: Scope) -> bool:
-    accepted = _header(scope, b"accept")
-    return b"text/event-stream" in accepted and b"application/json" in accepted
-
-
 def _header(scope: Scope, wanted: bytes) -> bytes:
     return next((value for name, value in scope["headers"] if name == wanted), b"")
 
 
-def _read(message: object) -> tuple[object, dict[str, object]]:
+def _method_and_params(message: object) -> tuple[object, dict[str, object]]:
     """The method and the parameters of a message; None and an empty dict if it has none."""
     fields = cast("dict[str, object]", message) if isinstance(message, dict) else {}
     params = fields.get("params")

@@ -1,0 +1,187 @@
+"""Incoming JSON-RPC messages: which are valid, and the middleware that reads one from the body of each HTTP POST.
+
+The SDK gives no answer to an invalid message and to a request whose id is in use: it takes a request with an invalid id
+for a notification. So messages are checked before their methods and parameters are read, and refused with an error.
+`stdio` reads its own lines; the transports that take POSTs find the parsed message in the scope of the request.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final, cast
+
+from mcp.server.streamable_http import GET_STREAM_KEY
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic_core import from_json
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalport.serve.disconnects import is_modern_request
+from goalport.words import first_line
+
+__all__ = ["PostReader", "message_of", "read_message", "refusal"]
+
+_KEY: Final = "goalport.message"
+_SESSION: Final = b"mcp-session-id"
+_LENGTH: Final = b"content-length"
+_RESUME: Final = b"last-event-id"
+_DIGITS: Final = 20
+_MOST_SHOWN: Final = 80
+
+
+def read_message(data: bytes) -> tuple[object, JSONRPCError | None]:
+    """The JSON value of a message, and the error response if it is not a valid message, else None."""
+    try:
+        message = from_json(data)
+    except ValueError as error:
+        return None, refusal(None, f"A message should be JSON: {first_line(str(error))}.", PARSE_ERROR)
+    reason = _problem_in(message)
+    return message, None if reason is None else refusal(_id_of(message), reason)
+
+
+def _problem_in(message: object) -> str | None:
+    """Why a JSON value is not a valid message; None if it is."""
+    if not isinstance(message, dict):
+        return f"A message should be a JSON object; came {_shown(message)}. Send each message by itself."
+    fields = cast("Mapping[str, object]", message)
+    if fields.get("jsonrpc") != "2.0":
+        return f'"jsonrpc" should be "2.0"; came {_shown(fields.get("jsonrpc"))}.'
+    if "method" not in fields:
+        return _problem_in_answer(fields)
+    if not isinstance(fields["method"], str):
+        return f'"method" should be a text; came {_shown(fields["method"])}.'
+    if "id" in fields and not _is_id(fields["id"]):
+        return f'"id" should be a text or an integer; came {_shown(fields["id"])}. A notification has none.'
+    if not isinstance(fields.get("params"), dict | None):
+        return f'"params" should be an object; came {_shown(fields["params"])}.'
+    return None
+
+
+def _problem_in_answer(fields: Mapping[str, object]) -> str | None:
+    if not isinstance(fields.get("result", fields.get("error")), dict):
+        return 'A message should have a "method", or the "result" or "error" of an answer, which is an object.'
+    if _is_id(fields.get("id")) or (fields.get("id") is None and "error" in fields):
+        return None
+    return f'"id" should be that of the request; came {_shown(fields.get("id"))}.'
+
+
+def _is_request(message: object) -> bool:
+    """Whether a message is a request, so that its sender waits for a response."""
+    return isinstance(message, dict) and "method" in message and _id_of(cast("object", message)) is not None
+
+
+def _id_of(message: object) -> str | int | None:
+    """The id of a message; None if it has no valid one."""
+    found = cast("Mapping[str, object]", message).get("id") if isinstance(message, dict) else None
+    return cast("str | int", found) if _is_id(found) else None
+
+
+def refusal(identity: str | int | None, reason: str, code: int = INVALID_REQUEST) -> JSONRPCError:
+    """The error response that refuses a message; `identity` is the id of the request, or None."""
+    return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=code, message=reason))
+
+
+def _is_id(found: object) -> bool:
+    return isinstance(found, str | int) and not isinstance(found, bool)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case _:
+            return first_line(json.dumps(value, ensure_ascii=False), _MOST_SHOWN)
+
+
+def message_of(scope: Scope) -> object:
+    """The message of a POST, parsed from JSON; None if there is no valid one."""
+    return scope.get(_KEY)
+
+
+class PostReader:
+    """ASGI middleware that reads the body of each POST to `app`; `app` refuses a body larger than `max_bytes`."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._in_use: dict[bytes, set[str]] = {}
+        """The ids of open requests by session, as texts, since the SDK compares the texts of ids."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            # No events are stored for resumption, so a client that resumes a stream gets a new one, as MCP allows.
+            scope["headers"] = [each for each in scope["headers"] if each[0] != _RESUME]
+            await self._app(scope, receive, send)
+            return
+        said = next((value for name, value in scope["headers"] if name == _LENGTH), b"")
+        if said.isdigit() and int(said[:_DIGITS]) > self._max_bytes:
+            await self._app(scope, receive, send)
+            return
+        body = await _read_body(receive, self._max_bytes)
+        if body["type"] == "http.request":
+            await self._check(scope, _replayed(body, receive), send, body)
+
+    async def _check(self, scope: Scope, receive: Receive, send: Send, body: Message) -> None:
+        """Refuse an invalid message; pass on a valid one, and a body that is too large, which `app` refuses."""
+        if body["more_body"]:
+            await self._app(scope, receive, send)
+            return
+        message, refused = read_message(body["body"])
+        if refused is not None:
+            await _refuse(refused, scope, receive, send)
+            return
+        scope[_KEY] = message
+        session = next((value for name, value in scope["headers"] if name == _SESSION), b"")
+        if session and _is_request(message) and not is_modern_request(scope):
+            await self._answer_once(session, _id_of(message), scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer_once(
+        self, session: bytes, identity: str | int | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request of a session, or refuse it if an open request of the session has the same id."""
+        text = str(identity)
+        in_use = self._in_use.setdefault(session, set())
+        if text in in_use or text == GET_STREAM_KEY:
+            reason = f"The id {identity!r} is in use. Give each request of a session an id of its own."
+            await _refuse(refusal(identity, reason), scope, receive, send)
+            return
+        in_use.add(text)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            in_use.discard(text)
+            if not in_use:
+                self._in_use.pop(session, None)
+
+
+async def _read_body(receive: Receive, most: int) -> Message:
+    """The whole body as one message; the part that was read if it exceeds `most` bytes; or the disconnect message."""
+    message = await receive()
+    if message["type"] != "http.request" or not message.get("more_body"):
+        return {"more_body": False, "body": b"", **message}
+    body = bytearray()
+    while message["type"] == "http.request":
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if not more or len(body) > most:
+            return {"type": "http.request", "body": bytes(body), "more_body": more}
+        message = await receive()
+    return message
+
+
+def _replayed(body: Message, receive: Receive) -> Receive:
+    """A `receive` that gives the body, which has been read already, and then what `receive` gives."""
+    before = [body]
+
+    async def replay() -> Message:
+        return before.pop() if before else await receive()
+
+    return replay
+
+
+async def _refuse(answer: JSONRPCError, scope: Scope, receive: Receive, send: Send) -> None:
+    content = answer.model_dump_json(by_alias=True, exclude_unset=True)
+    await Response(content, status_code=400, media_type="application/json")(scope, receive, send)
