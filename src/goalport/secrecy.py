@@ -10,12 +10,12 @@ import os
 import re
 import traceback
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["hide", "hide_known", "keep", "passwords_in", "secrets_in_environment", "traceback_of"]
+__all__ = ["hide", "hide_in", "hide_known", "keep", "passwords_in", "secrets_in_environment", "traceback_of"]
 
 _SHORTEST: Final = 5
 """Characters. Shorter values are not hidden: hiding each `1` and `true` would make texts unreadable."""
@@ -66,6 +66,20 @@ def hide_known(text: str) -> str:
         if secret in text:
             text = text.replace(secret, "***")
     return text
+
+
+def hide_in(record: logging.LogRecord, hiding: Callable[[str], str] = hide) -> None:
+    """Hide secrets in the message and the traceback of a log record, by `hide` or `hide_known`."""
+    # A message whose arguments do not fit it is left alone: the handler that formats it reports the error.
+    try:
+        shown = record.getMessage()
+    except (TypeError, ValueError, KeyError):
+        return
+    if (hidden := hiding(shown)) != shown:
+        record.msg, record.args = hidden, ()
+    if record.exc_info and record.exc_info[1] is not None:
+        # Formatted here, because the text of the exception itself cannot be changed later.
+        record.exc_text = hiding(_FORMATTER.formatException(record.exc_info))
 
 
 def traceback_of(error: BaseException) -> str:
@@ -121,17 +135,7 @@ class _Records:
 def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
     if _known:
-        hiding = hide if record.name.startswith("goalport") else hide_known
-        # A message whose arguments do not fit it is left alone: the handler that formats it reports the error.
-        try:
-            shown = record.getMessage()
-        except (TypeError, ValueError, KeyError):
-            return record
-        if (hidden := hiding(shown)) != shown:
-            record.msg, record.args = hidden, ()
-        if record.exc_info and record.exc_info[1] is not None:
-            # Formatted here, because the text of the exception itself cannot be changed later.
-            record.exc_text = hiding(_FORMATTER.formatException(record.exc_info))
+        hide_in(record, hide if record.name.startswith("goalport") else hide_known)
     return record
 
 

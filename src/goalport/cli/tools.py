@@ -24,8 +24,8 @@ from goalport.errors import ToolError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.publish.exported_tools import FunctionTool
 from goalport.tools import Tool
-from goalport.upstream.calls import call_hooks
-from goalport.upstream.report import ServerReport, ServerState
+from goalport.upstream.active_calls import call_hooks
+from goalport.upstream.status import ServerReport, ServerState
 from goalport.words import counted
 
 DONE, FAILED = 0, 1

@@ -5,8 +5,8 @@ from goalport.platform.backends import CONFIG_FILE, asks_a_model
 from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in, unmarked_methods_in
 from goalport.platform.invocation import AgentInvocation, Invoked
-from goalport.upstream.report import GroupReport
 from goalport.upstream.servers import UpstreamServers
+from goalport.upstream.status import GroupReport
 
 __all__ = [
     "CONFIG_FILE",

@@ -22,8 +22,8 @@ from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.groups import Requirement
 from goalport.upstream import McpConfig, read_config
 from goalport.upstream.connection import Sample
-from goalport.upstream.groups import UpstreamGroups
 from goalport.upstream.servers import UpstreamServers
+from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from pydantic_core import to_json
 from goalport.llm import AssistantMessage, Message, ModelCall, ModelReply, ToolReply, UserMessage
 from goalport.process.questions import Question
 from goalport.tools import Interruption, ToolResult
-from goalport.upstream.calls import call_hooks
+from goalport.upstream.active_calls import call_hooks
 
 __all__ = [
     "Asker",

@@ -32,7 +32,7 @@ from goalport.serve.disconnects import disconnect_of
 from goalport.serve.runs import Run, Watch
 from goalport.serve.sessions import log_level_of, progress_wanted, send_log
 from goalport.serve.state import Context
-from goalport.upstream.calls import call_hooks
+from goalport.upstream.active_calls import call_hooks
 from goalport.words import first_line
 
 __all__ = ["Meter", "ProgressStep", "heartbeat", "observed_outcome", "outcome_of"]

@@ -1,13 +1,15 @@
 """The contents of `mcp_config.json` as records: upstream servers, and the tool groups made of their tools.
 
 Data only: `config_file` reads it, `servers` connects by it. Values that may be secret are left out of every `repr`, so
-that a log line with a record in it gives nothing away.
+that a log line with a record in it gives nothing away; `secrecy`, below, is told of them and hides them everywhere.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from goalport.tools import NAMING_STYLES, Approval, Permission
 from goalport.words import offer
@@ -25,6 +27,8 @@ __all__ = [
 
 TransportKind = Literal["stdio", "http", "sse"]
 """How a server is reached: as a process, by streamable HTTP, or by the HTTP with SSE of older servers."""
+_KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
+"""A random part of an address; some services know their customers by such an address alone."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,34 @@ class ServerConfig:
     disabled_tools: tuple[str, ...] = ()
     """Patterns of tools that may not be used."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values of variables, which must never be shown; so must the values of `env` and `headers`."""
+    """Values of variables, which must never be shown."""
+
+    @property
+    def shown_address(self) -> str:
+        """The command, or the address without user, query and random parts: nothing that may be secret."""
+        if self.transport == "stdio":
+            return self.command
+        parts = urlsplit(self.url)
+        path = "/".join("***" if _KEY_IN_PATH.fullmatch(each) else each for each in parts.path.split("/"))
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
+
+    def all_secrets(self) -> Iterator[str]:
+        """All values that may be secret: of variables, `env`, `headers` and OAuth, and in the address."""
+        yield from self.secrets
+        yield from self.env.values()
+        for value in self.headers.values():
+            yield value
+            # `Bearer x`: the second word alone is the secret.
+            yield value.rpartition(" ")[2]
+        if self.oauth is not None:
+            yield self.oauth.client_secret
+        if self.url:
+            parts = urlsplit(self.url)
+            # A user without a password is a key.
+            yield parts.password or parts.username or ""
+            yield from (each for each in parts.path.split("/") if _KEY_IN_PATH.fullmatch(each))
+            yield from (value for _, value in parse_qsl(parts.query))
+            yield parts.query
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def _declared(root: Section) -> Iterator[tuple[str, Section]]:
     seen: set[str] = set()
     root.ignore(*_SERVERS)
     gathered = any(root.get(key)[0] is not None for key in _SERVERS)
-    for name, section in [each for key in _SERVERS for each in root.sections(key)] if gathered else _bare(root):
+    for name, section in [each for key in _SERVERS for each in root.sections(key)] if gathered else _bare_entries(root):
         if name in seen:
             section.notes.add(f"there are two servers called {name!r}; the first is used.", section.at)
         elif not name.strip():
@@ -70,7 +70,7 @@ def _declared(root: Section) -> Iterator[tuple[str, Section]]:
             yield name, section
 
 
-def _bare(root: Section) -> list[tuple[str, Section]]:
+def _bare_entries(root: Section) -> list[tuple[str, Section]]:
     """The entries of a file that consists of them."""
     root.ignore(_GROUPS, "inputs")
     found = root.sections()
@@ -228,9 +228,8 @@ def _transport(section: Section) -> TransportKind | None:
 
 def _command(section: Section) -> tuple[str, tuple[str, ...]]:
     """The program and its arguments; a command that is a list holds both."""
-    written = section.texts("command")
-    command, more = (written[0].strip(), written[1:]) if written else ("", ())
-    return command, (*more, *section.texts("args"))
+    command, *more = section.texts("command") or ("",)
+    return command.strip(), (*more, *section.texts("args"))
 
 
 def _environment(section: Section) -> dict[str, str]:

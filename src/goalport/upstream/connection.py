@@ -1,7 +1,7 @@
 """One connection to a server while it lasts: opening it, its list of tools, its calls, its signs of life.
 
-A connection never comes back; `server`, above, makes a new one. Below are the transports, which the connection knows
-by the `TransportKind` protocol alone. All methods but `call` are used by the one task that opened the connection.
+A connection never comes back; `upstream_server`, above, makes a new one. Below are the transports, which the connection
+knows by the `Transport` protocol alone. All methods but `call` are used by the one task that opened the connection.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
 
-from goalport.upstream.calls import ActiveCalls, Call
+from goalport import __version__
+from goalport.errors import GoalportError
+from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
 from goalport.words import cleaned
 
@@ -144,7 +146,8 @@ class _MonitoredStream:
             item = await self._stream.__anext__()
         finally:
             # Whatever ends this but a message, a cancelled reader included, ends the stream.
-            if item is None or self._ends_unanswered(item):
+            message: Any = getattr(item, "message", None)
+            if item is None or (hasattr(message, "error") and self._is_unanswered(message.id)):
                 self._lost()
         return item
 
@@ -154,10 +157,6 @@ class _MonitoredStream:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._lost()
             raise
-
-    def _ends_unanswered(self, item: Any) -> bool:
-        message: Any = getattr(item, "message", None)
-        return hasattr(message, "error") and self._is_unanswered(message.id)
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -187,13 +186,14 @@ class Connection:
     async def opened(self) -> AsyncGenerator[Listing]:
         """Connect, in whichever revision of the protocol the server speaks, and list its tools.
 
-        Raises whatever the transport and the SDK raise; `report.failure_reason` puts it into words.
+        Raises whatever the transport and the SDK raise; `status.failure_reason` puts it into words.
         """
         from mcp import Client
+        from mcp_types import Implementation
 
         client = Client(
             self._streams(),
-            client_info=_client_info(),
+            client_info=Implementation(name="goalport", version=__version__),
             elicitation_callback=self.calls.elicit,
             sampling_callback=None if self._sample is None else self._answer_sampling,
             message_handler=self._on_message,
@@ -316,21 +316,11 @@ class Connection:
     ) -> "CreateMessageResult | ErrorData":
         from mcp_types import INTERNAL_ERROR, ErrorData
 
-        from goalport.errors import GoalportError
-
         assert self._sample is not None
         try:
             return await self._sample(self._config.name, params)
         except GoalportError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
-
-
-def _client_info() -> Any:
-    from mcp_types import Implementation
-
-    from goalport import __version__
-
-    return Implementation(name="goalport", version=__version__)
 
 
 async def _list_tools(client: "Client") -> Listing:

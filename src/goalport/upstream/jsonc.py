@@ -66,8 +66,8 @@ def read_json(path: Path) -> WrittenJson:
     except (RecursionError, ValueError):
         return _unreadable(path, "it nests too deeply, or has a number with too many digits.")
     found = [*_positions(plain)]
-    twice = [Problem(f"{key!r} is there twice; the last one counts.", path, *at) for key, at in _twice(found)]
-    return WrittenJson(path, data, dict(found), tuple(twice))
+    problems = [Problem(f"{key!r} is there twice; the last one counts.", path, *at) for key, at in _duplicates(found)]
+    return WrittenJson(path, data, dict(found), tuple(problems))
 
 
 def _unreadable(path: Path, message: str, line: int | None = None, column: int | None = None) -> WrittenJson:
@@ -125,7 +125,7 @@ class _LineCounter:
         return self._line, offset - self._start + 1
 
 
-def _twice(
+def _duplicates(
     found: list[tuple[JsonPath, tuple[int, int]]],
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     """Keys that an object has twice, but for those inside of a value whose key is there twice."""

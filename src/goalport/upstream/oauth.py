@@ -105,11 +105,11 @@ def sign_in(config: ServerConfig, oauth: OAuthConfig, folder: Path, show: SignIn
     """How requests to a server are signed. `show` opens the page for a person; None: there is nobody."""
     storage = TokenFile(folder, config.name, config.url)
     if oauth.client_secret:
-        return _with_secret(config, oauth, storage)
-    return _with_person(config, oauth, storage, show)
+        return _client_credentials(config, oauth, storage)
+    return _authorization_code(config, oauth, storage, show)
 
 
-def _with_secret(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile) -> "httpx2.Auth":
+def _client_credentials(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile) -> "httpx2.Auth":
     from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
     from mcp.shared.exceptions import MCPDeprecationWarning
 
@@ -126,11 +126,14 @@ def _with_secret(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile) -
         )
 
 
-def _with_person(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, show: SignIn | None) -> "httpx2.Auth":
+def _authorization_code(
+    config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, show: SignIn | None
+) -> "httpx2.Auth":
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import OAuthClientMetadata
 
-    port = oauth.redirect_port or _port_of(config.name)
+    # Always the same one for a server: authorization servers remember where they may send people.
+    port = oauth.redirect_port or 49_152 + int.from_bytes(sha256(config.name.encode()).digest()[:2]) % 16_000
     page = _SignInPage(port, show)
 
     async def redirect(url: str) -> None:
@@ -149,11 +152,6 @@ def _with_person(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, s
         }
     )
     return OAuthClientProvider(config.url, metadata, storage, redirect, page.visit)
-
-
-def _port_of(name: str) -> int:
-    """A port that is always the same for a server: authorization servers remember where they may send people."""
-    return 49_152 + int.from_bytes(sha256(name.encode()).digest()[:2]) % 16_000
 
 
 class _SignInPage:

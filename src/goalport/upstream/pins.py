@@ -2,7 +2,7 @@
 
 The definition steers the model that reads it, so a server that changes it after people looked at it can attack the
 model. The first list of a server is trusted; what is new or changed later waits for `trust`. The file is read again
-when another process has written it. Above: `groups`.
+when another process has written it. Above: `upstream_groups`.
 """
 
 import hashlib

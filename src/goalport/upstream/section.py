@@ -1,9 +1,9 @@
 """One object of a configuration file, whose settings are read by name and kind.
 
 Every setting that is read is known; other keys are noted with the nearest known one. A value of a wrong kind is noted
-too, and its default is used. Values are never shown, as they may be secret. Variables in
-texts (`${VAR}`, `${VAR:-default}`, `${env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are
-filled here. Above: `config_file`.
+too, and its default is used. Values are never shown, as they may be secret. Variables in texts (`${VAR}`,
+`${VAR:-default}`, `${env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are filled here.
+Above: `config_file`.
 """
 
 import os
@@ -243,7 +243,13 @@ def _text(section: Section, value: object, at: JsonPath, name: str) -> str:
     """A text with its variables filled; what is none is a mistake of the section."""
     match value:
         case str():
-            return _filled(section, value, at)
+            try:
+                filled, secrets = section.variables.fill(value)
+            except VariableError as problem:
+                section.mistakes.append((str(problem), at))
+                return ""
+            section.secrets += secrets
+            return filled
         case bool():
             return str(value).lower()
         case int() | float():
@@ -251,16 +257,6 @@ def _text(section: Section, value: object, at: JsonPath, name: str) -> str:
         case _:
             section.mistakes.append((f"{name} should hold texts, but there is {_kind(value)}.", at))
             return ""
-
-
-def _filled(section: Section, text: str, at: JsonPath) -> str:
-    try:
-        filled, secrets = section.variables.fill(text)
-    except VariableError as problem:
-        section.mistakes.append((str(problem), at))
-        return ""
-    section.secrets += secrets
-    return filled
 
 
 def _choice(section: Section, value: object, at: JsonPath, words: tuple[str, ...], otherwise: str = "") -> str:

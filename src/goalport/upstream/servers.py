@@ -1,32 +1,52 @@
-"""All upstream servers of a configuration: connected and ended together, and told apart again when it changes.
+"""All upstream servers of a configuration: connected and ended together, and compared with it again when it changes.
 
-`platform` owns the object and shows its reports; each server has a connection and a task of its own in `server`. What
-groups the tools of the servers form is the business of `groups`.
+`platform` owns the object and shows its reports; each server has a connection and a task of its own in
+`upstream_server`. Which groups the tools of the servers form is the business of `upstream_groups`.
 """
 
 import asyncio
+import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from goalport.errors import SettingsError
+from goalport.secrecy import hide_in, keep
 from goalport.upstream.config import McpConfig, Problem, ServerConfig
 from goalport.upstream.connection import Sample, SignIn, Timing, Transport
-from goalport.upstream.groups import UpstreamGroups
 from goalport.upstream.pins import PINS_FILE, Pins
-from goalport.upstream.redaction import SecretFilter, secrets_filtered
-from goalport.upstream.report import ServerReport, ServerState
-from goalport.upstream.server import UpstreamServer
-from goalport.upstream.stdio import StdioTransport, WindowsStdioTransport
-from goalport.upstream.watchdog import Watchdog
+from goalport.upstream.status import ServerReport, ServerState
+from goalport.upstream.stdio_transport import BurstLimit, StdioTransport, Watchdog, WindowsStdioTransport
+from goalport.upstream.upstream_groups import UpstreamGroups
+from goalport.upstream.upstream_server import UpstreamServer
 
 __all__ = ["UpstreamServers"]
+
+_BURST: Final = 20
+"""Records from one line of a library that are logged in one period."""
+_LIBRARY_LOGGERS: Final = (
+    # The session of the MCP SDK logs under this name.
+    "client",
+    "httpcore2.connection",
+    "httpcore2.http11",
+    "httpcore2.http2",
+    "httpx2",
+    "mcp.client.auth.oauth2",
+    "mcp.client.client",
+    "mcp.client.sse",
+    "mcp.client.stdio",
+    "mcp.client.streamable_http",
+    "mcp.shared.jsonrpc_dispatcher",
+)
+"""Loggers of libraries that write addresses, headers or messages."""
+_TRANSPORT_LOGGERS: Final = frozenset({"mcp.client.sse", "mcp.client.streamable_http"})
+"""Those of them that write a traceback when a connection is lost."""
 
 
 class UpstreamServers:
@@ -61,7 +81,6 @@ class UpstreamServers:
         self._read = read
         self._timing = timing
         self._token_folder = data_dir / "oauth"
-        self._secret_filter = SecretFilter(())
         self._watchdog = Watchdog()
         self._servers: dict[str, UpstreamServer] = {}
         self._tasks: TaskGroup | None = None
@@ -143,29 +162,26 @@ class UpstreamServers:
         """
         self.config = config
         if self.connected:
-            await self._replace(config)
+            before = self._servers
+            kept = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
+            # The secrets of those that end now are still to be hidden while they do.
+            self._keep_secrets([*config.servers.values(), *(each.config for each in before.values())])
+            await self._stop(each for name, each in before.items() if name not in kept)
+            self._servers = kept
+            await self._start(each for name, each in config.servers.items() if name not in kept)
+            self.on_change()
         elif self._opened:
             self._opened = False
             await self.open()
             self.on_change()
 
-    async def _replace(self, config: McpConfig) -> None:
-        before = self._servers
-        kept = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
-        # The secrets of those that end now are still to be hidden while they do.
-        self._secret_filter.learn([*config.servers.values(), *(each.config for each in before.values())])
-        await self._stop(each for name, each in before.items() if name not in kept)
-        self._servers = kept
-        await self._start(each for name, each in config.servers.items() if name not in kept)
-        self.on_change()
-
     async def _own(self, entered: asyncio.Event, leaving: asyncio.Event) -> None:
         """Hold everything in one task: a task group has to be left by the task that entered it."""
         stack = AsyncExitStack()
         stack.callback(self._watchdog.close)
-        stack.enter_context(secrets_filtered(self._secret_filter))
+        stack.enter_context(_filtered_library_logs())
         self._tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.push_async_callback(self._stop_all)
+        stack.push_async_callback(lambda: self._stop(self._servers.values()))
         try:
             await self._start(self.config.servers.values())
             entered.set()
@@ -174,9 +190,12 @@ class UpstreamServers:
             # Not told of the error of the block: a task group would wrap it.
             await stack.aclose()
 
+    def _keep_secrets(self, configs: Iterable[ServerConfig]) -> None:
+        keep(self, (each for config in configs for each in config.all_secrets()))
+
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None
-        self._secret_filter.learn(self.config.servers.values())
+        self._keep_secrets(self.config.servers.values())
         started = {config.name: self._server(config) for config in configs}
         known = self._servers | started
         self._servers = {name: known[name] for name in self.config.servers if name in known}
@@ -197,24 +216,20 @@ class UpstreamServers:
             config,
             self._transport(config),
             timing=self._timing,
-            hide=self._secret_filter.hide,
             sample=self.sample,
             on_change=lambda: self.on_change(),  # noqa: PLW0108 - it may be another one by then
         )
 
     def _transport(self, config: ServerConfig) -> Transport:
         if config.transport != "stdio":
-            from goalport.upstream.http import HttpTransport
+            from goalport.upstream.http_transport import HttpTransport
             from goalport.upstream.oauth import sign_in
 
             oauth, folder, show = config.oauth, self._token_folder, self.show_sign_in
             return HttpTransport(config, lambda: None if oauth is None else sign_in(config, oauth, folder, show))
         if sys.platform == "win32":
             return WindowsStdioTransport(config)
-        return StdioTransport(config, self._watchdog, self._secret_filter.hide)
-
-    async def _stop_all(self) -> None:
-        await self._stop(self._servers.values())
+        return StdioTransport(config, self._watchdog)
 
     async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
         # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
@@ -251,6 +266,41 @@ class _Owner:
             # Every wait of servers that end is bounded, and their processes are not to be left behind.
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([self._task])
+
+
+class _LibraryLogFilter(logging.Filter):
+    """Hides what looks like a secret, and cuts bursts of equal records: a server decides how many are written.
+
+    Tracebacks of lost connections are dropped unless DEBUG is logged: `UpstreamServer` logs such a loss in one line,
+    with the reason.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limit = BurstLimit(_BURST)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_traceback = record.name in _TRANSPORT_LOGGERS and bool(record.exc_info)
+        if is_traceback and not logging.getLogger(record.name).isEnabledFor(logging.DEBUG):
+            return False
+        if not self._limit.allows((record.name, record.lineno)) and not record.name.startswith("http"):
+            return False
+        hide_in(record)
+        return True
+
+
+@contextmanager
+def _filtered_library_logs() -> Generator[None]:
+    """Filter what the libraries below log, for as long as the block lasts."""
+    filter_ = _LibraryLogFilter()
+    loggers = [logging.getLogger(name) for name in _LIBRARY_LOGGERS]
+    for each in loggers:
+        each.addFilter(filter_)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(filter_)
 
 
 def _refuse_fatal(config: McpConfig) -> None:

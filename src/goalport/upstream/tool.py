@@ -1,7 +1,7 @@
 """Tools of upstream servers as tools of ours: definitions are cleaned and bounded, results are bounded.
 
-`live_group` filters and renames what this makes; `tool_client` makes the calls. The limits keep a server from flooding
-the memory and the context of a model.
+`upstream_groups` filters and renames what this makes; `upstream_server` makes the calls. The limits keep a server from
+flooding the memory and the context of a model.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -115,7 +115,7 @@ def tools_of_list(
         if same is not None and each.name not in found and same.definition == each:
             found[each.name] = same
             continue
-        reason = "another one has the same name" if each.name in found else _unfit(each)
+        reason = "another one has the same name" if each.name in found else _reason_to_withhold(each)
         if reason:
             withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
         else:
@@ -123,7 +123,7 @@ def tools_of_list(
     return tuple(found.values()), tuple(withheld)
 
 
-def _unfit(definition: "Definition") -> str:
+def _reason_to_withhold(definition: "Definition") -> str:
     """Why a tool cannot be offered; empty: it can."""
     name = definition.name
     if not name.strip() or len(name) > _NAME or cleaned(name, _NAME) != name or "\n" in name or "\t" in name:
@@ -168,19 +168,16 @@ def _clean(value: object, depth: int) -> object:
         raise ValueError(f"a schema of more than {_SCHEMA_LEVELS} levels")
     if isinstance(value, Mapping):
         members = cast("Mapping[str, object]", value)
-        return {name: _clean_member(name, member, depth) for name, member in members.items()}
+        # A title is a text; a property may be called `title` too, and then it is a schema.
+        return {
+            name: cleaned(member, _SCHEMA_TEXT)
+            if name in _SCHEMA_TEXTS and isinstance(member, str)
+            else _clean(member, depth - 1)
+            for name, member in members.items()
+        }
     if isinstance(value, list | tuple):
         return [_clean(each, depth - 1) for each in cast("Sequence[object]", value)]
     return value
-
-
-def _clean_member(name: str, member: object, depth: int) -> object:
-    # Only where it is a text: a property may be called `title`, and then it is a schema.
-    return (
-        cleaned(member, _SCHEMA_TEXT)
-        if name in _SCHEMA_TEXTS and isinstance(member, str)
-        else _clean(member, depth - 1)
-    )
 
 
 def result_of(result: "CallToolResult", note: str = "") -> ToolResult:

@@ -17,7 +17,7 @@ from goalport.process import ActionContext, AgentProcess, Completed, Waiting
 from goalport.testing.context import FakeOperationContext
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup, ToolResult, with_confirmation
-from goalport.upstream.calls import current_hooks
+from goalport.upstream.active_calls import current_hooks
 from tests.rooms.upstream.connected import WatchedServers, connected, plain
 
 

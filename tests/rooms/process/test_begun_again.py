@@ -14,7 +14,7 @@ from goalport.llm import Image, ModelCall, ModelCard, Models
 from goalport.process import ActionContext, AgentProcess, Completed, Killed, Outcome
 from goalport.testing import ScriptedModel, ScriptedModels, contains
 from goalport.tools import Tool, ToolGroup
-from goalport.upstream.calls import current_hooks
+from goalport.upstream.active_calls import current_hooks
 
 
 @dataclass(frozen=True)

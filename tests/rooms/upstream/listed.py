@@ -6,7 +6,7 @@ from mcp_types import Tool as Definition, ToolAnnotations
 
 from goalport.tools import ToolResult
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
-from goalport.upstream.report import ServerState
+from goalport.upstream.status import ServerState
 from goalport.upstream.tool import ToolRequest, UpstreamTool, tools_of_list
 
 

@@ -13,8 +13,8 @@ import pytest
 from goalport.errors import SettingsError
 from goalport.tools import ToolGroupRequirement, ToolGroupResolver
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.upstream.report import ServerState
 from goalport.upstream.servers import UpstreamServers
+from goalport.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, WatchedServers, connected, marked, plain, quiet
 
 UP, DOWN = ServerState.UP, ServerState.DOWN

@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from goalport.tools import NAMING_STYLES, Naming, Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, tool
 from goalport.upstream import read_config
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, Problem, ServerConfig
-from goalport.upstream.groups import UpstreamGroups
-from goalport.upstream.live_group import final_name, matches
 from goalport.upstream.pins import Pins
-from goalport.upstream.report import ServerState
+from goalport.upstream.status import ServerState
+from goalport.upstream.upstream_groups import UpstreamGroups, final_name, matches
 from tests.rooms.upstream.connected import PLAIN, connected, plain
 from tests.rooms.upstream.listed import Servers, definition, servers_of
 

@@ -10,8 +10,8 @@ from mcp_types import Tool as Definition, ToolAnnotations
 
 from goalport.errors import UnknownName
 from goalport.upstream.config import GroupConfig, NamingConfig
-from goalport.upstream.groups import UpstreamGroups
 from goalport.upstream.pins import Pins, fingerprint
+from goalport.upstream.upstream_groups import UpstreamGroups
 from tests.rooms.upstream.listed import definition, servers_of
 
 FILE = "pins.json"

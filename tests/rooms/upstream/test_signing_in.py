@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from goalport.upstream.config import OAuthConfig, ServerConfig
-from goalport.upstream.report import ServerState
+from goalport.upstream.status import ServerState
 from tests.rooms.upstream.connected import connected
 from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from goalport.errors import ReplanRequested, ToolError
-from goalport.upstream.calls import call_hooks
+from goalport.upstream.active_calls import call_hooks
 from goalport.upstream.tool import ToolRequest
 from tests.rooms.upstream.connected import connected, plain
 

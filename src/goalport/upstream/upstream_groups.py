@@ -1,25 +1,28 @@
-"""One tool group made of upstream servers' tools: which of them it has, and under which names.
+"""The tool groups made of upstream servers' tools, as they are now: what can be called, what cannot, and why.
 
-Tools are filtered by the names that their servers give them, then renamed, and told where two names clash. Above:
-`groups`, which makes a group again when a server, its list of tools or the configuration changes.
+Each look-up sees the tools that can be called at that moment. A server that is down takes away its own tools and no
+others. Tools are filtered by the names that their servers give them, then renamed; a warning says where two names
+clash. `servers` owns the connections; whoever resolves roles is above.
 """
 
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final, Protocol
 
 from goalport.errors import ToolError
 from goalport.tools import NAMING_STYLES, Approval, Tool, ToolGroup, ToolResult
-from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.upstream.report import ServerState
+from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig
+from goalport.upstream.core_roles import CoreRoles
+from goalport.upstream.pins import Pins
+from goalport.upstream.status import GroupReport, ServerState, why_unavailable
 from goalport.upstream.tool import UpstreamTool
-from goalport.words import offer
+from goalport.words import listed, offer
 
-__all__ = ["Guard", "LiveGroup", "ToolServer", "ToolServers", "final_name", "matches"]
+__all__ = ["Guard", "LiveGroup", "ToolServer", "ToolServers", "UpstreamGroups", "final_name", "matches"]
 
 _LONGEST: Final = 64
 """Characters of a name of a tool that every model takes."""
@@ -30,7 +33,7 @@ _GLOB: Final = re.compile(r"[*?\[]")
 
 
 class ToolServer(Protocol):
-    """A server, as far as groups know it: `server.UpstreamServer`."""
+    """A server, as far as groups know it: an `UpstreamServer`."""
 
     @property
     def tools(self) -> Sequence[UpstreamTool]: ...
@@ -41,7 +44,7 @@ class ToolServer(Protocol):
 
 
 class ToolServers(Protocol):
-    """All servers, as far as groups know them: `servers.UpstreamServers`."""
+    """All servers, as far as groups know them: the `UpstreamServers`."""
 
     @property
     def config(self) -> McpConfig: ...
@@ -118,12 +121,13 @@ class LiveGroup:
             (name, each)
             for name, server in self._servers.items()
             for each in sorted(server.tools, key=lambda tool: tool.name)
-            if name not in self.configs or _is_enabled(self.configs[name], each.name)
+            if name not in self.configs
+            or _selects(self.configs[name].enabled_tools, self.configs[name].disabled_tools, name, each.name)
         ]
         include, exclude = config.include, config.exclude
         kept = [each for each in self._offered if _selects(include, exclude, each[0], each[1].name)]
         made = before.made if before else {}
-        self.made = {(server, each.name): self._made(server, each, made) for server, each in kept}
+        self.made = {(server, each.name): self._member(server, each, made) for server, each in kept}
         self.members: dict[str, _Member] = {}
         """The tools by their names in the group, also those whose server is down."""
         self._clashes: list[tuple[_Member, _Member]] = []
@@ -144,7 +148,7 @@ class LiveGroup:
     def _is_usable(self, member: _Member, withheld: Mapping[tuple[str, str], str]) -> bool:
         return self._servers[member.server].state is ServerState.UP and member.key not in withheld
 
-    def _made(self, server: str, listed: UpstreamTool, before: Mapping[tuple[str, str], _Member]) -> _Member:
+    def _member(self, server: str, listed: UpstreamTool, before: Mapping[tuple[str, str], _Member]) -> _Member:
         """The tool as the group has it: the same object as before, while its definition is the same."""
         known = before.get((server, listed.name))
         if known is not None and known.listed is listed:
@@ -220,10 +224,6 @@ def final_name(name: str, naming: NamingConfig) -> str:
     return f"{whole[: _LONGEST - _HASH - 1]}_{hashlib.sha256(whole.encode()).hexdigest()[:_HASH]}"
 
 
-def _is_enabled(server: ServerConfig, name: str) -> bool:
-    return _selects(server.enabled_tools, server.disabled_tools, server.name, name)
-
-
 def _selects(include: Sequence[str], exclude: Sequence[str], server: str, name: str) -> bool:
     """Whether a tool matches a pattern of `include` (no pattern: every tool does) and none of `exclude`."""
     included = not include or any(matches(each, server, name) for each in include)
@@ -244,3 +244,152 @@ def _matches(pattern: str, name: str) -> bool:
     if _GLOB.search(pattern):
         return fnmatchcase(name, pattern)
     return bool(pattern) and name.endswith(pattern)
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """The groups as they are for as long as no server, list or pin changes."""
+
+    key: object = None
+    groups: tuple[ToolGroup, ...] = ()
+    absent: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
+    warnings: tuple[str, ...] = ()
+    withheld: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    live: Mapping[str, LiveGroup] = field(default_factory=dict[str, LiveGroup])
+    """By role, to begin the next snapshot with."""
+
+
+class UpstreamGroups:
+    """The groups of a configuration, and the core roles that its servers can play. A `ToolGroupSource`.
+
+    While the servers are not connected, it has the groups' configuration and no tools.
+    """
+
+    def __init__(self, servers: ToolServers, pins: Pins) -> None:
+        self._servers = servers
+        self._pins = pins
+        self._core = CoreRoles()
+        self._snapshot = _Snapshot()
+
+    @property
+    def config(self) -> Mapping[str, GroupConfig]:
+        """The groups by role: those of the configuration, and the core roles that its servers play by themselves."""
+        config = self._servers.config
+        return {**config.groups, **self._core.of(config)}
+
+    def groups(self) -> tuple[ToolGroup, ...]:
+        """The groups that have a tool to call now, in the order of the configuration."""
+        return self._current().groups
+
+    def absent(self) -> Mapping[str, tuple[Tool, ...]]:
+        """The tools of groups, by role, that cannot be called now; calling one raises `ToolError` with the reason."""
+        return self._current().absent
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is probably not meant: clashes of names, patterns that match nothing, tools that are withheld."""
+        return self._current().warnings
+
+    def reports(self) -> Iterator[GroupReport]:
+        """The state of each group."""
+        usable = {each.role: each for each in self.groups()}
+        for role, config in self.config.items():
+            group, why = usable.get(role), self.why_missing(role)
+            status = "down" if group is None else "degraded" if why else "up"
+            yield GroupReport(role, status, config.servers, group, why)
+
+    def withheld(self) -> Mapping[tuple[str, str], str]:
+        """The tools that are not trusted, by server and own name, with the reason."""
+        return self._current().withheld
+
+    def description(self, server: str, tool: str) -> str:
+        """What a server says of a tool now, withheld or not, in one line; empty: it does not list it."""
+        tools = self._servers.servers[server].tools
+        return next((" ".join(each.tool.description.split()) for each in tools if each.name == tool), "")
+
+    def trust(self, server: str, tool: str) -> None:
+        """Let a withheld tool be used as it is now. Raises `UnknownName` for one that was never seen."""
+        self._pins.trust(server, tool)
+
+    def expects(self, role: str) -> bool:
+        """Whether a group is configured whose tools are not known yet, because no server is connected."""
+        return not self._servers.connected and role in self.config
+
+    def why_missing(self, role: str) -> str:
+        """What keeps a group, or a part of it, from being used; empty: nothing, or the role is not known here."""
+        config = self.config.get(role)
+        if config is None:
+            return ""
+        if not self._servers.connected:
+            return "The upstream servers are not connected: enter the platform with `async with`."
+        reasons = [reason for name in config.servers if (reason := self._why_unavailable(name))]
+        waiting = [f"{server}/{tool}" for server, tool in self.withheld() if server in config.servers]
+        if waiting:
+            reasons.append(f"Withheld until trusted: {listed(waiting)}.")
+        if not reasons and role not in {each.role for each in self.groups()}:
+            reasons.append(
+                f"None of the tools of {listed(config.servers)} is in it: look at its include and exclude."
+                if config.servers
+                else "There is no server in mcp_config.json that it could have tools of."
+            )
+        return " ".join(reasons)
+
+    def _why_unavailable(self, name: str) -> str:
+        """Why the tools of a server cannot be called now; empty: they can."""
+        server = self._servers.servers.get(name)
+        if server is not None:
+            return why_unavailable(name, server.state, server.retry_at)
+        problem = next((each for each in self._servers.config.problems if each.server == name), None)
+        if problem is None:
+            return f"There is no server {name!r} in mcp_config.json."
+        return f"{problem.message[:1].upper()}{problem.message[1:]}"
+
+    def _current(self) -> _Snapshot:
+        if not self._servers.connected:
+            self._snapshot = _Snapshot()
+            return self._snapshot
+        # The very objects, not their ids: equal at once while they are the same, and never mistaken for later ones.
+        states = tuple((name, each.tools, each.state) for name, each in self._servers.servers.items())
+        key = (self._servers.config, states, self._pins.stamp)
+        if self._snapshot.key != key:
+            self._snapshot = self._new_snapshot(key)
+        return self._snapshot
+
+    def _new_snapshot(self, key: object) -> _Snapshot:
+        pinned = self._pinned()
+        prints = {name: {each.name: each.fingerprint for each in self._servers.servers[name].tools} for name in pinned}
+        withheld = {
+            (name, tool): reason for name in pinned for tool, reason in self._pins.withheld(name, prints[name]).items()
+        }
+        guards: dict[str, Guard] = {name: partial(self._why_untrusted, name) for name in pinned}
+        core, before = self._core.of(self._servers.config), self._snapshot.live
+        live = [
+            LiveGroup(each, self._servers, withheld, before.get(role), is_core=role in core, guards=guards)
+            for role, each in self.config.items()
+        ]
+        warnings = [
+            f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "
+            f"`goalport tools --trust {server}/{tool}`."
+            for (server, tool), reason in withheld.items()
+        ]
+        warnings += [line for each in live for line in each.warnings()]
+        return _Snapshot(
+            key,
+            tuple(each.group() for each in live if each.usable),
+            {each.role: each.absent for each in live if each.absent},
+            tuple(dict.fromkeys(warnings)),
+            withheld,
+            {each.role: each for each in live},
+        )
+
+    def _pinned(self) -> list[str]:
+        """The servers whose tools have to be trusted: by themselves, or for a group."""
+        config = self._servers.config
+        by_groups = {name for each in config.groups.values() if each.pin for name in each.servers}
+        by_themselves = {name for name, each in config.servers.items() if each.pin}
+        return [each for each in self._servers.servers if each in by_groups | by_themselves]
+
+    def _why_untrusted(self, server: str, own_name: str) -> str:
+        """Why a tool must not be called now, whatever was so when it was published; empty: it may."""
+        listed = self._servers.servers[server].tools if server in self._servers.servers else ()
+        now = next((each for each in listed if each.name == own_name), None)
+        return "" if now is None else self._pins.why_untrusted(server, own_name, now.fingerprint)

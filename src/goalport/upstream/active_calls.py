@@ -1,4 +1,4 @@
-"""Calls of upstream tools that are under way: who is asked and told meanwhile, and how long they may take.
+"""Active calls of upstream tools: who is asked and who is told of progress meanwhile, and how long they may take.
 
 `call_hooks` is for those above, who know the person behind a call; `ActiveCalls` belongs to one connection and answers
 the questions (elicitations) that its server asks during a call. A question does not always say which call it belongs
@@ -19,10 +19,10 @@ import anyio
 from goalport.errors import Signal, ToolError
 from goalport.words import cleaned
 
-__all__ = ["ActiveCalls", "Ask", "Call", "CallHooks", "Progress", "call_hooks", "current_hooks"]
+__all__ = ["MOST_ASKED", "ActiveCalls", "Ask", "Call", "CallHooks", "Progress", "call_hooks"]
 
 _log = logging.getLogger(__name__)
-_QUESTION: Final = 4_000
+MOST_ASKED: Final = 4_000
 """Characters of a server's question that a person is shown."""
 
 Ask = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object] | None]]
@@ -58,11 +58,6 @@ def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None) -> G
         _HOOKS.reset(token)
 
 
-def current_hooks() -> CallHooks:
-    """The hooks of the block that this is called in."""
-    return _HOOKS.get()
-
-
 class Call:
     """One call. It is cancelled after its `seconds`; the clock stands still while a person is waited for."""
 
@@ -79,7 +74,7 @@ class Call:
         self._waits: list[anyio.CancelScope] = []
 
     def end(self, signal: Signal) -> None:
-        """Cancel the call; `over` then raises the signal."""
+        """Cancel the call; `finish` then raises the signal."""
         self.signal = self.signal or signal
         self.scope.cancel()
 
@@ -131,7 +126,7 @@ class ActiveCalls:
     @contextmanager
     def begin(self, seconds: float) -> Generator[Call]:
         """A call that lasts as long as the block. Raises its `Signal`, or `TimeoutError` after the seconds."""
-        call = Call(current_hooks(), seconds)
+        call = Call(_HOOKS.get(), seconds)
         self._running[call] = None
         token = _CALL.set(call)
         try:
@@ -146,7 +141,7 @@ class ActiveCalls:
         """Answer a question of the server (`elicitation/create`); called by the SDK."""
         from mcp_types import ElicitResult
 
-        call = self._asking()
+        call = self._call_of_question()
         refusal = self._refusal(call, params)
         if refusal or call is None or call.hooks.ask is None:
             _log.info("%s asks something, which is declined: %s", self._server, refusal)
@@ -156,7 +151,7 @@ class ActiveCalls:
         schema: Mapping[str, object] = params.requested_schema
         try:
             with call.waiting() as scope:
-                answer = await call.hooks.ask(cleaned(params.message, _QUESTION), schema)
+                answer = await call.hooks.ask(cleaned(params.message, MOST_ASKED), schema)
             if scope.cancelled_caught:
                 return ElicitResult(action="cancel")
         except Signal as signal:
@@ -169,7 +164,7 @@ class ActiveCalls:
             return ElicitResult(action="decline")
         return ElicitResult.model_validate({"action": "accept", "content": dict(answer)})
 
-    def _asking(self) -> Call | None:
+    def _call_of_question(self) -> Call | None:
         """The call that a question belongs to, when there can be no doubt."""
         call = _CALL.get()
         if call is not None:

@@ -3,12 +3,16 @@
 The SDK's stdio transport has no limits: a line without an end fills the memory, and child processes of a server that
 exits by itself stay alive. This one bounds the length of messages, keeps lines that are no message from the session,
 writes the server's stderr to the log, and ends the whole process group. On Windows, which has no process groups, the
-SDK's transport is used. Above: `servers`, which chooses the transport.
+SDK's transport is used. A watchdog ends the process groups when goalport itself is killed and cannot do it: a shell
+that reads their ids from a pipe, which closes when goalport ends. Above: `servers`, which chooses the transport.
 """
 
 import logging
+import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator
+import subprocess
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -17,16 +21,30 @@ import anyio
 from anyio.abc import AsyncResource, ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from goalport.secrecy import hide
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.redaction import BurstLimit
-from goalport.upstream.watchdog import Watchdog
 from goalport.words import cleaned
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-__all__ = ["LineSplitter", "StderrLog", "StdioTransport", "WindowsStdioTransport"]
+__all__ = ["BurstLimit", "LineSplitter", "StderrLog", "StdioTransport", "Watchdog", "WindowsStdioTransport"]
 
+_SCRIPT = """
+groups=
+while read -r what group; do
+  case $what in
+    +) groups="$groups $group" ;;
+    -) kept=
+       for each in $groups; do [ "$each" = "$group" ] || kept="$kept $each"; done
+       groups=$kept ;;
+  esac
+done
+[ -n "$groups" ] || exit 0
+for each in $groups; do kill -s TERM -- "-$each"; done
+sleep 2
+for each in $groups; do kill -s KILL -- "-$each"; done
+"""
 _log = logging.getLogger(__name__)
 _INVALID_LIMIT = 1_000
 """Lines in a row that are no messages, until the connection ends."""
@@ -39,12 +57,71 @@ _LINE: Final = 500
 """Characters of a line that are kept."""
 _BURST: Final = 50
 """Lines that are logged in ten seconds; of the others, only how many there were."""
+_PERIOD: Final = 10.0
+"""Seconds in which bursts are counted."""
 _OLD_SDK_WARNING: Final = "Failed to validate request"
 """Servers with older SDKs write some forty lines that begin so when they are asked in the newest revision first."""
 _RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 """What the first line of a record of a log has in it."""
 _OLD_SDK_SECONDS: Final = 1.0
 """Seconds in which those lines come."""
+
+
+class Watchdog:
+    """The process groups that end with this process. The shell starts with the first one."""
+
+    def __init__(self) -> None:
+        self._shell: subprocess.Popen[bytes] | None = None
+
+    def watch(self, group: int) -> None:
+        """End this process group when this process ends. It has the id of its first process."""
+        if self._shell is None:
+            # Where there is no shell, servers have to notice for themselves that nobody is there any more.
+            with suppress(OSError):
+                self._shell = subprocess.Popen(  # noqa: S603 - a script of ours, with nothing of others in it
+                    ["/bin/sh", "-c", _SCRIPT],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    # Out of reach of what ends this process's own group, such as Ctrl-C in a terminal.
+                    start_new_session=True,
+                )
+        self._tell(f"+ {group}\n")
+
+    def forget(self, group: int) -> None:
+        """Leave this process group alone: it has ended."""
+        self._tell(f"- {group}\n")
+
+    def close(self) -> None:
+        """End the shell; every group has been forgotten by now."""
+        if self._shell is None:
+            return
+        if self._shell.stdin is not None:
+            self._shell.stdin.close()
+        self._shell.wait(timeout=5)
+        self._shell = None
+
+    def _tell(self, line: str) -> None:
+        # A shell that somebody ended must not take the servers' connections with it.
+        with suppress(OSError):
+            if self._shell is not None and self._shell.stdin is not None:
+                os.write(self._shell.stdin.fileno(), line.encode())
+
+
+class BurstLimit:
+    """Lets so many log records of one kind through in ten seconds: a server decides how many are written."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._since = 0.0
+        self._counts: Counter[object] = Counter()
+
+    def allows(self, kind: object = None) -> bool:
+        """Whether one more record of this kind is to be logged now."""
+        if monotonic() - self._since > _PERIOD:
+            self._since, self._counts = monotonic(), Counter()
+        self._counts[kind] += 1
+        return self._counts[kind] <= self._limit
 
 
 class LineSplitter:
@@ -76,9 +153,8 @@ class LineSplitter:
 class StderrLog:
     """Logs a server's stderr under `goalport.upstream.NAME`, and knows the last line of it."""
 
-    def __init__(self, name: str, hide: Callable[[str], str]) -> None:
+    def __init__(self, name: str) -> None:
         self._log = logging.getLogger(f"goalport.upstream.{name}")
-        self._hide = hide
         self._limit = BurstLimit(_BURST)
         self._dropped = 0
         self._warned_at = -_OLD_SDK_SECONDS
@@ -87,7 +163,7 @@ class StderrLog:
 
     def shortened(self, text: str) -> str:
         """A line as it can be shown: without secrets and control characters, and cut where it is too long."""
-        return cleaned(self._hide(text[: 4 * _LINE].strip()), _LINE)
+        return cleaned(hide(text[: 4 * _LINE].strip()), _LINE)
 
     async def listen(self, stderr: ByteReceiveStream | None) -> None:
         """Read to the end: a full pipe would stop the server."""
@@ -133,10 +209,10 @@ class StderrLog:
 class StdioTransport:
     """The transport to one stdio server; each `open` starts a process, and ends it with all that it started."""
 
-    def __init__(self, config: ServerConfig, watchdog: Watchdog, hide: Callable[[str], str]) -> None:
+    def __init__(self, config: ServerConfig, watchdog: Watchdog) -> None:
         self._config = config
         self._watchdog = watchdog
-        self._stderr = StderrLog(config.name, hide)
+        self._stderr = StderrLog(config.name)
         self._why = ""
 
     def last_error(self) -> str:
@@ -168,7 +244,7 @@ class StdioTransport:
                 finally:
                     with anyio.CancelScope(shield=True):
                         from_server.close()
-                        await _end(process, self._config.shutdown_timeout)
+                        await _end_process(process, self._config.shutdown_timeout)
                         self._watchdog.forget(process.pid)
                     tasks.cancel_scope.cancel()
 
@@ -277,22 +353,26 @@ def _message(line: bytes) -> "SessionMessage | None":
         return None
 
 
-async def _end(process: Process, seconds: float) -> None:
+async def _end_process(process: Process, seconds: float) -> None:
     """Close its stdin, wait these seconds for its exit, then end what is left of its group. Every wait is bounded."""
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
     await _close(process.stdin)
-    await _exit(process, seconds)
+    await _wait_for_exit(process, seconds)
     # The group, even when the server itself has gone: what it started may still run.
     await terminate_posix_process_tree(process, seconds)
-    if not await _exit(process, seconds):
+    if not await _wait_for_exit(process, seconds):
         _log.warning("Process %d does not end; it is left alone", process.pid)
     await _close(process.stdout)
     await _close(process.stderr)
-    _close_transport(process)
+    # A surviving process may hold the other ends of the pipes, and nothing public leads to ours.
+    transport: Any = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
 
 
-async def _exit(process: Process, seconds: float) -> bool:
+async def _wait_for_exit(process: Process, seconds: float) -> bool:
     # Not `wait`: it waits for the pipes too, which a child of the server may hold.
     with anyio.move_on_after(seconds):
         while process.returncode is None:  # noqa: ASYNC110 - nothing tells of the exit alone
@@ -304,11 +384,3 @@ async def _close(stream: AsyncResource | None) -> None:
     if stream is not None:
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await stream.aclose()
-
-
-def _close_transport(process: Process) -> None:
-    """Close the pipes even when a surviving process holds their other ends; nothing public leads there."""
-    transport: Any = getattr(getattr(process, "_process", None), "_transport", None)
-    if transport is not None:
-        with suppress(PermissionError):
-            transport.close()

@@ -1,11 +1,11 @@
-"""Handles of another goalport are followed by what they say of their next call, whatever kind of question they ask."""
+"""Processes of another goalport are followed by what they say of the next call, whatever kind of question they ask."""
 
 from typing import Any
 
 import pytest
 from mcp_types import CallToolResult, TextContent
 
-from goalport.upstream.tool_client import handle_of, with_renamed_tools
+from goalport.upstream.remote_process import remote_process, with_renamed_tools
 
 BOOLEAN: dict[str, Any] = {"type": "boolean"}
 FIELDS: dict[str, Any] = {"type": "object", "properties": {"nights": {"type": "integer"}}, "required": ["nights"]}
@@ -31,16 +31,16 @@ def answered_with(kind: str, schema: object, argument: str, *more: str) -> CallT
 def test_a_question_of_any_kind_is_put_as_an_object_and_answered_in_its_argument(
     kind: str, schema: dict[str, Any], argument: str, said: dict[str, Any], sent: object
 ) -> None:
-    handle = handle_of(answered_with(kind, schema, argument))
-    assert handle is not None
+    process = remote_process(answered_with(kind, schema, argument))
+    assert process is not None
     wrapped = {"type": "object", "properties": {argument: schema}, "required": [argument]}
-    assert handle.form == (schema if schema is FIELDS else wrapped)
-    assert handle.answered(said) == ("answer_it", {"processId": "p-1", "questionId": "q-1", argument: sent})
+    assert process.form == (schema if schema is FIELDS else wrapped)
+    assert process.answered(said) == ("answer_it", {"processId": "p-1", "questionId": "q-1", argument: sent})
 
 
 def test_a_no_to_a_yes_or_no_is_passed_on_and_to_anything_else_ends_the_process() -> None:
-    confirmation = handle_of(answered_with("confirmation", BOOLEAN, "confirmed"))
-    choice = handle_of(answered_with("choice", CHOICE, "chosen"))
+    confirmation = remote_process(answered_with("confirmation", BOOLEAN, "confirmed"))
+    choice = remote_process(answered_with("choice", CHOICE, "chosen"))
     assert confirmation is not None
     assert choice is not None
     assert confirmation.answered(None)[1]["confirmed"] is False
@@ -48,9 +48,9 @@ def test_a_no_to_a_yes_or_no_is_passed_on_and_to_anything_else_ends_the_process(
 
 
 def test_a_question_whose_answer_has_no_schema_or_no_place_of_its_own_is_left_to_the_caller() -> None:
-    assert handle_of(answered_with("form", "fields", "formData")) is None
-    assert handle_of(answered_with("form", FIELDS, "processId")) is None
-    assert handle_of(answered_with("form", FIELDS, "formData", "other")) is None
+    assert remote_process(answered_with("form", "fields", "formData")) is None
+    assert remote_process(answered_with("form", FIELDS, "processId")) is None
+    assert remote_process(answered_with("form", FIELDS, "formData", "other")) is None
 
 
 def test_an_error_of_another_goalport_names_its_tools_as_the_group_calls_them() -> None:

@@ -1,34 +1,171 @@
 """One upstream server: a task of its own connects it, watches the connection, and connects it again when it is lost.
 
-Its tools are called from any task, through `tool_client`. A failing server harms nobody else: callers get a
-`ToolError`, and `report` says why. Above: `servers`, which starts and stops the task.
+Its tools are called from any task, through its `ToolClient`, over whichever connection it has. A failing server harms
+nobody else: callers get a `ToolError` in words for models, and `status` says why. Above: `servers`, which starts and
+stops the task.
 """
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import to_thread
 
 from goalport.errors import ToolError
+from goalport.secrecy import hide
+from goalport.tools import ToolResult
+from goalport.upstream.active_calls import MOST_ASKED, Call
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import Connection, ConnectionLost, Listing, Sample, Timing, Transport, Wakeup
-from goalport.upstream.redaction import shown_address
-from goalport.upstream.report import ServerReport, ServerState, failure_reason, why_unavailable
-from goalport.upstream.tool import UpstreamTool, tools_of_list
-from goalport.upstream.tool_client import ToolClient
+from goalport.upstream.connection import (
+    Connection,
+    ConnectionLost,
+    Listing,
+    NotCalled,
+    Sample,
+    Timing,
+    Transport,
+    Wakeup,
+)
+from goalport.upstream.remote_process import remote_process, with_renamed_tools
+from goalport.upstream.status import ServerReport, ServerState, error_text, failure_reason, why_unavailable
+from goalport.upstream.tool import ToolRequest, UpstreamTool, result_of, tools_of_list
+from goalport.words import cleaned
 
-__all__ = ["UpstreamServer"]
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+__all__ = ["ToolClient", "UpstreamServer"]
 
 _log = logging.getLogger(__name__)
+_MOST_OF_ERROR: Final = 2_000
+"""Characters of an error that a model reads: the words in it are the server's."""
+
+
+class ToolClient:
+    """Calls the tools of one server, at most `ServerConfig.concurrency` at once.
+
+    `connected` waits for the connection and raises `ToolError` where there is none. A server may be another goalport,
+    which answers a long or waiting call with the process that it began; the client follows the process to its result.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        connected: Callable[[], Awaitable[Connection]],
+        transport: Transport,
+    ) -> None:
+        self.calls = 0
+        self.failures = 0
+        """Calls that gave no result."""
+        self._config = config
+        self._connected = connected
+        self._transport = transport
+        self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
+
+    async def call(self, request: ToolRequest) -> ToolResult:
+        """Call a tool. It is called a second time only where the connection was lost and a repetition does no harm.
+
+        Raises `ToolError` when there is no result, in words for the model that called, and the `Signal` that somebody
+        who was asked during the call raised.
+        """
+        self.calls += 1
+        try:
+            try:
+                return await self._once(request)
+            except ConnectionLost as lost:
+                if not (request.repeatable or isinstance(lost, NotCalled)):
+                    raise
+                return await self._once(request)
+        except (ConnectionLost, ToolError) as error:
+            self.failures += 1
+            raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
+
+    async def _once(self, request: ToolRequest) -> ToolResult:
+        connection = await self._connected()
+        seconds = self._config.timeout
+        await self._acquire_turn(seconds)
+        try:
+            if connection.broken:
+                raise NotCalled(f"the server {self._config.name!r} went away before the call.")
+            with connection.calls.begin(seconds) as call:
+                return await self._request(connection, request, call)
+        except TimeoutError:
+            raise ToolError(
+                f"the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
+                "Ask for less, or do without it."
+            ) from None
+        finally:
+            self._turns.release()
+
+    async def _acquire_turn(self, seconds: float) -> None:
+        """Wait until the server may get one more call. Raises `ToolError` when that takes longer than these seconds."""
+        try:
+            self._turns.acquire_nowait()
+        except anyio.WouldBlock:
+            with anyio.move_on_after(seconds) as scope:
+                await self._turns.acquire()
+            if scope.cancelled_caught:
+                name = self._config.name
+                raise ToolError(f"the server {name!r} is busy with other calls. Try again later.") from None
+
+    async def _request(self, connection: Connection, request: ToolRequest, call: Call) -> ToolResult:
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        server = self._config.name
+        try:
+            result = await connection.call(request.own_name, request.arguments, call)
+            result = await self._followed(connection, result, call)
+        except MCPError as error:
+            if self._transport.session_expired():
+                connection.lose()
+                raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
+            # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
+            if error.code == CONNECTION_CLOSED and connection.broken:
+                why = self._transport.last_error() or error.message
+                raise ConnectionLost(
+                    f"the server {server!r} went away during the call ({why}). Whether it did what it was "
+                    "asked to is not known; it is being connected again."
+                ) from error
+            why = "; ".join(filter(None, (error.message, self._transport.last_error())))
+            raise ToolError(f"the server {server!r} refused the call: {why}") from error
+        except (RuntimeError, ValueError, OSError) as error:
+            # The SDK speaks of the tool by the name that the server knows.
+            message = error_text(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
+            raise ToolError(f"what the server {server!r} answered is no result: {message}") from error
+        note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
+        renamed = with_renamed_tools(result, request.rename, connection.tool_names)
+        return result_of(renamed, note if call.unanswered else "")
+
+    async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
+        """The result of a process on another goalport; its questions are put to the person behind the call.
+
+        Where there is nobody to ask, the answer that names the process is the result: the caller can follow it.
+        """
+        ask = call.hooks.ask
+        while ask is not None and (process := remote_process(result)) is not None:
+            tool, arguments = process.tool, process.arguments
+            if process.question is not None:
+                answer = None
+                try:
+                    with call.waiting():
+                        answer = await ask(cleaned(process.message, MOST_ASKED), process.form)
+                except ToolError as error:
+                    call.unanswered = str(error)
+                    return result
+                tool, arguments = process.answered(answer)
+            call.renew()
+            result = await connection.call(tool, arguments, call)
+        return result
 
 
 class UpstreamServer:
     """One server of the configuration. `run` belongs to one task, everything else may be used from any.
 
-    `hide` takes secrets out of errors; `on_change` is called when the state or the list of tools has changed.
+    `on_change` is called when the state or the list of tools has changed.
     """
 
     def __init__(
@@ -37,13 +174,12 @@ class UpstreamServer:
         transport: Transport,
         *,
         timing: Timing,
-        hide: Callable[[str], str],
         sample: Sample | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config
         self.name = config.name
-        self.client = ToolClient(config, self._connected, transport, hide)
+        self.client = ToolClient(config, self._connected, transport)
         self.tools: tuple[UpstreamTool, ...] = ()
         """The tools of the last list, also while the server is down."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
@@ -52,7 +188,6 @@ class UpstreamServer:
         """When a server that is down is tried again, in seconds of the monotonic clock."""
         self._transport = transport
         self._timing = timing
-        self._hide = hide
         self._sample = sample
         self._on_change = on_change
         self._wakeup = Wakeup()
@@ -71,7 +206,7 @@ class UpstreamServer:
         return ServerReport(
             name=self.name,
             transport=self.config.transport,
-            address=self._hide(shown_address(self.config)),
+            address=hide(self.config.shown_address),
             state=self.state,
             protocol=up.protocol_version if up else "",
             tools=len(self.tools),
@@ -88,7 +223,7 @@ class UpstreamServer:
         try:
             with self._scope:
                 while not (self._stopping or self.config.disabled):
-                    lasted = await self._attempt()
+                    lasted = await self._connect_once()
                     delay = self._timing.first_delay if lasted > self._timing.steady else delay
                     if not self._stopping:
                         pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
@@ -129,7 +264,7 @@ class UpstreamServer:
         why = why_unavailable(self.name, self.state, self.retry_at)
         raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
-    async def _attempt(self) -> float:
+    async def _connect_once(self) -> float:
         """One connection from its beginning to its end; the seconds that it was up."""
         self._up_since = 0.0
         self._wakeup = Wakeup()
@@ -140,7 +275,7 @@ class UpstreamServer:
                     limit.deadline = float("inf")
                     await self._enter(connection, listing)
                     try:
-                        await self._hold(connection)
+                        await self._watch(connection)
                     finally:
                         connection.broken = True
                         limit.deadline = anyio.current_time() + self._timing.close_timeout
@@ -159,7 +294,7 @@ class UpstreamServer:
         self.last_error = ""
         self._set_state(ServerState.UP)
 
-    async def _hold(self, connection: Connection) -> None:
+    async def _watch(self, connection: Connection) -> None:
         """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
         while not self._stopping:
             notified = await self._wakeup.wait(self._timing.ping_every)
@@ -172,14 +307,12 @@ class UpstreamServer:
                 with anyio.fail_after(self.config.connect_timeout):
                     await self._accept(await connection.list())
             elif not notified and not connection.calls:
-                await self._ping(connection)
-
-    async def _ping(self, connection: Connection) -> None:
-        try:
-            with anyio.fail_after(self._timing.ping_timeout):
-                await connection.ping()
-        except TimeoutError:
-            raise ConnectionLost(f"it gave no sign of life within {self._timing.ping_timeout:g} s") from None
+                seconds = self._timing.ping_timeout
+                try:
+                    with anyio.fail_after(seconds):
+                        await connection.ping()
+                except TimeoutError:
+                    raise ConnectionLost(f"it gave no sign of life within {seconds:g} s") from None
 
     async def _accept(self, listing: Listing) -> None:
         # In a thread: ten thousand tools take a second, in which others are served.
@@ -193,7 +326,7 @@ class UpstreamServer:
         self._on_change()
 
     def _fail(self, reason: str) -> None:
-        reason = self._hide(reason)
+        reason = hide(reason)
         # A reason that repeats is logged once as a warning.
         level = logging.DEBUG if reason == self.last_error else logging.WARNING
         _log.log(level, "Upstream server %r is down: %s", self.name, reason)

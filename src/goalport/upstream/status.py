@@ -1,6 +1,6 @@
 """The state of upstream servers and of their groups, in words for people and models; nothing in it is secret.
 
-Those above show these records. `server` makes `ServerReport`, `groups` makes `GroupReport`.
+Those above show these records. `upstream_server` makes `ServerReport`, `upstream_groups` makes `GroupReport`.
 """
 
 import errno
@@ -16,7 +16,6 @@ from goalport.errors import leaves
 from goalport.tools import ToolGroup
 from goalport.upstream.config import ServerConfig, TransportKind
 from goalport.upstream.connection import ConnectionLost
-from goalport.upstream.redaction import shown_address
 from goalport.words import error_summary, field_path, one_line, shortened, validation_reason
 
 __all__ = ["GroupReport", "ServerReport", "ServerState", "error_text", "failure_reason", "why_unavailable"]
@@ -103,13 +102,13 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
     `known` is what the transport knows of it; what the error says already is not repeated.
     """
     leaf = next(leaves(error))
-    words = _words(config, leaf)
+    words = _described(config, leaf)
     more = [each for each in known if each and each not in words]
     plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, *more))))
     return one_line(plain, _LIMIT)
 
 
-def _words(config: ServerConfig, error: BaseException) -> str:
+def _described(config: ServerConfig, error: BaseException) -> str:
     match error:
         case ConnectionLost():
             return str(error)
@@ -122,7 +121,7 @@ def _words(config: ServerConfig, error: BaseException) -> str:
         case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
             return f"the command {config.command!r} is no program, or may not be run"
         case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
-            return f"nothing answers at {shown_address(config)}"
+            return f"nothing answers at {config.shown_address}"
         case ValidationError():
             return f"it does not keep to the protocol: {error_text(error)}"
         case _:

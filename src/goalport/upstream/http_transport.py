@@ -34,7 +34,7 @@ class HttpTransport:
         self._config = config
         self._auth = auth
         self._status = 0
-        self._forgotten = False
+        self._session_expired = False
         self._unanswered: set[object] = set()
         """The ids of requests whose stream of events ended without an answer."""
 
@@ -51,7 +51,7 @@ class HttpTransport:
 
     def session_expired(self) -> bool:
         """Whether the server answered 404 to our session: it was restarted, or is another one of several."""
-        return self._forgotten
+        return self._session_expired
 
     def is_unanswered(self, request_id: object) -> bool:
         return request_id in self._unanswered
@@ -60,10 +60,15 @@ class HttpTransport:
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.streamable_http import streamable_http_client
 
-        self._status, self._forgotten = 0, False
+        self._status, self._session_expired = 0, False
         self._unanswered.clear()
         if self._config.transport == "sse":
-            async with self._events() as streams:
+            from mcp.client.sse import sse_client
+
+            def client_factory(*_: Any, **__: Any) -> httpx2.AsyncClient:
+                return self._client()
+
+            async with sse_client(self._config.url, httpx_client_factory=client_factory) as streams:
                 yield streams
             return
         async with (
@@ -74,16 +79,6 @@ class HttpTransport:
         ):
             yield streams
 
-    @asynccontextmanager
-    async def _events(self) -> AsyncGenerator[Any]:
-        from mcp.client.sse import sse_client
-
-        def client(*_: Any, **__: Any) -> httpx2.AsyncClient:
-            return self._client()
-
-        async with sse_client(self._config.url, httpx_client_factory=client) as streams:
-            yield streams
-
     def _client(self) -> httpx2.AsyncClient:
         read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
         return _BoundedClient(
@@ -92,18 +87,18 @@ class HttpTransport:
             headers={"Accept-Encoding": "identity", **self._config.headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
             auth=self._auth(),
-            event_hooks={"response": [self._note]},
+            event_hooks={"response": [self._note_status]},
         )
 
-    async def _note(self, response: httpx2.Response) -> None:
+    async def _note_status(self, response: httpx2.Response) -> None:
         # 405: a server without a stream for its own messages says so, and all is well.
         if response.status_code >= HTTPStatus.BAD_REQUEST and response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             self._status = response.status_code
             # Without a session, 404 is an error of the call: a method that there is not.
             in_session = "mcp-session-id" in response.request.headers
-            self._forgotten = in_session and response.status_code == HTTPStatus.NOT_FOUND
+            self._session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
         elif response.is_success:
-            self._status, self._forgotten = 0, False
+            self._status, self._session_expired = 0, False
 
 
 class _BoundedClient(httpx2.AsyncClient):
