@@ -15,7 +15,7 @@ from goalport.cli.options import WorkspaceFolder
 from goalport.cli.workspace import GoalChoice, open_goal
 from goalport.domain import Agent, Goal
 from goalport.errors import UnknownName
-from goalport.plan import Available, Explanation, Fact, Failure, HasRun, LastResult, Plan, StepReason, in_words
+from goalport.plan import Available, Explanation, Fact, HasRun, LastResult, Plan, StepReason, UnreachableGoal, in_words
 from goalport.platform import AgentPlatform
 from goalport.process import planner_for
 from goalport.words import counted, type_label
@@ -124,7 +124,7 @@ def _plan_record(plan: Plan) -> dict[str, object]:
     }
 
 
-def _failure_record(failure: Failure) -> dict[str, object]:
+def _failure_record(failure: UnreachableGoal) -> dict[str, object]:
     return {
         "goal": failure.goal.name,
         "timed_out": failure.timed_out,

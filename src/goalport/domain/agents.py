@@ -187,7 +187,7 @@ class Agent:
 
     def __post_init__(self) -> None:
         where = self.source or f"Agent {self.name!r}"
-        self._refuse_twins(where)
+        self._refuse_duplicates(where)
         names = {each.name for each in self.actions}
         for goal in self.goals:
             if goal.action not in names:
@@ -198,7 +198,7 @@ class Agent:
                     fix=f"Actions here: {', '.join(sorted(names)) or 'none'}.",
                 )
 
-    def _refuse_twins(self, where: str) -> None:
+    def _refuse_duplicates(self, where: str) -> None:
         for kind, named in (("actions", self.actions), ("conditions", self.conditions)):
             seen: dict[str, Action | Condition] = {}
             for each in named:
@@ -224,12 +224,10 @@ class Agent:
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
         """This agent with the actions and conditions of components; a state that several lead to counts once."""
         lent = [each for each in components if each.name != self.name]
-        answers = [each for agent in lent for each in agent.conditions if not self._answers(each.name)]
+        own = {each.name for each in self.conditions}
+        answers = [each for agent in lent for each in agent.conditions if each.name not in own]
         return replace(
             self,
             actions=_once((*self.actions, *(action for each in lent for action in each.actions))),
             conditions=_once((*self.conditions, *answers)),
         )
-
-    def _answers(self, condition: str) -> bool:
-        return any(each.name == condition for each in self.conditions)

@@ -33,16 +33,16 @@ def operators_of(agent: Agent) -> tuple[Operator, ...]:
     """
     known, costs = names_known(agent), {each.name: each.cost for each in agent.conditions}
     terms = {action.name: needs_of(action, known) for action in agent.actions}
-    facts = tuple(_mentioned(agent, terms))
+    facts = tuple(_facts_of(agent, terms))
     return tuple(
-        replace(each, requires={**each.requires, **dict.fromkeys(_taken_over(action, agent), False)})
+        replace(each, requires={**each.requires, **dict.fromkeys(_overriding_states(action, agent), False)})
         for action in agent.actions
         for term in sorted(terms[action.name], key=lambda term: sum(costs.get(name, 0.0) for name in term))
         for each in _operators(action, term, facts, alone=len(terms[action.name]) == 1)
     )
 
 
-def _taken_over(action: Action, agent: Agent) -> Iterator[Available]:
+def _overriding_states(action: Action, agent: Agent) -> Iterator[Available]:
     """The substates of an action's state that override the action: in those states their own action runs."""
     base, method = action.origin.owner, action.name.rpartition(".")[2]
     namesakes = [each for each in agent.actions if each.name.rpartition(".")[2] == method] if is_state(base) else []
@@ -51,7 +51,7 @@ def _taken_over(action: Action, agent: Agent) -> Iterator[Available]:
             yield Available(kind, DEFAULT_BINDING)
 
 
-def _mentioned(agent: Agent, terms: Mapping[str, Sequence[Term]]) -> Iterator[Fact]:
+def _facts_of(agent: Agent, terms: Mapping[str, Sequence[Term]]) -> Iterator[Fact]:
     """Every fact that some action or goal of the agent may need or forbid, each once."""
     found: dict[Fact, None] = {}
     for action in agent.actions:
@@ -121,14 +121,14 @@ def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -
     cleared = action.settings.clear_blackboard
     effects: dict[Fact, bool] = {fact: False for fact in facts if cleared and not isinstance(fact, GroupAvailable)}
     effects |= {fact: any(related(kind, fact.type) for kind in exit_) for fact in facts if isinstance(fact, LastResult)}
-    effects |= dict.fromkeys(_left(exit_, facts), False)
+    effects |= dict.fromkeys(_hidden_states(exit_, facts), False)
     effects |= dict.fromkeys(_supplied(action, exit_, facts), True)
     effects |= {Holds(name): value for name, value in promises_of(action.settings.post).items()}
     effects[HasRun(action.name)] = not cleared
     return effects
 
 
-def _left(exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:
+def _hidden_states(exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:
     """The states that are hidden when another one is entered."""
     entered = [kind for kind in exit_ if is_state(kind)]
     for fact in facts:

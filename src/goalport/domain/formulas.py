@@ -54,7 +54,7 @@ _Formula = _Leaf | _Not | _All | _Any
 def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The formulas of `pre` and `post`, checked and spelt as the planner knows them. Raises `DeclarationError`."""
     pre, post = canonical(origin, settings.pre), canonical(origin, settings.post)
-    for what, read in (("pre", lambda: _possible(pre)), ("post", lambda: promises_of(post))):
+    for what, read in (("pre", lambda: _refuse_contradiction(pre)), ("post", lambda: promises_of(post))):
         try:
             read()
         except ValueError as error:
@@ -108,7 +108,7 @@ def _unreadable(origin: Origin, what: str, error: ValueError) -> Exception:
     )
 
 
-def _possible(texts: Iterable[str]) -> None:
+def _refuse_contradiction(texts: Iterable[str]) -> None:
     if not _alternatives(texts, _NONE):
         raise ValueError("they can never hold together, since some part of them asks for the opposite of another")
 

@@ -93,7 +93,7 @@ def read_goal(action: Action, mark: GoalMark) -> Goal:
             came="clear_blackboard=True wipes out that it has run",
             fix="Clear the blackboard in an earlier action.",
         )
-    _refuse_odd(action.origin, "value", mark.value)
+    _refuse_infinite(action.origin, "value", mark.value)
     return Goal(
         action.name,
         mark.description,
@@ -178,11 +178,7 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
             elif name in found and value is None:
                 del found[name]
     # What is abstract here is what its subclasses do.
-    return ((name, marks) for name, marks in found.items() if not _is_abstract(getattr(cls, name)))
-
-
-def _is_abstract(method: object) -> bool:
-    return getattr(method, "__isabstractmethod__", False)
+    return (pair for pair in found.items() if not getattr(getattr(cls, pair[0]), "__isabstractmethod__", False))
 
 
 def _refuse_property(cls: type, member: object) -> None:
@@ -240,12 +236,12 @@ def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
 
 def _checked(origin: Origin, action: Action) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
-        _refuse_odd(origin, what, figure, least=0 if what == "cost" else -math.inf)
+        _refuse_infinite(origin, what, figure, least=0 if what == "cost" else -math.inf)
     pre, post = checked(origin, action.settings)
     return replace(action, settings=replace(action.settings, pre=pre, post=post))
 
 
-def _refuse_odd(origin: Origin, what: str, figure: float, least: float = -math.inf) -> None:
+def _refuse_infinite(origin: Origin, what: str, figure: float, least: float = -math.inf) -> None:
     if not math.isfinite(figure) or figure < least:
         raise origin.error(
             expected=f"a finite {what}{', from 0 up' if least == 0 else ''}",

@@ -43,7 +43,7 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
     own = read_members(cls, instance, services, resolvers=resolvers)
     members = _with_states(own, instance, services, resolvers)
     description = mark.description or inspect.cleandoc(vars(cls).get("__doc__") or "")
-    _refuse_aimless(mark, description, members, cls)
+    _refuse_without_goal(mark, description, members, cls)
     return Agent(
         mark.name or cls.__name__,
         description,
@@ -62,23 +62,20 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
 def _with_states(members: Members, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> Members:
     """The members of an agent and those of every state that its actions may lead to, at whatever depth."""
     found, seen = members, set[type]()
-    while fresh := [each for each in _reachable_states(_results(found.actions)) if each not in seen]:
+    while fresh := [each for each in _reachable_states(found.actions) if each not in seen]:
         for kind in fresh:
             seen.add(kind)
             found += read_members(kind, owner, services, members.costs, resolvers)
     return found
 
 
-def _results(actions: Iterable[Action]) -> list[object]:
-    return [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
-
-
-def _reachable_states(kinds: Iterable[object]) -> Iterator[type]:
-    """The states that an object declared as one of these types may turn out to be, each once.
+def _reachable_states(actions: Iterable[Action]) -> Iterator[type]:
+    """The states that the results of actions may turn out to be, each once.
 
     Raises `DeclarationError` for a class that could not be found again when a stored process is resumed.
     """
     seen: dict[type, None] = {}
+    kinds = (kind for action in actions for exit_ in action.outputs.exits for kind in exit_)
     waiting = [kind for kind in kinds if isinstance(kind, type)]
     while waiting:
         kind = waiting.pop(0)
@@ -106,7 +103,7 @@ def _importable(kind: type) -> type:
     return kind
 
 
-def _refuse_aimless(mark: AgentMark, description: str, members: Members, cls: type) -> None:
+def _refuse_without_goal(mark: AgentMark, description: str, members: Members, cls: type) -> None:
     if mark.component:
         return
     if not description.strip():

@@ -35,8 +35,10 @@ class WaitFor(Generic[T]):
     """Seconds after which the question counts as declined; None: never."""
 
     def __post_init__(self) -> None:
-        _refuse_wordless(self.message)
-        _refuse_odd(self.expires_in)
+        if not isinstance(self.message, str) or not self.message.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Expected a question in words, but got {self.message!r}. Write what a person is to read.")
+        if self.expires_in is not None:
+            require_amount("expires_in", self.expires_in, "None, for never, or a number of seconds", most=_LONGEST)
 
     @property
     def response_type(self) -> object:
@@ -132,11 +134,6 @@ def awaited(wait: WaitFor[Any]) -> object | None:
             return None if isinstance(kind, TypeVar) else kind
 
 
-def _refuse_wordless(message: object) -> None:
-    if not isinstance(message, str) or not message.strip():
-        raise TypeError(f"Expected a question in words, but got {message!r}. Write what a person is to read.")
-
-
 def _refuse_formless(kind: object) -> None:
     """Raise `TypeError` unless there can be a form of a type."""
     from pydantic import TypeAdapter
@@ -157,11 +154,6 @@ def _refuse_formless(kind: object) -> None:
             f"Expected a type of which a form can be made, but {type_name(kind)} is none: {reason} Use a dataclass or"
             " a pydantic model, or subclass WaitFor and make the object of what a person can send."
         ) from None
-
-
-def _refuse_odd(expires_in: object) -> None:
-    if expires_in is not None:
-        require_amount("expires_in", expires_in, "None, for never, or a number of seconds", most=_LONGEST)
 
 
 def _waits(kind: object) -> bool:

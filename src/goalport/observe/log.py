@@ -114,10 +114,10 @@ def in_words(event: Event) -> str | None:
         case ProcessFinished(status=status, reason=reason):
             return f"{status}: {reason}"
         case _:
-            return _rare(event)
+            return _planning_in_words(event)
 
 
-def _rare(event: Event) -> str | None:
+def _planning_in_words(event: Event) -> str | None:
     match event:
         case PlanRejected(action=action, reason=reason):
             return f"{action} wants another plan: {reason}"
@@ -126,10 +126,10 @@ def _rare(event: Event) -> str | None:
         case StuckHandled(handler=handler, code=code, message=message):
             return f"stuck, and {handler} says {code}{f': {message}' if message else ''}"
         case _:
-            return _of_models(event)
+            return _models_in_words(event)
 
 
-def _of_models(event: Event) -> str | None:
+def _models_in_words(event: Event) -> str | None:
     match event:
         case ModelCalled(interaction=interaction, model=model, turn=turn):
             return f"asks {model} for {interaction}{f', turn {turn}' if turn > 1 else ''}"

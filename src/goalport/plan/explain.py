@@ -13,7 +13,7 @@ from goalport.plan.facts import Fact, GroupAvailable
 from goalport.plan.missing import first_clash, missing_for
 from goalport.plan.problem import Goal, Operator, Problem
 from goalport.plan.reach import Reach
-from goalport.plan.reasons import Failure, Missing, Reliance, StepReason, Supply, Unproduced
+from goalport.plan.reasons import Missing, Reliance, StepReason, Supply, Unproduced, UnreachableGoal
 from goalport.plan.search import NoPlan, Plan, best_plan, reliances
 
 __all__ = ["Alternative", "Explanation", "explain"]
@@ -43,7 +43,7 @@ class Explanation:
     plan: Plan | None = None
     steps: tuple[StepReason, ...] = ()
     relies_on: tuple[Reliance, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[UnreachableGoal, ...] = ()
     """For each goal why it has no plan, those first that lack least; empty where there is a plan."""
     notes: tuple[str, ...] = ()
     """What else should be known of it, a sentence each."""
@@ -137,7 +137,7 @@ def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation
         return Explanation(problem.goals, found, steps, relied_on, problem=problem)
     reach = Reach(problem)
     failures = sorted(
-        (_failure(reach, goal, timed_out=found.timed_out) for goal in problem.goals),
+        (_unreachable(reach, goal, timed_out=found.timed_out) for goal in problem.goals),
         key=lambda failure: len(failure.missing),
     )
     return Explanation(problem.goals, failures=tuple(failures), problem=problem)
@@ -183,8 +183,8 @@ def _step_reasons(problem: Problem, plan: Plan) -> tuple[StepReason, ...]:
     return tuple(StepReason(step, tuple(given)) for step, given in zip(plan.steps, supplies, strict=True))
 
 
-def _failure(reach: Reach, goal: Goal, *, timed_out: bool) -> Failure:
+def _unreachable(reach: Reach, goal: Goal, *, timed_out: bool) -> UnreachableGoal:
     missing = missing_for(reach, goal)
     if missing or timed_out:
-        return Failure(goal, missing, timed_out=not missing)
-    return Failure(goal, clash=first_clash(reach, goal))
+        return UnreachableGoal(goal, missing, timed_out=not missing)
+    return UnreachableGoal(goal, clash=first_clash(reach, goal))

@@ -91,7 +91,10 @@ class Relaxation:
         self._spread(fresh, now, waiting, later)
         while later and (now or not self.reaches_goal):
             now, step = heappop(later)
-            self._spread(self._reached(step, now), now, waiting, later)
+            fresh = [literal for literal in self._graph.gives[step] if self._values[literal] == inf]
+            for literal in fresh:
+                self._values[literal] = now
+            self._spread(fresh, now, waiting, later)
 
     def _spread(self, fresh: list[int], now: float, waiting: list[int], later: list[tuple[float, int]]) -> None:
         """From literals that cost so much go on to all that costs no more; steps that cost something come later."""
@@ -111,14 +114,6 @@ class Relaxation:
                     if values[given] == inf:
                         values[given] = now
                         fresh.append(given)
-
-    def _reached(self, step: int, now: float) -> list[int]:
-        """What a step is the first to give."""
-        values = self._values
-        fresh = [literal for literal in self._graph.gives[step] if values[literal] == inf]
-        for literal in fresh:
-            values[literal] = now
-        return fresh
 
     def _zone(self, literal: int) -> set[int]:
         """The literals from which the given one costs nothing more."""

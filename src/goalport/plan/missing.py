@@ -13,7 +13,7 @@ from typing import NamedTuple
 from goalport.plan.facts import Fact, HasRun
 from goalport.plan.problem import Goal, Problem
 from goalport.plan.reach import Reach
-from goalport.plan.reasons import Circular, Clash, LeftOut, Missing, Unanswered, Unproduced, Wanter, Why
+from goalport.plan.reasons import Circular, Clash, LeftOut, Missing, NoAnswer, Unproduced, Wanter, Why
 
 __all__ = ["first_clash", "missing_for"]
 
@@ -147,7 +147,7 @@ class Walk:
 
 def unproduced(problem: Problem, fact: Fact) -> Why:
     """Why a fact is missing that no action brings about."""
-    return Unanswered() if fact in problem.start.undecidable else Unproduced()
+    return NoAnswer() if fact in problem.start.undecidable else Unproduced()
 
 
 def first_clash(reach: Reach, goal: Goal) -> Clash:

@@ -14,14 +14,14 @@ from goalport.plan.problem import Goal, Operator
 __all__ = [
     "Circular",
     "Clash",
-    "Failure",
     "LeftOut",
     "Missing",
+    "NoAnswer",
     "Reliance",
     "StepReason",
     "Supply",
-    "Unanswered",
     "Unproduced",
+    "UnreachableGoal",
     "Wanter",
     "Why",
     "in_words",
@@ -130,7 +130,7 @@ class Unproduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class NoAnswer:
     """No operator gives the fact a value, and asking for it brought no answer."""
 
 
@@ -148,7 +148,7 @@ class Circular:
     actions: tuple[str, ...]
 
 
-Why: TypeAlias = Unproduced | Unanswered | LeftOut | Circular
+Why: TypeAlias = Unproduced | NoAnswer | LeftOut | Circular
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Missing:
                 return self._unproduced()
             case Unproduced(reason):
                 return f"it cannot be used now: {reason.rstrip('.')}"
-            case Unanswered():
+            case NoAnswer():
                 return "it was asked for and there was no answer"
             case LeftOut(actions):
                 are = "is" if len(actions) == 1 else "are"
@@ -239,7 +239,7 @@ class Clash:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UnreachableGoal:
     """Why one goal has no plan. Where nothing is missing, needs clash or the time was too short."""
 
     goal: Goal

@@ -90,10 +90,10 @@ class Arguments:
         """The JSON Schema of the arguments. `descriptions`, by parameter, are used where the annotation has none."""
         found = self.model.model_json_schema(schema_generator=PlainSchema)
         properties = found.get("properties", {})
-        for field, parameter in self._seen():
-            described = properties[_wire_name(self.model.model_fields[field])]
-            if parameter.name in descriptions:
-                described.setdefault("description", descriptions[parameter.name])
+        for field, slot in self.parameters.items():
+            if slot.injection is None and slot.name in descriptions:
+                described = properties[_wire_name(self.model.model_fields[field])]
+                described.setdefault("description", descriptions[slot.name])
         required = {"required": found["required"]} if "required" in found else {}
         definitions = {"$defs": found["$defs"]} if "$defs" in found else {}
         return {"type": "object", "properties": properties, **required, "additionalProperties": False, **definitions}
@@ -118,9 +118,6 @@ class Arguments:
             elif given:
                 named[slot.name] = value
         return positional, named
-
-    def _seen(self) -> "list[tuple[str, _Slot]]":
-        return [(field, slot) for field, slot in self.parameters.items() if slot.injection is None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,25 +190,19 @@ def _wire_name(field: FieldInfo) -> str:
 
 def _check(function: Callable[..., object], parameter: inspect.Parameter, hints: Mapping[str, object]) -> None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise DeclarationError(
-            str(Origin(function)),
+        raise Origin(function).error(
             expected="parameters that are named one by one, so that a model can be told what to send",
             came=f"there is {parameter}",
             fix="Name each argument, or take one parameter that is a list or a dict.",
         )
     if parameter.name not in hints:
-        raise DeclarationError(
-            str(Origin(function)),
+        raise Origin(function).error(
             expected=f"a type for the parameter {parameter.name!r}",
             came="there is none",
-            fix=_missing_type_fix(parameter),
+            fix="Make the tool of an instance (`Tool.from_instance(Calculator())`), not of the class."
+            if parameter.name == "self"
+            else f"Write `{parameter.name}: float`, or whatever type it has.",
         )
-
-
-def _missing_type_fix(parameter: inspect.Parameter) -> str:
-    if parameter.name == "self":
-        return "Make the tool of an instance (`Tool.from_instance(Calculator())`), not of the class."
-    return f"Write `{parameter.name}: float`, or whatever type it has."
 
 
 def _unreadable(where: str, names: list[str], hints: Mapping[str, Any], error: Exception) -> DeclarationError:

@@ -17,7 +17,7 @@ from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.decorator import ToolMark, mark_of
 from goalport.tools.functions import FunctionHandler, MappingHandler
-from goalport.tools.results import Output, ToolResult, read_output
+from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
 from goalport.words import class_name, corrections, error_summary, excerpt
 
@@ -127,7 +127,8 @@ class Tool:
             if signal := signal_in(error):
                 raise signal from error
             _log.warning("Tool %s failed", self.name, exc_info=error)
-            return ToolResult(f"The tool {self.name!r} failed: {_summary(error)}", is_error=True, error=error)
+            summary = excerpt(hide("; ".join(map(error_summary, leaves(error)))), _MESSAGE_LIMIT)
+            return ToolResult(f"The tool {self.name!r} failed: {summary}", is_error=True, error=error)
 
     def check(self, arguments: Mapping[str, object]) -> None:
         """Raises `BadInput` for arguments that the tool would refuse, as far as this can be known before a call."""
@@ -199,7 +200,9 @@ class Tool:
             name=chosen,
             description=description or mark.description or docs.description or chosen.replace("_", " "),
             input_schema=arguments.schema(docs.parameters) if arguments else dict(input_schema or {}),
-            handler=_handler(function, arguments, output, takes_mapping=takes_mapping),
+            handler=MappingHandler(function, arguments, output)
+            if arguments is None or takes_mapping
+            else FunctionHandler(function, arguments, output),
             title=mark.title,
             output_schema=output.schema,
             read_only=mark.read_only,
@@ -287,21 +290,12 @@ def _arguments_of(
     if schema is None:
         return read_arguments(function) if parameters is None else listed_arguments(str(Origin(function)), parameters)
     if parameters is not None or schema.get("type") != "object":
-        raise DeclarationError(
-            str(Origin(function)),
+        raise Origin(function).error(
             expected="parameters, or a JSON Schema of an object",
             came="there are both" if parameters is not None else f"the schema is of type {schema.get('type')!r}",
             fix="Leave one out." if parameters is not None else 'Write {"type": "object", "properties": {…}}.',
         )
     return None
-
-
-def _handler(
-    function: Callable[..., Any], arguments: Arguments | None, output: Output, *, takes_mapping: bool
-) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
-    if arguments is None or takes_mapping:
-        return MappingHandler(function, arguments, output)
-    return FunctionHandler(function, arguments, output)
 
 
 def _marked_methods(kind: type) -> Iterator[str]:
@@ -325,16 +319,11 @@ def _own_name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", "")
     if name and name != "<lambda>":
         return name
-    raise DeclarationError(
-        str(Origin(function)),
+    raise Origin(function).error(
         expected="a name for the tool",
         came="the function has none",
         fix="Write `Tool.of(function, name=…)`.",
     )
-
-
-def _summary(error: BaseException) -> str:
-    return excerpt(hide("; ".join(map(error_summary, leaves(error)))), _MESSAGE_LIMIT)
 
 
 def with_confirmation(tool: Tool, message: str | Callable[[Mapping[str, object]], str]) -> Tool:

@@ -15,7 +15,7 @@ from goalport.tools.objects import NamedTool, ToolObject, distinct, duplicate_na
 __all__ = ["McpToolExport"]
 
 
-class Named(Protocol):
+class NamedTools(Protocol):
     """An object that has tools and a name for them, such as an `LlmReference` of the package `references`."""
 
     @property
@@ -58,12 +58,12 @@ class McpToolExport:
         return cls(tuple(wrapped), naming, filter)
 
     @classmethod
-    def from_llm_reference(cls, reference: Named, *, naming: Naming = identity) -> "McpToolExport":
+    def from_llm_reference(cls, reference: NamedTools, *, naming: Naming = identity) -> "McpToolExport":
         """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1."""
         return cls.from_llm_references([reference], naming=naming)
 
     @classmethod
-    def from_llm_references(cls, references: Iterable[Named], *, naming: Naming = identity) -> "McpToolExport":
+    def from_llm_references(cls, references: Iterable[NamedTools], *, naming: Naming = identity) -> "McpToolExport":
         """Export the tools of several references, each with its own prefix."""
         return cls(
             tuple(ToolObject(*each.tools(), naming=prefixed(reference_prefix(each.name))) for each in references),

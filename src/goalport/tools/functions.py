@@ -50,11 +50,11 @@ class Contained:
             if task is None or not task.cancelling():
                 words = "Something that it waited for was cancelled. Catch that where it is awaited."
                 raise NonRetryable(words) from None
-        elif not _belongs_to_the_loop(escape) and _runs_in(task):
+        elif not _is_for_the_loop(escape) and _runs_in(task):
             raise NonRetryable(_in_words(escape)) from escape
 
 
-def _belongs_to_the_loop(escape: BaseException) -> bool:
+def _is_for_the_loop(escape: BaseException) -> bool:
     """Whether this is a group with an interruption or a cancellation, as a task group raises it."""
     return isinstance(escape, BaseExceptionGroup) and any(
         isinstance(each, (Interruption, CancelledError)) for each in leaves(cast("BaseException", escape))
@@ -87,30 +87,30 @@ async def in_thread(
 
     `when_full` is called when the limiter has no token left, before one is waited for.
     """
-    place = _Place(function, limiter)
+    token = _ThreadToken(function, limiter)
     try:
-        limiter.acquire_on_behalf_of_nowait(place)
+        limiter.acquire_on_behalf_of_nowait(token)
     except WouldBlock:
         if when_full is not None:
             when_full()
-        await limiter.acquire_on_behalf_of(place)
+        await limiter.acquire_on_behalf_of(token)
     try:
-        result = await to_thread.run_sync(place.call, abandon_on_cancel=True, limiter=CapacityLimiter(math.inf))
+        result = await to_thread.run_sync(token.call, abandon_on_cancel=True, limiter=CapacityLimiter(math.inf))
     finally:
-        place.leave()
-    if isinstance(result, _Escape):
+        token.leave()
+    if isinstance(result, _NonException):
         raise result.error
     return result
 
 
 @dataclass(frozen=True, slots=True)
-class _Escape:
+class _NonException:
     """An exception of a function that is no `Exception`; an event loop would treat it as its own end, or its task's."""
 
     error: BaseException
 
 
-class _Place(Generic[T]):
+class _ThreadToken(Generic[T]):
     """A token of a limiter, released by the function or by the one who waits for it, whichever ends last."""
 
     def __init__(self, function: Callable[[], T], limiter: CapacityLimiter) -> None:
@@ -120,7 +120,7 @@ class _Place(Generic[T]):
         self._lock = Lock()
         self._runs = self._left = False
 
-    def call(self) -> T | _Escape:
+    def call(self) -> T | _NonException:
         """Call the function, in its thread, unless the wait for it was cancelled before."""
         with self._lock:
             if self._left:
@@ -131,7 +131,7 @@ class _Place(Generic[T]):
         except BaseException as error:
             if isinstance(error, Exception):
                 raise
-            return _Escape(error)
+            return _NonException(error)
         finally:
             with self._lock:
                 self._runs = False

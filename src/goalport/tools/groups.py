@@ -56,7 +56,7 @@ class ToolGroup:
     version: str = "0.1.0"
     permissions: frozenset[Permission] = frozenset()
     approve: Approval = "never"
-    """Which calls need a person's approval, for tools that do not say so themselves."""
+    """Which calls need a person's approval, for tools that have no rule of their own."""
     exports: bool = False
     """Whether the tools are published over MCP too."""
     is_default: bool = False
@@ -71,7 +71,10 @@ class ToolGroup:
                 fix='Give it a name: `ToolGroup.of("stock", …)`.',
             )
         given = _only_tools(self.role, self.tools)
-        object.__setattr__(self, "tools", tuple(_approved(each, self.approve) for each in given))
+        approved = (
+            each.with_approval(self.approve) if each.approval == "never" != self.approve else each for each in given
+        )
+        object.__setattr__(self, "tools", tuple(approved))
         object.__setattr__(self, "permissions", frozenset(self.permissions))
         object.__setattr__(self, "name", self.name or self.role)
         if clashes := duplicate_names(self.tools):
@@ -232,11 +235,6 @@ class ToolGroupResolver:
             return did_you_mean(near)
         hint = offer(role, roles, none="There are no tool groups.")
         return f"{hint} Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
-
-
-def _approved(tool: Tool, approval: Approval) -> Tool:
-    """The tool with its group's approval rule, unless it has a rule of its own."""
-    return tool.with_approval(approval) if tool.approval == "never" != approval else tool
 
 
 def _only_tools(role: str, tools: Iterable[object]) -> tuple[Tool, ...]:

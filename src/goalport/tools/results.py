@@ -264,6 +264,4 @@ def _is_awaitable(declared: object) -> bool:
 
 
 def _unusable(function: Callable[..., object], came: str, fix: str) -> DeclarationError:
-    return DeclarationError(
-        str(Origin(function)), expected="a return type that can be given to a model", came=came, fix=fix
-    )
+    return Origin(function).error(expected="a return type that can be given to a model", came=came, fix=fix)

@@ -123,7 +123,11 @@ def _find_in(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
             yield ModuleFile(folder.name, folder).problem("should be a folder with modules, but it is a file.")
         return
     entries = sorted(folder.iterdir(), key=lambda each: each.name)
-    yield from _top_init(folder)
+    init = folder / "__init__.py"
+    if init.is_file() and init.stat().st_size:
+        yield ModuleFile(folder.name, init).problem(
+            f"it is not run: {folder.name}/ is no package of its own. Move what it says to a module beside it."
+        )
     for entry in entries:
         if not entry.name.startswith(("_", ".")) and (entry.suffix == ".py" or entry.is_dir()):
             yield from _found(folder, entry, entries)
@@ -147,14 +151,6 @@ def _without_file(file: ModuleFile, entry: Path) -> Iterator[LoadProblem]:
         yield file.problem("there is no such file: it is a link that points nowhere.")
     elif any(entry.glob("*.py")):
         yield LoadProblem(file.name, entry, None, "the folder has Python files but no __init__.py. Add one.")
-
-
-def _top_init(folder: Path) -> Iterator[LoadProblem]:
-    init = folder / "__init__.py"
-    if init.is_file() and init.stat().st_size:
-        yield ModuleFile(folder.name, init).problem(
-            f"it is not run: {folder.name}/ is no package of its own. Move what it says to a module beside it."
-        )
 
 
 def problem_of(file: ModuleFile, error: BaseException) -> LoadProblem:

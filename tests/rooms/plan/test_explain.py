@@ -13,13 +13,13 @@ from goalport.plan import (
     LastResult,
     LeftOut,
     Missing,
+    NoAnswer,
     Operator,
     Plan,
     PlanningSystem,
     Problem,
     Reliance,
     Supply,
-    Unanswered,
     Unproduced,
     WorldState,
     explain,
@@ -200,7 +200,7 @@ def test_actions_that_wait_for_each_other_are_told() -> None:
 
 def test_a_condition_without_an_answer_is_told() -> None:
     missing = only_missing(explain(problem([deed("go", "open", "a")], goal("a"), start=world(undecidable="open"))))
-    assert missing.why == Unanswered()
+    assert missing.why == NoAnswer()
     assert str(missing).endswith("but it was asked for and there was no answer")
 
 
