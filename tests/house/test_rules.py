@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import distribution, failures, floors, rooms, sizes, words
+from tests.house import distribution, failures, floors, rooms, sizes, state, words
 from tests.house.tree import ROOT
 
 Rule = Callable[[Path], Iterable[str]]
@@ -28,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     sizes.files_are_short,
     sizes.functions_are_short,
     sizes.signatures_are_short,
+    state.state_is_changed_by_its_owner,
     words.classes_are_named_after_a_thing,
     words.modules_are_named_after_a_thing,
     words.modules_say_what_they_are,
@@ -72,6 +73,7 @@ SHORT_CUTS = failures.tests_take_no_short_cuts
 STUB = words.nothing_is_a_stub
 PUBLIC = words.rooms_say_what_is_public
 THING = words.classes_are_named_after_a_thing
+OWNED = state.state_is_changed_by_its_owner
 LOCKS = distribution.locks_pin_with_hashes_and_no_address
 AGREE = distribution.locks_agree
 VERSION = distribution.version_and_changelog_agree
@@ -126,6 +128,13 @@ BROKEN = (
         "class A:\n" + "".join(f"    def f{number}(self): ...\n" for number in range(21)),
         "A has 21 methods, at most 20",
     ),
+    Case(OWNED, PROCESS, "def f(question):\n    question.status = 'open'", "edge.py:2: changes question.status"),
+    Case(OWNED, PROCESS, "class A:\n    def f(self):\n        self.journal.parked = 1", "changes self.journal.parked"),
+    Case(OWNED, PROCESS, "def f(journal):\n    journal.results['a'] = 1", "changes journal.results"),
+    Case(OWNED, PROCESS, "def f(journal):\n    del journal.results['a']", "changes journal.results"),
+    Case(OWNED, PROCESS, "def f(process):\n    process.usage += 1", "changes process.usage"),
+    Case(OWNED, PROCESS, "def f(process):\n    process.plan, b = 1, 2", "changes process.plan"),
+    Case(OWNED, PROCESS, "def f(board):\n    board.stated.clear()", "changes board.stated"),
     Case(words.modules_are_named_after_a_thing, "src/goalport/plan/utils.py", "", "utils says nothing"),
     Case(words.modules_are_named_after_a_thing, "agents/one/common/x.py", "", "common says nothing"),
     Case(THING, PLAN, "class ToolManager: ...", "class ToolManager; Manager says nothing"),
@@ -195,6 +204,9 @@ KEPT = (
     Case(SIGNATURES, PLAN, f"def f(x, *, {SEVEN}, h): ...\nclass A:\n    def __init__(self, {SEVEN}, h): ..."),
     Case(sizes.classes_are_small, PLAN, "class Blackboard:\n" + lines(300, "    x = 1\n")),
     Case(THING, PLAN, "class UtilityPlanner: ...\nclass Implementation(BaseModel): ...\nclass Managers: ..."),
+    Case(OWNED, PLAN, "def f(question):\n    question.status = 'open'"),
+    Case(OWNED, PROCESS, "def f(process):\n    process.blackboard.add(1)\n    plan = {}\n    plan['a'] = 1"),
+    Case(OWNED, PROCESS, "class A:\n    def f(self, other):\n        self.a = 1\n        other.a = 1"),
     Case(words.modules_are_named_after_a_thing, "tests/types/test_x.py", ""),
     Case(words.nothing_is_left_for_later, AGENT, 'words = ("TODO", "FIXME")'),
     Case(STUB, PLAN, "class A(Protocol):\n    def f(self): ...\n@overload\ndef g(x): ...\ndef g(x): return x"),

@@ -4,6 +4,7 @@ A process is data, and it emits an event for each change. It does not plan and r
 Listeners do not influence it. Below: its lifecycle, its progress and its questions. Above: everything that runs agents.
 """
 
+import math
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar, cast
 
-import anyio
-from anyio import CapacityLimiter
+from anyio import CancelScope, CapacityLimiter, current_time
 
 from goalport.ai import Engine, Operation, ToolContext, tool_context, use_tool_context
 from goalport.blackboard import Blackboard, is_of
@@ -321,18 +321,16 @@ class AgentProcess(Lifecycle):
         """The block in which the process runs; a kill, or its deadline, ends the block without an error."""
         self.traced = traced
         self.begin()
-        token = _current.set(self)
+        limit, token = self.options.deadline, _current.set(self)
         try:
             with (
                 use_tool_context(ToolContext(self, callers=tool_context().callers)),
                 calling_from(None),
-                anyio.CancelScope() as self.cancel_scope,
+                CancelScope(deadline=math.inf if limit is None else current_time() + limit) as self.cancel_scope,
             ):
-                if self.options.deadline is not None:
-                    self.cancel_scope.deadline = anyio.current_time() + self.options.deadline
                 yield
             if self.cancel_scope.cancelled_caught and self.end_requested is None:
-                self.end_requested = Terminated(f"The deadline of {self.options.deadline:g} s has passed.")
+                self.end_requested = Terminated(f"The deadline of {limit:g} s has passed.")
         finally:
             _current.reset(token)
             self.cancel_scope = None

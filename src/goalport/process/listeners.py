@@ -17,7 +17,7 @@ from goalport.secrecy import hide_known
 __all__ = ["Listeners"]
 
 _log = getLogger(__name__)
-_TEXTS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result"})
+_TEXT_FIELDS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result"})
 """The fields of events that contain text from people, models or tools."""
 
 
@@ -59,7 +59,7 @@ class Listeners:
     def on_event(self, event: Event, /) -> None:
         """Pass an event to every listener."""
         if self._listeners:
-            self.on_loop(partial(self._tell_all, _without_secrets(event)))
+            self.on_loop(partial(self._notify, _without_secrets(event)))
 
     def on_loop(self, function: Callable[[], None]) -> None:
         """Call a function on the event loop: at once if called there or if the loop is closed, else soon."""
@@ -77,7 +77,7 @@ class Listeners:
 
         return bound
 
-    def _tell_all(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for listener in tuple(self._listeners.values()):
             try:
                 listener.on_event(event)
@@ -86,15 +86,11 @@ class Listeners:
 
 
 @cache
-def _texts_of(kind: type[Event]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind) if each.name in _TEXTS)
+def _text_fields(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind) if each.name in _TEXT_FIELDS)
 
 
 def _without_secrets(event: Event) -> Event:
-    told = {name: getattr(event, name) for name in _texts_of(type(event))}
-    hidden = {name: hidden for name, text in told.items() if text and (hidden := _hidden(text)) != text}
-    return replace(event, **hidden) if hidden else event
-
-
-def _hidden(text: object) -> object:
-    return hide_known(text) if isinstance(text, str) else text
+    texts = ((name, getattr(event, name)) for name in _text_fields(type(event)))
+    changed = {name: safe for name, text in texts if isinstance(text, str) and (safe := hide_known(text)) != text}
+    return replace(event, **changed) if changed else event

@@ -244,23 +244,23 @@ class ProcessOptions:
 
     def overrun(self, process: ProcessView) -> str | None:
         """Why no further action may run, in a sentence; None: one may run."""
-        return self.budget.overrun(len(process.history), process.usage) or self._policy(process)
+        return self.budget.overrun(len(process.history), process.usage) or self._reason_to_end(process)
 
     def overspent(self, process: ProcessView) -> str | None:
         """Why a running action may ask no further model, in a sentence; None: it may."""
-        return self.budget.overspent(process.usage) or self._policy(process)
+        return self.budget.overspent(process.usage) or self._reason_to_end(process)
 
-    def _policy(self, process: ProcessView) -> str | None:
+    def _reason_to_end(self, process: ProcessView) -> str | None:
         policy = self.early_termination
         return None if policy is None else policy.reason_to_end(process, stuck=False)
 
-    def room(self, process: ProcessView, wanted: Sequence[str]) -> int:
+    def concurrency(self, process: ProcessView, wanted: Sequence[str]) -> int:
         """How many of the wanted actions may run at once; it is never less than 1."""
-        return next((n for n in range(1, len(wanted)) if self.overrun(_Ahead(process, wanted[:n]))), len(wanted))
+        return next((n for n in range(1, len(wanted)) if self.overrun(_ProcessAfter(process, wanted[:n]))), len(wanted))
 
 
 @dataclass(frozen=True, slots=True)
-class _Coming:
+class _PlannedInvocation:
     """An action that will run, as an entry of the history."""
 
     action: str
@@ -269,10 +269,10 @@ class _Coming:
     error: str | None = None
 
 
-class _Ahead:
+class _ProcessAfter:
     """A process as it would be after some more actions."""
 
     def __init__(self, process: ProcessView, actions: Sequence[str]) -> None:
-        self.history = (*process.history, *map(_Coming, actions))
+        self.history = (*process.history, *map(_PlannedInvocation, actions))
         self.usage = process.usage
         self.blackboard = process.blackboard

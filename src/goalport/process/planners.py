@@ -150,11 +150,11 @@ def _failed(process: AgentProcess) -> Failed | None:
 
 def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
     explanation = explanation.with_reasons(process.services.groups.why_missing)
-    reason = _declined(process) + explanation.summary() + _way_out(process, explanation)
+    reason = _declined(process) + explanation.summary() + _hint(process, explanation)
     return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
 
 
-def _way_out(process: AgentProcess, explanation: Explanation) -> str:
+def _hint(process: AgentProcess, explanation: Explanation) -> str:
     """A hint for the agent's author, when actions are held back only because they, or their outputs, count as done."""
     gave_nothing = {each.action for each in process.progress.history if each.status == "declined"}
     missing = [each for failure in explanation.failures[:1] for each in failure.missing]

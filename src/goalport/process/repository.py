@@ -67,19 +67,34 @@ class _Family:
 
     def __init__(self, root: AgentProcess) -> None:
         self.root = root
-        self.members: list[str] = []
+        self.members: set[str] = set()
+        """The ids of all its processes."""
         self.going_on: set[str] = set()
         """The ids of the processes that have not ended."""
         self.ended_at = 0.0
         self.queues: list[OrderedDict[str, _Family]] = []
         """The queues that contain this family."""
 
-    def line_up(self, queue: "OrderedDict[str, _Family]") -> None:
+    def update(self, process: AgentProcess) -> None:
+        """Note a process of the family, and whether it has ended."""
+        self.members.add(process.id)
+        if process.status.ended:
+            self.going_on.discard(process.id)
+            self.ended_at = time.monotonic()
+        else:
+            self.going_on.add(process.id)
+
+    def keep_remnants(self) -> Iterator[AgentProcess]:
+        """Keep only what the outcomes and the history of its processes need, and return these remnants."""
+        self.root = self.root.remnant()
+        return _tree(self.root)
+
+    def enqueue(self, queue: "OrderedDict[str, _Family]") -> None:
         """Append the family to a queue."""
         queue[self.root.id] = self
         self.queues.append(queue)
 
-    def leave(self) -> None:
+    def leave_queues(self) -> None:
         """Remove the family from all queues."""
         for each in self.queues:
             each.pop(self.root.id, None)
@@ -87,7 +102,7 @@ class _Family:
 
     @property
     def long(self) -> bool:
-        """Whether its caller may fetch the result later: it ran long, asked people, or has a `long` goal."""
+        """Whether the caller may fetch its result later: it ran long, asked people, or has a `long` goal."""
         root = self.root
         if root.finished_at is not None and (root.finished_at - root.created_at).total_seconds() >= _LONG:
             return True
@@ -117,13 +132,19 @@ class InMemoryProcessRepository:
 
     def save(self, process: AgentProcess) -> None:
         """Keep a process; if there are too many of its kind, drop the one that ended, or began to wait, first."""
-        family = self._joined(process)
-        root = family.root
-        family.leave()
+        root = process
+        while root.parent is not None:
+            root = root.parent
+        family = self._families.get(root.id)
+        if family is None:
+            family = self._families[root.id] = _Family(root)
+        self._processes.setdefault(process.id, process)
+        family.update(process)
+        family.leave_queues()
         if not family.going_on:
             self._keep_ended(family)
-        elif root.status is ProcessStatus.WAITING:
-            family.line_up(self._waiting)
+        elif family.root.status is ProcessStatus.WAITING:
+            family.enqueue(self._waiting)
             if len(self._waiting) > self._most_waiting:
                 oldest = next(iter(self._waiting.values())).root
                 oldest.terminate(f"More than {self._most_waiting:,} processes wait, and it had waited longest.")
@@ -138,39 +159,22 @@ class InMemoryProcessRepository:
         found = map(self.find, list(self._processes))
         return tuple(each for each in found if each is not None)
 
-    def _joined(self, process: AgentProcess) -> _Family:
-        root = process
-        while root.parent is not None:
-            root = root.parent
-        family = self._families.get(root.id)
-        if family is None:
-            family = self._families[root.id] = _Family(root)
-        if process.id not in self._processes:
-            self._processes[process.id] = process
-            family.members.append(process.id)
-        if process.status.ended:
-            family.going_on.discard(process.id)
-        else:
-            family.going_on.add(process.id)
-        return family
-
     def _keep_ended(self, family: _Family) -> None:
-        family.ended_at = time.monotonic()
-        family.line_up(self._long if family.long else self._short)
+        family.enqueue(self._long if family.long else self._short)
         if family.root.over:
-            family.line_up(self._whole)
+            family.enqueue(self._whole)
         if len(self._whole) > self._most_whole:
             self._reduce(self._whole.popitem(last=False)[1])
         while len(self._short) > self._window:
             self._drop(self._short.popitem(last=False)[1])
-        while len(self._long) > self._window and self._may_go(next(iter(self._long.values()))):
-            self._drop(self._long.popitem(last=False)[1])
-
-    def _may_go(self, family: _Family) -> bool:
-        return time.monotonic() - family.ended_at >= self._seconds or len(self._long) > _MOST_LONG * self._window
+        while len(self._long) > self._window:
+            oldest = next(iter(self._long.values()))
+            if time.monotonic() - oldest.ended_at < self._seconds and len(self._long) <= _MOST_LONG * self._window:
+                break
+            self._drop(oldest)
 
     def _drop(self, family: _Family) -> None:
-        family.leave()
+        family.leave_queues()
         del self._families[family.root.id]
         for each in family.members:
             del self._processes[each]
@@ -182,8 +186,7 @@ class InMemoryProcessRepository:
             return
         for each in family.members:
             self._held[each] = ref(self._processes[each])
-        family.root = family.root.remnant()
-        self._processes.update((each.id, each) for each in _tree(family.root))
+        self._processes.update((each.id, each) for each in family.keep_remnants())
 
 
 def _tree(process: AgentProcess) -> Iterator[AgentProcess]:

@@ -5,7 +5,7 @@ handling a stuck process: its policy may end it, or its handlers may help it, in
 precedence over handlers. (User guide, section 3.2.2.)
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,61 +28,56 @@ from goalport.process.planners import planner_for
 __all__ = ["drive", "step"]
 
 _log = getLogger(__name__)
-Advance: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
-"""Advances a process. Returns its outcome, or None when it can go on."""
+Steps: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
+"""Takes one or more steps of a process. Returns its outcome, or None when it can go on."""
 _ROUNDS = 20
 """How many times in a row handlers may request a new plan with which no action can run."""
 
 
 async def drive(process: AgentProcess) -> None:
     """Run a process until it has an outcome, which is stored in the process."""
-    await _traced(process, _to_the_end)
+    await _advance(process, _to_the_end)
 
 
 async def step(process: AgentProcess) -> None:
     """Run one step of a process; afterwards it has an outcome or rests."""
-    await _traced(process, tick)
+    await _advance(process, tick)
 
 
-async def _traced(process: AgentProcess, advance: Advance) -> None:
+async def _advance(process: AgentProcess, steps: Steps) -> None:
     with process_span(process.agent.name, process_id=process.id, description=process.agent.description) as span:
-        await _drive(process, advance, traced=span.is_recording())
+        outcome: Outcome | None = None
+        goes_on = False
+        try:
+            with process.running(traced=span.is_recording()):
+                outcome = await steps(process)
+                goes_on = outcome is None and process.end_requested is None
+        except Exception as bug:
+            _log.exception("Process %s could not go on.", process.id)
+            outcome = Failed(f"The process could not go on: {process.words_for(bug)}")
+            process.fail(outcome.reason, error=bug)
+        finally:
+            if goes_on:
+                process.release()
+            else:
+                _end(process, outcome)
         if process.traced:
             span.set_attribute("goalport.process.status", str(process.status))
             note_spent(span, process.usage.spent)
 
 
-async def _drive(process: AgentProcess, advance: Advance, *, traced: bool) -> None:
-    outcome: Outcome | None = None
-    goes_on = False
-    try:
-        with process.running(traced=traced):
-            outcome = await advance(process)
-            goes_on = outcome is None and process.end_requested is None
-    except Exception as bug:
-        _log.exception("Process %s could not go on.", process.id)
-        outcome = Failed(f"The process could not go on: {process.words_for(bug)}")
-        process.fail(outcome.reason, error=bug)
-    finally:
-        if goes_on:
-            process.release()
-        else:
-            outcome = _ending(process, outcome)
-            if _is_final(outcome):
-                _dismiss_children(process)
-            process.settle(outcome)
+def _end(process: AgentProcess, outcome: Outcome | None) -> None:
+    """Set the outcome of the process; if it is final, kill the sub-processes that have not ended."""
+    outcome = _outcome(process.end_requested, outcome)
+    if _is_final(outcome):
+        for child in process.children:
+            if not child.status.ended:
+                child.kill("The process that had started it has ended.")
+    process.settle(outcome)
 
 
-def _dismiss_children(process: AgentProcess) -> None:
-    """Kill the sub-processes that have not ended."""
-    for child in process.children:
-        if not child.status.ended:
-            child.kill("The process that had started it has ended.")
-
-
-def _ending(process: AgentProcess, outcome: Outcome | None) -> Outcome:
-    """The outcome of the process. A kill takes precedence over an outcome that came at the same moment."""
-    requested = process.end_requested
+def _outcome(requested: Outcome | None, outcome: Outcome | None) -> Outcome:
+    """The outcome that counts. A kill takes precedence over an outcome that came at the same moment."""
     if requested is not None and (isinstance(requested, Killed) or outcome is None or not _is_final(outcome)):
         return requested
     return outcome or Terminated("The program stopped.")
@@ -111,10 +106,10 @@ async def tick(process: AgentProcess) -> Outcome | None:
     process.pursue(process.scope.goals.get(found.goal.name), tuple(step.action for step in found.steps))
     steps = next_steps(process, found, actual, at_once=process.options.concurrent and planner.looks_ahead)
     if not steps:
-        return Waiting(process.open_questions) if waits(process, found, actual) else _reached(process)
+        return Waiting(process.open_questions) if waits(process, found, actual) else _goal_reached(process)
     if overrun := process.options.overrun(process):
         return Terminated(overrun)
-    steps = steps[: process.options.room(process, [step.action for step in steps])]
+    steps = steps[: process.options.concurrency(process, [step.action for step in steps])]
     if await paused(process, steps[0].action):
         return None
     if process.listeners.attentive:
@@ -122,7 +117,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     return await invoke_all(process, [process.scope.actions[step.action] for step in steps])
 
 
-def _reached(process: AgentProcess) -> Outcome:
+def _goal_reached(process: AgentProcess) -> Completed:
     goal = process.goal
     assert goal is not None
     if process.listeners.attentive:
@@ -134,21 +129,19 @@ def _reached(process: AgentProcess) -> Outcome:
 
 async def paused(process: AgentProcess, action: str) -> bool:
     """Pause before the next action if required. Returns whether there was a pause: then a new plan is needed."""
-    if process.options.unhurried:
-        seconds = _seconds(process, action) if process.progress.may_pause() else 0.0
-        if seconds > 0:
-            with process.pausing():
-                process.emit(ProcessPaused(seconds, process_id=process.id))
-                await anyio.sleep(seconds)
-            return True
-    return False
-
-
-def _seconds(process: AgentProcess, action: str) -> float:
-    between = float(process.options.delay) if process.progress.history else 0.0
+    if not process.options.unhurried or not process.progress.may_pause():
+        return False
+    seconds = float(process.options.delay) if process.progress.history else 0.0
     schedule = process.options.schedule
-    at = None if schedule is None else schedule.not_before(process, action)
-    return max(between, 0.0 if at is None else (at - datetime.now(UTC)).total_seconds())
+    begins_at = None if schedule is None else schedule.not_before(process, action)
+    if begins_at is not None:
+        seconds = max(seconds, (begins_at - datetime.now(UTC)).total_seconds())
+    if seconds <= 0:
+        return False
+    with process.pausing():
+        process.emit(ProcessPaused(seconds, process_id=process.id))
+        await anyio.sleep(seconds)
+    return True
 
 
 async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
@@ -159,10 +152,9 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
     reason = None if policy is None else policy.reason_to_end(process, stuck=True)
     if reason:
         return Terminated(f"{reason} {outcome.reason}")
-    handlers = list(_handlers(process))
-    futile = _futile(process) if handlers else None
-    if futile:
-        return replace(outcome, reason=f"{outcome.reason} {futile}")
+    handlers = _stuck_handlers(process)
+    if handlers and (why_futile := _why_futile(process)):
+        return replace(outcome, reason=f"{outcome.reason} {why_futile}")
     for handler in handlers:
         if await _helps(process, handler):
             return process.end_requested
@@ -171,11 +163,10 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
     return process.end_requested or replace(outcome, reason=reason)
 
 
-def _handlers(process: AgentProcess) -> Iterator[StuckHandler]:
+def _stuck_handlers(process: AgentProcess) -> list[StuckHandler]:
     """The agents' instances that are handlers, then the handlers of the options."""
     own = {id(owner): owner for goal in process.scope.goals if (owner := process.scope.actions[goal].owner)}
-    yield from (each for each in own.values() if isinstance(each, StuckHandler))
-    yield from process.options.stuck_handlers
+    return [*(each for each in own.values() if isinstance(each, StuckHandler)), *process.options.stuck_handlers]
 
 
 async def _helps(process: AgentProcess, handler: StuckHandler) -> bool:
@@ -189,7 +180,7 @@ async def _helps(process: AgentProcess, handler: StuckHandler) -> bool:
     return result.code is StuckCode.REPLAN
 
 
-def _futile(process: AgentProcess) -> str | None:
+def _why_futile(process: AgentProcess) -> str | None:
     """Why it is useless to ask the handlers again; None: they may help."""
     progress, blackboard = process.progress, process.blackboard
     standing = (
@@ -224,27 +215,27 @@ def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_onc
     if first is None:
         return []
     steps = [first]
-    if at_once and _shares(process, first):
+    if at_once and _may_run_concurrently(process, first):
         for each in found.steps:
-            if _shares(process, each) and _holds(each.requires.items(), actual) and _apart(each, steps):
+            possible = _may_run_concurrently(process, each) and _holds(each.requires.items(), actual)
+            if possible and all(_independent(each, other) for other in steps):
                 steps.append(each)
     return steps
 
 
-def _shares(process: AgentProcess, step: Operator) -> bool:
-    """Whether other actions may run beside it; not if it clears the blackboard or has conditions or a trigger."""
+def _may_run_concurrently(process: AgentProcess, step: Operator) -> bool:
+    """Whether a step may run together with others; not if it clears the blackboard, or has conditions or a trigger."""
     settings = process.scope.actions[step.action].settings
     return not (settings.clear_blackboard or settings.post or settings.trigger)
 
 
-def _apart(step: Operator, others: Iterable[Operator]) -> bool:
-    return all(
-        step.action != other.action and not _disturbs(step, other) and not _disturbs(other, step) for other in others
+def _independent(step: Operator, other: Operator) -> bool:
+    """Whether two steps are of different actions, and neither changes what the other requires."""
+    return step.action != other.action and not any(
+        fact in second.requires and second.requires[fact] is not value
+        for first, second in ((step, other), (other, step))
+        for fact, value in first.effects.items()
     )
-
-
-def _disturbs(step: Operator, other: Operator) -> bool:
-    return any(fact in other.requires and other.requires[fact] is not value for fact, value in step.effects.items())
 
 
 def waits(process: AgentProcess, found: Plan, actual: WorldState) -> bool:
