@@ -36,6 +36,9 @@ FLOORS = {
 ABOVE = {"": 13, "__main__": 13, "testing": 14}
 """The package itself and `python -m goalport` import every room; testing may use them all, and nothing imports it."""
 
+SDK_ROOMS = frozenset({"serve", "upstream", "testing"})
+"""The rooms that send and receive MCP messages. All others know the types of the protocol (`mcp_types`) alone."""
+
 
 def room_of(file: SourceFile) -> str:
     """The folder or module of the library that a file belongs to; the package's own `__init__` is the empty name."""
@@ -68,6 +71,15 @@ def _target(each: Imported) -> str | None:
 
 def _on_floor(room: str) -> str:
     return f"{room or 'the package itself'} (floor {(FLOORS | ABOVE).get(room, 'unknown')})"
+
+
+def the_sdk_stays_where_messages_go(root: Path) -> Iterator[str]:
+    """What is published, and the doors beside MCP, do not depend on how the MCP SDK sends messages."""
+    for file in sources(root, LIBRARY):
+        room = room_of(file)
+        for each in imported(file) if room not in SDK_ROOMS else ():
+            if each.name.partition(".")[0] == "mcp":
+                yield f"{file.at(each.line)}: {room} imports {each.name}; only {', '.join(sorted(SDK_ROOMS))} may"
 
 
 def nothing_of_ours_hides_under_type_checking(root: Path) -> Iterator[str]:

@@ -23,6 +23,7 @@ RULES: tuple[Rule, ...] = (
     floors.agents_stand_alone,
     floors.imports_point_downwards,
     floors.nothing_of_ours_hides_under_type_checking,
+    floors.the_sdk_stays_where_messages_go,
     floors.workspace_folders_are_no_packages,
     sizes.classes_are_small,
     sizes.files_are_short,
@@ -66,6 +67,7 @@ EVERYWHERE = {
 
 DOWN = floors.imports_point_downwards
 HIDDEN = floors.nothing_of_ours_hides_under_type_checking
+SDK = floors.the_sdk_stays_where_messages_go
 ALONE = floors.agents_stand_alone
 SIGNATURES = sizes.signatures_are_short
 EDGES = failures.only_the_edges_catch_everything
@@ -104,6 +106,8 @@ BROKEN = (
     Case(DOWN, "src/goalport/garage/car.py", "x = 1", "garage is no room yet; place it on a floor"),
     Case(HIDDEN, PLAN, "if TYPE_CHECKING:\n    from goalport.errors import X", "astar.py:2: goalport.errors.X under"),
     Case(HIDDEN, PLAN, "if typing.TYPE_CHECKING:\n    from . import x", "goalport.plan.x under TYPE_CHECKING"),
+    Case(SDK, PLAN, "from mcp.shared.inbound import x", "astar.py:1: plan imports mcp.shared.inbound.x"),
+    Case(SDK, PLAN, "def f():\n    import mcp", "astar.py:2: plan imports mcp; only serve, testing, upstream may"),
     Case(ALONE, AGENT, "import tools", "agent one imports tools"),
     Case(ALONE, AGENT, "from goalport_workspace.tools.maths import add", "imports goalport_workspace.tools.maths.add"),
     Case(ALONE, AGENT, "from . import two", "agent one imports agents.two"),
@@ -191,6 +195,8 @@ KEPT = (
     Case(DOWN, "src/goalport/testing/client.py", "from goalport import Ai\nfrom goalport.cli import main"),
     Case(DOWN, "src/goalport/__main__.py", "from goalport.cli import main"),
     Case(HIDDEN, PLAN, "if TYPE_CHECKING:\n    from collections.abc import Iterator"),
+    Case(SDK, SERVE, "from mcp.server import Server"),
+    Case(SDK, PLAN, "from mcp_types import Tool"),
     Case(
         ALONE,
         AGENT,

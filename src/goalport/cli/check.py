@@ -56,12 +56,12 @@ def check(
 
     Exit codes: 0 nothing is wrong, 1 something is.
     """
-    found = _findings(open_workspace(workspace))
+    findings = _findings(open_workspace(workspace))
     if format == "json":
-        print(json.dumps(vars(found), indent=2, ensure_ascii=False))
+        print(json.dumps(vars(findings), indent=2, ensure_ascii=False))
     else:
-        _print_lines(found)
-    return WRONG if found.problems or (found.warnings and not allow_warnings) else FINE
+        _print_lines(findings)
+    return WRONG if findings.problems or (findings.warnings and not allow_warnings) else FINE
 
 
 def _findings(loaded: LoadedWorkspace) -> Findings:
@@ -84,16 +84,16 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
     )
 
 
-def _print_lines(found: Findings) -> None:
+def _print_lines(findings: Findings) -> None:
     lines = [
-        *(f"problem: {each}" for each in found.problems),
-        *(f"warning: {each}" for each in found.warnings),
-        *found.models,
-        *found.groups,
-        *(f"note: {each}" for each in found.hints),
+        *(f"problem: {each}" for each in findings.problems),
+        *(f"warning: {each}" for each in findings.warnings),
+        *findings.models,
+        *findings.groups,
+        *(f"note: {each}" for each in findings.hints),
     ]
     for line in lines:
         print(coloured(line, sys.stdout))
-    wrong = f"{counted(len(found.problems), 'problem')}, {counted(len(found.warnings), 'warning')}"
-    there = [counted(found.agents, "agent"), counted(found.goals, "goal"), counted(len(found.tools), "tool")]
-    print(f"{', '.join(there)}: {wrong if found.problems or found.warnings else 'nothing is wrong'}.")
+    wrong = f"{counted(len(findings.problems), 'problem')}, {counted(len(findings.warnings), 'warning')}"
+    there = [counted(findings.agents, "agent"), counted(findings.goals, "goal"), counted(len(findings.tools), "tool")]
+    print(f"{', '.join(there)}: {wrong if findings.problems or findings.warnings else 'nothing is wrong'}.")

@@ -158,9 +158,9 @@ def _indent(text: str) -> str:
     return "  "
 
 
-REACHING = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
+CONNECTION_KEYS = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
 """The keys that say how to reach a server. They are replaced; others, such as env and headers, are kept."""
-_MARK = "\ufeff"
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 class Unmergeable(GoalportError):
@@ -199,9 +199,9 @@ class Change:
 def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entry: Mapping[str, object]) -> Change:
     """The change that puts an entry under `name` into a section of the file."""
     before = _read(path)
-    text = (before or "").removeprefix(_MARK).replace("\r\n", "\n")
+    text = (before or "").removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n")
     try:
-        after = put(text, kind, (*section, name), entry)
+        after = with_entry(text, kind, (*section, name), entry)
     except NoMapping as error:
         raise Unmergeable(f"{path}: {error}. Add the entry by hand.") from error
     except ValueError as error:
@@ -211,10 +211,10 @@ def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entr
     if before is not None and after == text:
         return Change(path, before, before)
     after = after.replace("\n", "\r\n") if "\r\n" in (before or "") else after
-    return Change(path, before, f"{_MARK}{after}" if (before or "").startswith(_MARK) else after)
+    return Change(path, before, f"{_BYTE_ORDER_MARK}{after}" if (before or "").startswith(_BYTE_ORDER_MARK) else after)
 
 
-def put(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping[str, object]) -> str:
+def with_entry(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping[str, object]) -> str:
     """The text of a file with the entry at a path; the same text if it has the entry already.
 
     How the server is reached is replaced; other values are kept. Raises `ValueError` for a text that cannot be changed
@@ -228,10 +228,10 @@ def put(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping[str, o
             known[key] = {}
         known = mapping(known[key], repr(key))
     was = dict(known)
-    for key in REACHING - entry.keys():
+    for key in CONNECTION_KEYS - entry.keys():
         known.pop(key, None)
     for key in entry:
-        if key in REACHING or key not in known:
+        if key in CONNECTION_KEYS or key not in known:
             known[key] = entry[key]
     if text.strip() and dict(known) == was:
         return text

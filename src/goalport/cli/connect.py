@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
-from goalport.cli.config_files import Unmergeable, merged, put
+from goalport.cli.config_files import Unmergeable, merged, with_entry
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.terminal import Record, say, show, show_difference
 from goalport.errors import BadInput, UnknownName
@@ -42,7 +42,7 @@ class ConnectOptions:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """A client's entry for this server, and the file to put it in."""
+    """A client's entry for this server, and the file to with_entry it in."""
 
     client: Client
     name: str
@@ -54,7 +54,7 @@ class ClientConfig:
     def snippet(self) -> str:
         if self.path is None:
             return f"{self.client.variable}='{json.dumps([self.entry], ensure_ascii=False)}'"
-        return put("", self.client.kind, (*self.client.section, self.name), self.entry).rstrip("\n")
+        return with_entry("", self.client.kind, (*self.client.section, self.name), self.entry).rstrip("\n")
 
     @property
     def then(self) -> str:
@@ -140,8 +140,8 @@ def _local_url(settings: Settings) -> str:
 def _program() -> tuple[str, ...]:
     """The command of this goalport with its absolute path, because clients start servers with a PATH of their own."""
     beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
-    found = str(beside) if beside.exists() else shutil.which("goalport")
-    return (found,) if found else (sys.executable, "-m", "goalport.cli")
+    program = str(beside) if beside.exists() else shutil.which("goalport")
+    return (program,) if program else (sys.executable, "-m", "goalport.cli")
 
 
 def _write(config: ClientConfig, *, asked: bool) -> int:

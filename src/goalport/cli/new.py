@@ -86,9 +86,9 @@ def _refuse_occupied(root: Path, typed: Path) -> None:
     if root.exists() and not root.is_dir():
         raise WorkspaceError(f"{root} is a file; {_FIX}: goalport new {typed}-agents")
     # A new git repository counts as empty, since many people begin with one.
-    found = sorted(each.name for each in root.iterdir() if each.name != ".git") if root.exists() else []
-    if found:
-        shown = ", ".join([*found[:_SHOWN], *(["…"] if found[_SHOWN:] else [])])
+    occupants = sorted(each.name for each in root.iterdir() if each.name != ".git") if root.exists() else []
+    if occupants:
+        shown = ", ".join([*occupants[:_SHOWN], *(["…"] if occupants[_SHOWN:] else [])])
         raise WorkspaceError(f"{root} is not empty (it holds {shown}); {_FIX}: goalport new {typed / 'agents'}")
 
 

@@ -176,7 +176,7 @@ def execute(words: Sequence[str]) -> int:
         code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # flushed here, where a closed pipe is handled
     except CycloptsError as mistake:
-        return _say(_usage_mistake(mistake), MISUSED)
+        return _print_error(_usage_mistake(mistake), MISUSED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -187,7 +187,7 @@ def execute(words: Sequence[str]) -> int:
         if debug:
             sys.stderr.write(traceback_of(error))
             return FAILED
-        return _say(_failure(error), MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
+        return _print_error(_error_text(error), MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
     return code if isinstance(code, int) else DONE
 
 
@@ -199,7 +199,7 @@ def _usage_mistake(mistake: CycloptsError) -> str:
     return f"{mistake} See {' '.join(('goalport', *(mistake.command_chain or ())))} --help."
 
 
-def _failure(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, GoalportError):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
@@ -208,6 +208,6 @@ def _failure(error: Exception) -> str:
     return f"{type(error).__name__}: {first} (Goalport did not expect this; --debug shows where it is from.)"
 
 
-def _say(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(coloured(f"error: {message.strip()}", sys.stderr), file=sys.stderr)
     return code

@@ -167,15 +167,15 @@ async def _list(loaded: LoadedWorkspace, chosen: Format, trusted: tuple[str, ...
             _trust(platform, each)
         for warning in platform.upstream.groups.warnings():
             say(f"warning: {warning}")
-        found = {
+        lists = {
             "groups": list(_groups(platform)),
             "servers": list(_servers(platform)),
             "tools": [*_tools(platform), *_withheld(platform)],
         }
     if chosen == "json":
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(lists, indent=2, ensure_ascii=False))
         return
-    for kind, records in found.items():
+    for kind, records in lists.items():
         say(f"{kind.capitalize()}:")
         show(records, chosen, none="  none")
         say("")
@@ -280,8 +280,8 @@ def _tool(platform: AgentPlatform, role: str, name: str) -> Tool:
         if why := platform.groups.why_missing(role):
             raise ToolError(f"The tool group {role!r} cannot be used now. {why}")
         raise UnknownName("tool group", role, [each.role for each in platform.groups.groups])
-    found = {each.name: each for each in group.tools}
-    if name not in found:
-        raise UnknownName("tool", name, found)
+    tools = {each.name: each for each in group.tools}
+    if name not in tools:
+        raise UnknownName("tool", name, tools)
     # Typing the call is the person's approval.
-    return found[name].with_approval("never")
+    return tools[name].with_approval("never")

@@ -29,7 +29,7 @@ _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if
 _BRANCHES: Final = ("anyOf", "oneOf")
 _LONGEST_PATH: Final = 80
 _DEEP: Final = frozenset({"object", "array", "number"})
-_ODD: Final = frozenset({"nan", "inf", "infinity"})
+_NON_FINITE: Final = frozenset({"nan", "inf", "infinity"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class PublishedArguments:
     @classmethod
     def _by_fields(cls, kind: object) -> "PublishedArguments | None":
         adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
-        schema = _shown(kind, portable(adapter.json_schema(schema_generator=PlainSchema)))
+        schema = _input_schema(kind, portable(adapter.json_schema(schema_generator=PlainSchema)))
         return (
             cls(schema, lambda arguments: (adapter.validate_python(arguments),), (kind,)) if is_object(schema) else None
         )
@@ -78,8 +78,8 @@ class PublishedArguments:
         fields: Any = TypedDict("Arguments", dict(starts))  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
         adapter = TypeAdapter[dict[str, object]](fields)
         schema = portable(adapter.json_schema(schema_generator=PlainSchema))
-        shown = {name: _shown(starts[name], each) for name, each in schema.get("properties", {}).items()}
-        schema = {key: value for key, value in schema.items() if key != "title"} | {"properties": shown}
+        properties = {name: _input_schema(starts[name], each) for name, each in schema.get("properties", {}).items()}
+        schema = {key: value for key, value in schema.items() if key != "title"} | {"properties": properties}
         kinds = tuple(starts.values())
         return cls(schema, lambda arguments: tuple(adapter.validate_python(arguments)[name] for name in starts), kinds)
 
@@ -89,23 +89,24 @@ class PublishedArguments:
 
     def read(self, arguments: Mapping[str, Any]) -> tuple[object, ...]:
         """The objects to start from, in the order of the start types. Raises `BadInput` with one line per mistake."""
-        strange = list(islice(unknown_arguments(self.schema, arguments), _MOST_LINES + 1))
+        unknown = list(islice(unknown_arguments(self.schema, arguments), _MOST_LINES + 1))
         try:
             objects = self._parse(arguments)
         except ValidationError as error:
-            named = {each.partition(": ")[0] for each in strange}
+            named = {each.partition(": ")[0] for each in unknown}
             refused = [
                 each
                 for each in validation_problems(error, arguments, self.schema.get("properties", {}))
                 if each.partition(": ")[0] not in named
             ]
-            raise BadInput(corrections([*strange, *refused])) from None
-        if strange:
-            raise BadInput(corrections(strange))
+            raise BadInput(corrections([*unknown, *refused])) from None
+        if unknown:
+            raise BadInput(corrections(unknown))
         return objects
 
 
-def _shown(start: object, schema: Schema) -> Schema:
+def _input_schema(start: object, schema: Schema) -> Schema:
+    """The schema of a start type as clients see it: of `UserInput`, only its content."""
     if not (isinstance(start, type) and issubclass(start, UserInput)):
         return schema
     shown = without_fields(schema, FRAMEWORK_FIELDS)
@@ -133,7 +134,7 @@ class _FieldReader:
             if any(each.get("type", "object") in _DEEP for each in inner):
                 for index, each in enumerate(cast("list[object]", value)):
                     yield from self.value(inner, each, f"{path}[{index}]")
-        elif _is_odd(value, schemas):
+        elif _is_non_finite(value, schemas):
             yield f"{path[:_LONGEST_PATH]}: should be a number that JSON has; came {value}"
 
     def fields(self, schemas: Sequence[Schema], value: Mapping[str, Any], path: str) -> Iterator[str]:
@@ -176,7 +177,7 @@ def _constants_fit(schema: Schema, value: Mapping[str, Any]) -> bool:
     return all(name not in value or value[name] == constant for name, constant in constants.items())
 
 
-def _is_odd(value: object, schemas: Sequence[Schema]) -> bool:
+def _is_non_finite(value: object, schemas: Sequence[Schema]) -> bool:
     """Whether a value is a non-finite number, or a text such as "NaN" where the schemas want a number."""
     if isinstance(value, float):
         return not isfinite(value)
@@ -185,5 +186,5 @@ def _is_odd(value: object, schemas: Sequence[Schema]) -> bool:
         isinstance(value, str)
         and "number" in kinds
         and "string" not in kinds
-        and value.strip().lower().lstrip("+-") in _ODD
+        and value.strip().lower().lstrip("+-") in _NON_FINITE
     )

@@ -23,7 +23,7 @@ from goalport.publish.portability import Schema
 
 __all__ = ["FORMS", "Answer", "CompanionCall", "FieldsForm", "Form", "YesNoForm", "form_answered_by", "form_of"]
 
-_BARE: Final = "answer"
+_ANSWER: Final = "answer"
 """The name of the only field of a form whose answer is not an object."""
 
 
@@ -179,7 +179,7 @@ class FieldsForm(Form):
 
     @classmethod
     def of(cls, answer_type: object) -> "Form | None":
-        arguments = PublishedArguments.of_fields(answer_type, _BARE)
+        arguments = PublishedArguments.of_fields(answer_type, _ANSWER)
         return cls(arguments.schema, arguments)
 
     @property

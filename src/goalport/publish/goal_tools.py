@@ -20,7 +20,7 @@ from goalport.process import AgentProcess
 from goalport.publish.arguments import PublishedArguments
 from goalport.publish.exported_tools import annotations_of
 from goalport.publish.faults import Fault, read_or_fault
-from goalport.publish.handle import HANDLE, LARGE, or_instead
+from goalport.publish.handle import HANDLE, LARGE, with_alternatives
 from goalport.publish.output import OutputFormat
 from goalport.publish.portability import snake_identifier
 from goalport.words import type_label, type_name
@@ -175,11 +175,11 @@ class Terms:
         goals = [process.scope.goals[name] for name in process.goals]
         return cls.of(_published_name(process.agent, goals[0]), goals, may_wait=True)
 
-    def seconds(self, *, watched: bool) -> float | None:
+    def seconds(self, *, gets_progress: bool) -> float | None:
         """Seconds that a request waits before it is answered with the handle; None means without limit."""
         if not self.hands_over:
             return None
-        return self.wait_budget or (_SECONDS_WITH_PROGRESS if watched else _SECONDS_WITHOUT_PROGRESS)
+        return self.wait_budget or (_SECONDS_WITH_PROGRESS if gets_progress else _SECONDS_WITHOUT_PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +201,14 @@ class GoalTool:
         asks_models = any(map(asks_a_model, offer.agent.actions))
         terms = Terms.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
         first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), terms.output
-        instead = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]
+        others = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(
             name=terms.name,
             title=first.export.title or None,
             # What tells it apart comes first: some hosts show the model only the beginning of a description.
             description=offer.apart + (first.export.description or first.description),
             input_schema=arguments.schema,
-            output_schema=or_instead(output.schema, *instead),
+            output_schema=with_alternatives(output.schema, *others),
             annotations=annotations_of(first.export),
         )
         return cls(tool, offer.agent, tuple(goal.name for goal in offer.goals), arguments, terms)

@@ -14,9 +14,10 @@ from goalport.publish.companions import CANCEL, READ, STATUS
 from goalport.publish.forms import FORMS, Form, form_of
 from goalport.publish.portability import Schema, split_definitions
 
-__all__ = ["HANDLE", "LARGE", "Handle", "LargeResult", "NextCall", "OpenQuestion", "or_instead"]
+__all__ = ["HANDLE", "LARGE", "Handle", "LargeResult", "NextCall", "OpenQuestion", "with_alternatives"]
 
-_LONGEST_LOOK: Final = 25
+_STATUS_SECONDS: Final = 25
+"""How long the call of `process_status` that a handle names waits."""
 _NEXT: Final[Schema] = {
     "type": "object",
     "description": "The call to make next",
@@ -133,7 +134,7 @@ class Handle:
     @property
     def status_call(self) -> NextCall:
         """The call that waits until the process has ended or asks something."""
-        return NextCall(STATUS, {"processId": self.process_id, "waitSeconds": _LONGEST_LOOK})
+        return NextCall(STATUS, {"processId": self.process_id, "waitSeconds": _STATUS_SECONDS})
 
     @property
     def cancel_call(self) -> NextCall:
@@ -191,9 +192,9 @@ def _waits_of(process: AgentProcess) -> Iterator[str]:
             yield from _waits_of(child)
 
 
-def or_instead(schema: Schema | None, *instead: Schema) -> Schema | None:
-    """An output schema that allows the schemas `instead` too; None stays None."""
-    if schema is None or not instead:
+def with_alternatives(schema: Schema | None, *others: Schema) -> Schema | None:
+    """An output schema that allows the schemas `others` too; None stays None."""
+    if schema is None or not others:
         return schema
     result, definitions = split_definitions(schema)
-    return {"type": "object", "anyOf": [result, *instead], **definitions}
+    return {"type": "object", "anyOf": [result, *others], **definitions}

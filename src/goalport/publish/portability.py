@@ -61,8 +61,8 @@ def name_fault(name: str) -> str | None:
     if len(name) > _LONGEST_NAME:
         return f"it has {len(name)} characters and model APIs take {_LONGEST_NAME}"
     if not _NAME.fullmatch(name):
-        strange = sorted({letter for letter in name if not _NAME.fullmatch(letter)})
-        return f"it holds {' '.join(map(repr, strange))}; letters, digits, _ and - are allowed"
+        refused = sorted({letter for letter in name if not _NAME.fullmatch(letter)})
+        return f"it holds {' '.join(map(repr, refused))}; letters, digits, _ and - are allowed"
     return None
 
 

@@ -129,16 +129,16 @@ def publish(
         *_functions(workspace, settings, problems),
         *(_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool)),
     ]
-    settled = _tools(candidates, problems)
-    of_groups = publish_groups(exported_groups(platform), {name: each.owner for name, each in settled.items()}, before)
+    tools = _tools(candidates, problems)
+    of_groups = publish_groups(exported_groups(platform), {name: each.owner for name, each in tools.items()}, before)
     problems += of_groups.problems
-    settled |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
-    prompts = _prompts(settled.values(), workspace, problems)
+    tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
+    prompts = _prompts(tools.values(), workspace, problems)
     resources = _resources(workspace, problems)
     templates = workspace.values(RawTemplate)
-    published = [each.published.tool for each in settled.values()]
+    published = [each.published.tool for each in tools.values()]
     return Publication(
-        tools={name: each.published for name, each in settled.items()},
+        tools={name: each.published for name, each in tools.items()},
         of_groups=of_groups,
         prompts=prompts,
         resources=resources,
@@ -208,8 +208,8 @@ def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _
         if each.name in companions
     ]
     free = ((each.name, each.owner, each) for each in candidates if each.name not in companions)
-    settled = _settle("tool", free, problems)
-    return settled | {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
+    tools = _by_name("tool", free, problems)
+    return tools | {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
 
 
 def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: list[str]) -> dict[str, PublishedPrompt]:
@@ -219,7 +219,7 @@ def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: l
     wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
     return {
         name: GoalPrompt.of(name, each) if isinstance(each, GoalTool) else each
-        for name, each in _settle("prompt", wanted, problems).items()
+        for name, each in _by_name("prompt", wanted, problems).items()
     }
 
 
@@ -232,12 +232,12 @@ def _resources(workspace: Workspace, problems: list[str]) -> dict[str, RawResour
     return resources
 
 
-def _settle(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]) -> dict[str, T]:
+def _by_name(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]) -> dict[str, T]:
     """The candidates by name. A name that two candidates claim goes to neither of them and becomes a problem."""
     claims: dict[str, list[tuple[str, T]]] = {}
     for name, owner, candidate in wanted:
         claims.setdefault(name, []).append((owner, candidate))
-    settled: dict[str, T] = {}
+    unique: dict[str, T] = {}
     for name, claimants in claims.items():
         owners = _capital(" and ".join(owner for owner, _ in claimants))
         fault = name_fault(name) if kind == "tool" else None
@@ -249,8 +249,8 @@ def _settle(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]
                 " Give all but one another name."
             )
         else:
-            settled[name] = claimants[0][1]
-    return settled
+            unique[name] = claimants[0][1]
+    return unique
 
 
 def _capital(text: str) -> str:

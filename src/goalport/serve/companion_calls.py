@@ -71,7 +71,7 @@ async def _answer(context: Context, process: AgentProcess, question: Question, r
     except AlreadyAnswered:
         _refuse_settled(process, question)
     run = state.runs.of(process, detached=terms.detached)
-    outcome = await outcome_of(context, run, terms.seconds(watched=progress_wanted(context)))
+    outcome = await outcome_of(context, run, terms.seconds(gets_progress=progress_wanted(context)))
     return state.answers.of(terms, process, outcome)
 
 
