@@ -30,21 +30,18 @@ __all__ = [
     "streams",
 ]
 
-_PLACES = {
-    "clients": ["McpClient", "client_of"],
-    "context": ["FakeOperationContext", "SubProcess"],
-    "fakes": ["FakeEngine"],
-    "invocations": ["LlmInvocation"],
+_MODULES = {
+    "agents": ["McpClient", "client_of", "plan_of"],
+    "fakes": ["FakeEngine", "FakeOperationContext", "SubProcess"],
+    "invocations": ["LlmInvocation", "contains", "matches"],
     "models": ["ScriptedModels"],
-    "plans": ["plan_of"],
-    "prompts": ["contains", "matches"],
     "rules": ["Answers", "UnexpectedPrompt"],
     "scripted": ["ScriptedModel", "calls_tool", "streams"],
 }
 
 
 def __getattr__(name: str) -> object:
-    module = next((module for module, names in _PLACES.items() if name in names), None)
+    module = next((module for module, names in _MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)

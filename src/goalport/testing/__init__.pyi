@@ -1,19 +1,19 @@
-from goalport.testing.clients import (
+from goalport.testing.agents import (
     McpClient as McpClient,
     client_of as client_of,
+    plan_of as plan_of,
 )
-from goalport.testing.context import (
+from goalport.testing.fakes import (
+    FakeEngine as FakeEngine,
     FakeOperationContext as FakeOperationContext,
     SubProcess as SubProcess,
 )
-from goalport.testing.fakes import FakeEngine as FakeEngine
-from goalport.testing.invocations import LlmInvocation as LlmInvocation
-from goalport.testing.models import ScriptedModels as ScriptedModels
-from goalport.testing.plans import plan_of as plan_of
-from goalport.testing.prompts import (
+from goalport.testing.invocations import (
+    LlmInvocation as LlmInvocation,
     contains as contains,
     matches as matches,
 )
+from goalport.testing.models import ScriptedModels as ScriptedModels
 from goalport.testing.rules import (
     Answers as Answers,
     UnexpectedPrompt as UnexpectedPrompt,

@@ -1,21 +1,41 @@
-"""A fake for everything that carries out requests to an `Ai`: it gives the responses that a test has prepared.
+"""Fakes for a unit test of one action: an `Ai` that gives prepared responses, and a context with a real, idle process.
 
-No models, tools or guards are involved, as a unit test of one action needs it. `goalport.testing.models` scripts only
-the model, so that all the rest runs for real. User guide, section 3.26.1.
+No models, tools or guards are involved. `goalport.testing.models` scripts only the model, so that all the rest runs for
+real. User guide, section 3.26.1.
 """
 
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, Final, TypeVar, cast
 
-from goalport.ai import Ai, Interaction, Request, StreamedObject
+from anyio import CapacityLimiter
+
+from goalport.ai import Ai, Engine, Interaction, Request, StreamedObject
+from goalport.blackboard import DEFAULT_BINDING, Typed, matcher
+from goalport.caller import ANONYMOUS, Caller
+from goalport.domain import Action, Agent, Condition, WaitFor, parts_of, read_agent
+from goalport.events import Event
 from goalport.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.process import (
+    SERVICE_TYPES,
+    ActionContext,
+    AgentProcess,
+    PlatformServices,
+    ProcessOptions,
+    Scope,
+)
+from goalport.process.parameters import fill, missing
+from goalport.process.scope import inferred_type, inputs_of
 from goalport.prompts import Templates
 from goalport.testing.invocations import LlmInvocation, answer_to
+from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.words import with_article
 
-__all__ = ["FakeEngine"]
+__all__ = ["FakeEngine", "FakeOperationContext", "SubProcess"]
 
+T = TypeVar("T")
+_THREADS: Final = 40
 Piece = TextDelta | ThinkingDelta | StreamedObject[object]
 
 
@@ -119,3 +139,141 @@ class FakeEngine:
         if isinstance(said, BaseException):
             raise said
         return answer_to(request, said)
+
+
+@dataclass(frozen=True, slots=True)
+class SubProcess:
+    """A process that the code under test would have started."""
+
+    agent: object
+    kind: object
+    """The type of the result that was asked for."""
+    inputs: tuple[object, ...] = ()
+
+
+class FakeOperationContext(ActionContext):
+    """A context to call an action with: `await agent.craft_story(UserInput("…"), context)`; `context.ai` is its `Ai`.
+
+    `objects` are on the blackboard. `tool_groups` are those that the action requires: the context has their tools, and
+    its `Ai` offers them. `services` fill `Provided` parameters. Costs, progress and objects are in the process, as in a
+    run. It can be created where no event loop runs. User guide, section 3.26.1.
+    """
+
+    def __init__(
+        self,
+        *objects: object,
+        services: Iterable[object] = (),
+        tool_groups: Iterable[ToolGroup] = (),
+        templates: Templates | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> None:
+        groups = tuple(tool_groups)
+        self.engine = FakeEngine(templates=templates)
+        """Holds the prepared responses."""
+        self.events: list[Event] = []
+        """The events that the process has emitted."""
+        self.sub_processes: list[SubProcess] = []
+        """The calls of `as_sub_process`."""
+        process = _process(caller, groups, tuple(services), self.engine)
+        super().__init__(process, [tool for group in groups for tool in group.tools], "test")
+        self.process.subscribe(_EventRecorder(self.events))
+        for value in objects:
+            self.blackboard.add(value)
+            for part, declared in parts_of(Typed.value_of(value)):
+                self.blackboard.declare(DEFAULT_BINDING, part, declared)
+        self._ai = Ai(self.engine, Interaction(tool_groups=tuple(group.role for group in groups)))
+
+    @property
+    def llm_invocations(self) -> list[LlmInvocation]:
+        """The requests to the `Ai`, the newest last."""
+        return self.engine.llm_invocations
+
+    def expect_response(self, *responses: object) -> None:
+        """Answer requests with these, in order; see `FakeEngine.expect_response`.
+
+        They are also the results of `as_sub_process` and `run_subagent`, which start nothing, and the answers of
+        people to `ask` and to the question whether a tool may be called.
+        """
+        self.engine.expect_response(*responses)
+
+    def expect_stream(self, *pieces: object) -> None:
+        """Answer a streamed request with these pieces; see `FakeEngine.expect_stream`."""
+        self.engine.expect_stream(*pieces)
+
+    def verify_responses_used(self) -> None:
+        """Raises `AssertionError` when prepared responses were not used."""
+        self.engine.verify_responses_used()
+
+    async def perform(self, method: Callable[..., object]) -> object:
+        """Call an action or condition as a run would: `await context.perform(agent.craft_story)`.
+
+        Its parameters are filled from the blackboard, with services, and with this context and its `Ai`. Raises
+        `DeclarationError` where a run would, and `AssertionError` when an object is missing.
+        """
+        declared = _declaration(method)
+        takes = tuple(inputs_of(declared.parameters))
+        self.blackboard.infer_types_by(lambda binding, value: inferred_type(binding, value, takes, ()))
+        if wanting := " and ".join(map(with_article, missing(declared.parameters, self.blackboard))):
+            raise AssertionError(f"Expected {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
+        with self.active():
+            return await self.call(declared.function, **fill(declared.parameters, declared.owner, self))
+
+    async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
+        """The next response, as the person's answer; a `Declined` stands for a no to more than a yes or no."""
+        said = self.engine.take(wait)
+        if not matcher(wait.response_type)(said):
+            raise AssertionError(f"Expected an answer to {wait}, but the response is {said!r}.")
+        return wait.accept(said)
+
+    async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
+        """The next response, which must be of type `kind`; the agent is not run, but recorded in `sub_processes`."""
+        wanted = SubProcess(agent, kind, tuple(map(Typed.value_of, inputs)))
+        self.sub_processes.append(wanted)
+        said = self.engine.take(wanted)
+        if not matcher(kind)(said):
+            raise AssertionError(f"Expected {with_article(kind)} to answer {wanted}, but the response is {said!r}.")
+        return cast("T", said)
+
+
+@dataclass(frozen=True, slots=True)
+class _EventRecorder:
+    events: list[Event]
+
+    def on_event(self, event: Event, /) -> None:
+        self.events.append(event)
+
+
+def _declaration(method: Callable[..., object]) -> Action | Condition:
+    agent = read_agent(getattr(method, "__self__", None), SERVICE_TYPES)
+    for each in (*agent.actions, *agent.conditions):
+        if each.function == method:
+            return each
+    raise AssertionError(f"Expected an action or a condition of {agent.name}, but came {method!r}. Mark it.")
+
+
+def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[object], engine: Engine) -> AgentProcess:
+    """A process of an agent without actions, in the state in which an action runs."""
+
+    def service(kind: type) -> object | None:
+        return next((each for each in services if isinstance(each, kind)), None)
+
+    def start_child(*asked: object) -> AgentProcess:
+        raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
+
+    async def no_step(asked: AgentProcess) -> None:
+        raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
+
+    lent = PlatformServices(
+        limiter=CapacityLimiter(_THREADS),
+        groups=ToolGroupResolver(groups),
+        service=service,
+        start_child=start_child,
+        engine=lambda _operation, _groups: engine,
+        ended_idle=lambda _process: None,
+        resume=lambda *_: None,
+        step=no_step,
+    )
+    scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
+    process = AgentProcess("test", scope, ProcessOptions(), caller, lent)
+    process.begin()
+    return process

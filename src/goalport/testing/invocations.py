@@ -1,6 +1,8 @@
-"""Requests to an `Ai`, as tests inspect them, and the check whether a prepared response fits a request."""
+"""Requests to an `Ai`: as tests inspect them, how prompts are matched, and whether a prepared response fits."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from goalport.ai import Determination, Interaction, Request
@@ -8,7 +10,23 @@ from goalport.ai.output_type import output_type
 from goalport.llm import AssistantMessage, Message, UserMessage
 from goalport.words import excerpt, type_name, with_article
 
-__all__ = ["LlmInvocation", "answer_to", "prompt_of", "value_of"]
+__all__ = [
+    "InteractionMatch",
+    "LlmInvocation",
+    "PromptMatch",
+    "answer_to",
+    "contains",
+    "matches",
+    "prompt_matches",
+    "value_of",
+    "words_of",
+]
+
+PromptMatch = str | Callable[[str], bool]
+"""A prompt, word for word, or a function that decides whether a prompt matches: `contains("fox")`, `str.isupper`."""
+
+InteractionMatch = Callable[[Interaction], bool]
+"""Decides whether settings match: `lambda asked: asked.llm.temperature == 0.9 and not asked.tool_groups`."""
 
 _SHOWN: Final = 1_000
 """The most characters of a prompt that an error shows."""
@@ -23,7 +41,8 @@ class LlmInvocation:
     @property
     def prompt(self) -> str:
         """The user's last message; for embeddings, the texts, one per line."""
-        return prompt_of(self.request)
+        said = [each.content for each in self.messages if isinstance(each, UserMessage)]
+        return "\n".join(said) if self.verb == "embed" else said[-1] if said else ""
 
     @property
     def interaction(self) -> Interaction:
@@ -55,12 +74,6 @@ class LlmInvocation:
         return f"{self.verb}{wanted} with the prompt {prompt!r}" + (f" ({', '.join(settings)})" if settings else "")
 
 
-def prompt_of(request: Request) -> str:
-    """The user's last message in a request; for embeddings, the texts."""
-    said = [each.content for each in request.messages if isinstance(each, UserMessage)]
-    return "\n".join(said) if request.verb == "embed" else said[-1] if said else ""
-
-
 def answer_to(request: Request, said: object) -> object:
     """The value that an `Ai` returns for a prepared response. Raises `AssertionError` when it does not fit the request.
 
@@ -90,3 +103,40 @@ def _wrong(request: Request, said: object, expected: str) -> AssertionError:
         f"Expected {expected} to answer {LlmInvocation(request)}, but the response for it is of type "
         f"{type(said).__name__}: {said!r}. Responses are used in the order in which they were given."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _PromptPattern:
+    """A matching function that can describe what it looks for."""
+
+    words: str
+    test: Callable[[str], bool] = field(repr=False)
+
+    def __call__(self, prompt: str) -> bool:
+        return self.test(prompt)
+
+
+def contains(*texts: str) -> Callable[[str], bool]:
+    """Matches prompts that contain each of these texts, in any order."""
+    words = " and ".join(map(repr, texts))
+    return _PromptPattern(f"a prompt that contains {words}", lambda prompt: all(each in prompt for each in texts))
+
+
+def matches(pattern: str) -> Callable[[str], bool]:
+    """Matches prompts in which a regular expression is found; a dot matches line breaks too."""
+    found = re.compile(pattern, re.DOTALL)
+    return _PromptPattern(f"a prompt that matches {pattern!r}", lambda prompt: found.search(prompt) is not None)
+
+
+def prompt_matches(match: PromptMatch, prompt: str) -> bool:
+    """Whether a prompt matches."""
+    return match == prompt if isinstance(match, str) else bool(match(prompt))
+
+
+def words_of(match: PromptMatch) -> str:
+    """A description of the match, for an error message."""
+    if isinstance(match, str):
+        return f"the prompt {match!r}"
+    if isinstance(match, _PromptPattern):
+        return match.words
+    return f"a prompt for which {getattr(match, '__name__', repr(match))} says yes"

@@ -25,9 +25,8 @@ from goalport.llm import (
     TokenUsage,
     UserMessage,
 )
-from goalport.testing.invocations import LlmInvocation
-from goalport.testing.prompts import InteractionMatch, PromptMatch
-from goalport.testing.rules import Answers, Beside, Rules, Wanted
+from goalport.testing.invocations import InteractionMatch, LlmInvocation, PromptMatch
+from goalport.testing.rules import Answers, PlainOutput, RequestPattern, Rules
 from goalport.testing.scripted import USAGE, Script, pieces_of, reply_of
 
 __all__ = ["ScriptedModels"]
@@ -54,49 +53,49 @@ class ScriptedModels(Models):
     @property
     def llm_invocations(self) -> list[LlmInvocation]:
         """The requests to an `Ai`, each of which may have taken several requests of a model; the newest last."""
-        return self.rules.asked
+        return self.rules.invocations
 
     def when_create_object(
         self, prompt: PromptMatch, kind: TypeForm[T], llm: InteractionMatch | None = None
     ) -> Answers[T]:
         """Define the reply when an object of exactly this type is asked for, by any method."""
-        return cast("Answers[T]", self.rules.add(Wanted(prompt, kind, llm)))
+        return cast("Answers[T]", self.rules.add(RequestPattern(prompt, kind, llm)))
 
     def when_generate_text(self, prompt: PromptMatch, llm: InteractionMatch | None = None) -> Answers[str]:
         """Define the reply when text is asked for: by `generate_text`, by `respond`, or as a stream."""
-        return cast("Answers[str]", self.rules.add(Wanted(prompt, Beside.TEXT, llm)))
+        return cast("Answers[str]", self.rules.add(RequestPattern(prompt, PlainOutput.TEXT, llm)))
 
     def when_evaluate_condition(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None
     ) -> "Answers[bool | Determination]":
         """Define the result of evaluating a condition; the prompt contains the condition and the context."""
-        return cast("Answers[bool | Determination]", self.rules.add(Wanted(prompt, Determination, llm)))
+        return cast("Answers[bool | Determination]", self.rules.add(RequestPattern(prompt, Determination, llm)))
 
     def when_embed(self, text: PromptMatch) -> Answers[Sequence[float]]:
         """Define the vector of a text."""
-        return cast("Answers[Sequence[float]]", self.rules.add(Wanted(text, Beside.VECTOR)))
+        return cast("Answers[Sequence[float]]", self.rules.add(RequestPattern(text, PlainOutput.VECTOR)))
 
     def verify_create_object_matching(
         self, prompt: PromptMatch, kind: TypeForm[T], llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
         """Raises `AssertionError` unless exactly `times` such requests asked for an object of this type."""
-        self.rules.verify(Wanted(prompt, kind, llm), times)
+        self.rules.verify(RequestPattern(prompt, kind, llm), times)
 
     def verify_generate_text_matching(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
         """Raises `AssertionError` unless exactly `times` such requests asked for text."""
-        self.rules.verify(Wanted(prompt, Beside.TEXT, llm), times)
+        self.rules.verify(RequestPattern(prompt, PlainOutput.TEXT, llm), times)
 
     def verify_evaluate_condition_matching(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
         """Raises `AssertionError` unless exactly `times` such conditions were evaluated."""
-        self.rules.verify(Wanted(prompt, Determination, llm), times)
+        self.rules.verify(RequestPattern(prompt, Determination, llm), times)
 
     def verify_embed_matching(self, text: PromptMatch, *, times: int = 1) -> None:
         """Raises `AssertionError` unless such texts were embedded exactly `times` times."""
-        self.rules.verify(Wanted(text, Beside.VECTOR), times)
+        self.rules.verify(RequestPattern(text, PlainOutput.VECTOR), times)
 
     def verify_no_more_interactions(self) -> None:
         """Raises `AssertionError` when there was a request that no verification has matched."""
@@ -106,7 +105,7 @@ class ScriptedModels(Models):
         """A model with the name or the role in the options."""
         name = options.model or options.role or next(iter(options.first_of), "scripted")
         provider, _, short = name.rpartition(":")
-        return _Speaker(ModelCard(name=short, provider=provider or "test"), self)
+        return _ScriptedLanguageModel(ModelCard(name=short, provider=provider or "test"), self)
 
     def embedding(self, name: str = "") -> EmbeddingService:
         """An embedding service of that name."""
@@ -118,7 +117,7 @@ class ScriptedModels(Models):
 
 
 @dataclass(frozen=True, slots=True)
-class _Speaker:
+class _ScriptedLanguageModel:
     """One of the models, with the name that an action asked for."""
 
     card: ModelCard

@@ -32,15 +32,17 @@ def scripted_models() -> Iterator[object]:
 
     A test in which they were asked for something that has no rule does not pass, even if its agent found another way.
     """
-    from goalport.testing.fixtures import models_for_a_test
+    from goalport.testing.models import ScriptedModels
 
-    yield from models_for_a_test()
+    models = ScriptedModels()
+    yield models
+    models.rules.verify_expected()
 
 
 @pytest.fixture
 def agent_platform(request: pytest.FixtureRequest) -> object:
     """An `AgentPlatform` that serves the workspace under test, with `scripted_models` where the test has them."""
-    from goalport.testing.fixtures import platform_of
+    from goalport.testing.agents import platform_of
 
     return platform_of(request)
 
@@ -52,6 +54,6 @@ def mcp_client(request: pytest.FixtureRequest) -> object:
     `async with mcp_client() as client` connects to the workspace; `mcp_client(Hello(), services=[…])` serves just these
     agents: keyword arguments go to `AgentPlatform`, and those in `options` to `mcp.Client`.
     """
-    from goalport.testing.fixtures import clients_for
+    from goalport.testing.agents import clients_for
 
     return clients_for(request)

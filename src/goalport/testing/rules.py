@@ -12,12 +12,18 @@ from typing import Generic, Self, TypeVar
 from goalport.ai import Request
 from goalport.ai.output_type import output_type
 from goalport.llm import TextDelta, ThinkingDelta
-from goalport.testing.invocations import LlmInvocation, value_of
-from goalport.testing.prompts import InteractionMatch, PromptMatch, prompt_matches, words_of
+from goalport.testing.invocations import (
+    InteractionMatch,
+    LlmInvocation,
+    PromptMatch,
+    prompt_matches,
+    value_of,
+    words_of,
+)
 from goalport.testing.scripted import Script, Streamed
 from goalport.words import with_article
 
-__all__ = ["Answers", "Beside", "Rules", "UnexpectedPrompt", "Wanted"]
+__all__ = ["Answers", "PlainOutput", "RequestPattern", "Rules", "UnexpectedPrompt"]
 
 T = TypeVar("T")
 
@@ -26,7 +32,7 @@ class UnexpectedPrompt(AssertionError):
     """A model received a request for which the test has no rule."""
 
 
-class Beside(Enum):
+class PlainOutput(Enum):
     """What a request may ask for other than objects."""
 
     TEXT = "text"
@@ -34,43 +40,43 @@ class Beside(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestPattern:
     """Describes the requests that a rule or a verification matches."""
 
     prompt: PromptMatch
     kind: object
-    """The requested type, or a member of `Beside`."""
+    """The requested type, or a member of `PlainOutput`."""
     llm: InteractionMatch | None = None
 
-    def is_met_by(self, asked: LlmInvocation) -> bool:
+    def matches(self, invocation: LlmInvocation) -> bool:
         """Whether a request matches."""
         return (
-            asked_for(asked) == self.kind
-            and prompt_matches(self.prompt, asked.prompt)
-            and (self.llm is None or bool(self.llm(asked.interaction)))
+            _output_of(invocation) == self.kind
+            and prompt_matches(self.prompt, invocation.prompt)
+            and (self.llm is None or bool(self.llm(invocation.interaction)))
         )
 
     @property
     def value_type(self) -> object:
         """The type of a reply."""
         match self.kind:
-            case Beside.TEXT:
+            case PlainOutput.TEXT:
                 return str
-            case Beside.VECTOR:
+            case PlainOutput.VECTOR:
                 return Sequence[float]
             case kind:
                 return kind
 
     def __str__(self) -> str:
-        kind = self.kind.value if isinstance(self.kind, Beside) else with_article(self.kind)
+        kind = self.kind.value if isinstance(self.kind, PlainOutput) else with_article(self.kind)
         return f"{kind}, with {words_of(self.prompt)}" + (" and settings that are looked at" if self.llm else "")
 
 
 class Answers(Generic[T]):
     """The replies to matching requests, in order; the last one is repeated."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+    def __init__(self, pattern: RequestPattern) -> None:
+        self.pattern = pattern
         self._scripts: list[Callable[[Request], Script]] = []
         self._used = 0
 
@@ -78,7 +84,7 @@ class Answers(Generic[T]):
         """Reply with these values, one per request; None: the model declines because it knows too little."""
         for value in values:
             self._check(value)
-            self._scripts.append(partial(_written, value))
+            self._scripts.append(partial(_as_json, value))
         return self
 
     def then_stream(self, *pieces: T | ThinkingDelta | BaseException) -> Self:
@@ -96,15 +102,15 @@ class Answers(Generic[T]):
     def then_reply(self, *scripts: Script) -> Self:
         """Reply with exactly this, one per request, as a `ScriptedModel` does: `calls_tool(…)`, or invalid JSON."""
         for script in scripts:
-            self._scripts.append(partial(_said, script))
+            self._scripts.append(partial(_unchanged, script))
         return self
 
-    def is_for(self, asked: LlmInvocation) -> bool:
+    def applies_to(self, invocation: LlmInvocation) -> bool:
         """Whether these replies are for a request."""
-        return bool(self._scripts) and self.wanted.is_met_by(asked)
+        return bool(self._scripts) and self.pattern.matches(invocation)
 
     def __str__(self) -> str:
-        return str(self.wanted) if self._scripts else f"{self.wanted} (no answer yet: add `.then_return(…)`)"
+        return str(self.pattern) if self._scripts else f"{self.pattern} (no answer yet: add `.then_return(…)`)"
 
     def next_script(self, request: Request) -> Script:
         """The next reply to a request that matches."""
@@ -113,16 +119,16 @@ class Answers(Generic[T]):
         return script(request)
 
     def _check(self, value: object) -> None:
-        if value is None and not isinstance(self.wanted.kind, Beside):
+        if value is None and not isinstance(self.pattern.kind, PlainOutput):
             return
-        kind = self.wanted.value_type
+        kind = self.pattern.value_type
         try:
             answer = value_of(kind, value)
         except ValueError:
-            raise AssertionError(f"Expected an answer for {self.wanted}, but came {value!r}.") from None
-        if lost := _lost(kind, answer):
+            raise AssertionError(f"Expected an answer for {self.pattern}, but came {value!r}.") from None
+        if lost := _round_trip_problem(kind, answer):
             raise AssertionError(
-                f"Expected an answer for {self.wanted}, that a model can give, but {value!r} {lost}. "
+                f"Expected an answer for {self.pattern}, that a model can give, but {value!r} {lost}. "
                 f"Say it in JSON: `then_reply({{…}})`."
             )
 
@@ -133,42 +139,42 @@ class Rules:
 
     answers: list[Answers[object]] = field(default_factory=list[Answers[object]])
     """The newest rule that matches is used."""
-    asked: list[LlmInvocation] = field(default_factory=list[LlmInvocation])
+    invocations: list[LlmInvocation] = field(default_factory=list[LlmInvocation])
     unexpected: list[LlmInvocation] = field(default_factory=list[LlmInvocation])
     _verified: set[int] = field(default_factory=set[int])
 
-    def add(self, wanted: Wanted) -> Answers[object]:
+    def add(self, pattern: RequestPattern) -> Answers[object]:
         """Add a rule, which has no replies yet."""
-        self.answers.append(Answers(wanted))
+        self.answers.append(Answers(pattern))
         return self.answers[-1]
 
     def note(self, request: Request) -> None:
         """Record a request once, however many turns it takes."""
-        if all(each.request is not request for each in self.asked):
-            self.asked.append(LlmInvocation(request))
+        if all(each.request is not request for each in self.invocations):
+            self.invocations.append(LlmInvocation(request))
 
     def script(self, request: Request) -> Script:
         """The reply to a request. Raises `UnexpectedPrompt` when no rule matches."""
-        asked = LlmInvocation(request)
+        invocation = LlmInvocation(request)
         for each in reversed(self.answers):
-            if each.is_for(asked):
+            if each.applies_to(invocation):
                 return each.next_script(request)
-        self.unexpected.append(asked)
-        raise UnexpectedPrompt(self._unforeseen([asked]))
+        self.unexpected.append(invocation)
+        raise UnexpectedPrompt(self._unforeseen([invocation]))
 
-    def verify(self, wanted: Wanted, times: int) -> None:
+    def verify(self, pattern: RequestPattern, times: int) -> None:
         """Raises `AssertionError` unless exactly `times` requests match."""
-        found = [index for index, each in enumerate(self.asked) if wanted.is_met_by(each)]
+        found = [index for index, each in enumerate(self.invocations) if pattern.matches(each)]
         if len(found) != times:
             raise AssertionError(
-                f"Expected {wanted}, to be asked for {_often(times)}, but it was {_often(len(found))}. "
-                f"What was asked for:\n{_listed(self.asked)}"
+                f"Expected {pattern}, to be asked for {_times(times)}, but it was {_times(len(found))}. "
+                f"What was asked for:\n{_listed(self.invocations)}"
             )
         self._verified.update(found)
 
     def verify_rest(self) -> None:
         """Raises `AssertionError` when there was a request that no verification has matched."""
-        rest = [each for index, each in enumerate(self.asked) if index not in self._verified]
+        rest = [each for index, each in enumerate(self.invocations) if index not in self._verified]
         if rest:
             raise AssertionError(f"Expected nothing else to be asked of a model, but this was:\n{_listed(rest)}")
 
@@ -177,19 +183,19 @@ class Rules:
         if self.unexpected:
             raise UnexpectedPrompt(self._unforeseen(self.unexpected))
 
-    def _unforeseen(self, asked: Iterable[LlmInvocation]) -> str:
+    def _unforeseen(self, invocations: Iterable[LlmInvocation]) -> str:
         rules = _listed(self.answers)
-        return f"A model was asked for what no rule is for:\n{_listed(asked)}\nThere are rules for:\n{rules}"
+        return f"A model was asked for what no rule is for:\n{_listed(invocations)}\nThere are rules for:\n{rules}"
 
 
-def asked_for(asked: LlmInvocation) -> object:
-    """What a request asks for: a type, or a member of `Beside`."""
-    if asked.verb == "embed":
-        return Beside.VECTOR
-    return Beside.TEXT if asked.output is None else asked.output
+def _output_of(invocation: LlmInvocation) -> object:
+    """What a request asks for: a type, or a member of `PlainOutput`."""
+    if invocation.verb == "embed":
+        return PlainOutput.VECTOR
+    return PlainOutput.TEXT if invocation.output is None else invocation.output
 
 
-def _lost(kind: object, value: object) -> str:
+def _round_trip_problem(kind: object, value: object) -> str:
     """Why a value is not the same after a round trip through JSON; empty when it is."""
     plain = output_type(kind).plain
     try:
@@ -203,11 +209,11 @@ def _lost(kind: object, value: object) -> str:
     return "" if read == value else f"is {text.decode()} in JSON, read as {read!r}"
 
 
-def _said(script: Script, _request: Request) -> Script:
+def _unchanged(script: Script, _request: Request) -> Script:
     return script
 
 
-def _written(value: object, request: Request) -> Script:
+def _as_json(value: object, request: Request) -> Script:
     """A value in the form in which a model writes it."""
     if request.output is None:
         return value
@@ -224,14 +230,14 @@ def _streamed(pieces: Iterable[object], request: Request) -> Script:
     return Streamed(tuple(_piece(each, request) for each in pieces))
 
 
-def _piece(said: object, request: Request) -> TextDelta | ThinkingDelta | BaseException:
-    if isinstance(said, ThinkingDelta | BaseException):
-        return said
-    text = str(_written(said, request))
+def _piece(value: object, request: Request) -> TextDelta | ThinkingDelta | BaseException:
+    if isinstance(value, ThinkingDelta | BaseException):
+        return value
+    text = str(_as_json(value, request))
     return TextDelta(text if request.output is None else f"{text}\n")
 
 
-def _often(times: int) -> str:
+def _times(times: int) -> str:
     return {0: "never", 1: "once"}.get(times, f"{times} times")
 
 

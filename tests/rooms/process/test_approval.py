@@ -14,7 +14,7 @@ from goalport.errors import BadInput
 from goalport.events import Event, ProgressUpdated
 from goalport.llm import ModelCall
 from goalport.process import ActionContext, AgentProcess, Completed, Waiting
-from goalport.testing.context import FakeOperationContext
+from goalport.testing.fakes import FakeOperationContext
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup, ToolResult, with_confirmation
 from goalport.upstream.active_calls import current_hooks

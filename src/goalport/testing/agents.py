@@ -1,0 +1,104 @@
+"""Testing whole agents: the plan that leads to a goal, and an in-memory MCP client of the server that publishes them.
+
+The client is the official one, connected without a network to the server that goalport would run. `plugin` makes
+fixtures of these functions.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from goalport.platform import AgentPlatform
+from goalport.settings import load_settings
+from goalport.testing.models import ScriptedModels
+from goalport.tools import ToolGroup
+from goalport.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pytest
+    from mcp import Client
+
+__all__ = ["McpClient", "client_of", "clients_for", "plan_of", "platform_of"]
+
+
+def plan_of(
+    agent: object,
+    given: Sequence[object],
+    *,
+    goal: str = "",
+    components: Iterable[object] = (),
+    tool_groups: Iterable[ToolGroup] = (),
+    services: Iterable[object] = (),
+) -> list[str]:
+    """The names of the methods that lead from objects of the given types to a goal, in order.
+
+    `assert plan_of(StarNewsFinder(…), given=[UserInput]) == ["extract_star_person", …]`. `goal` is needed when the
+    agent has several. Conditions count as satisfiable: the plan is the one in which they turn out well. Raises
+    `AssertionError`, with the reason, when there is no plan.
+    """
+    platform = AgentPlatform([agent, *components], tool_groups=tool_groups, services=services)
+    found = platform.agents.goal(goal)[1] if goal else next(goal for _, goal in platform.agents.goals)
+    explanation = platform.explain(found, given)
+    if explanation.plan is None:
+        raise AssertionError(explanation.text())
+    return [step.action.rpartition(".")[2] for step in explanation.plan.steps]
+
+
+McpClient = Callable[..., "AbstractAsyncContextManager[Client]"]
+"""The fixture `mcp_client`: call it with agents, or without any for the workspace under test."""
+
+
+@asynccontextmanager
+async def client_of(
+    platform: AgentPlatform, *, workspace: Workspace | None = None, **options: Any
+) -> "AsyncGenerator[Client]":
+    """A client of a server that publishes the goals of a platform, and the tools that a workspace exports.
+
+    `options` go to `mcp.Client`: `mode`, `elicitation_callback`, … The platform is closed at the end.
+    """
+    from mcp import Client
+
+    from goalport.publish.publisher import Publisher
+    from goalport.serve.server import make_server
+    from goalport.serve.state import McpState
+
+    with TemporaryDirectory() as folder:
+        root = workspace.root if workspace else Path(folder)
+        settings = load_settings(root, data_dir=Path(folder))
+        async with platform:
+            server, _ = make_server(McpState(Publisher(platform, workspace or Workspace(root), settings)))
+            async with Client(server, **options) as client:
+                yield client
+
+
+def platform_of(request: "pytest.FixtureRequest") -> AgentPlatform:
+    """A platform that serves the workspace under test, with the scripted models of the test if it has any."""
+    workspace: Workspace = request.getfixturevalue("goalport_workspace")
+    return AgentPlatform.from_workspace(workspace, load_settings(workspace.root), models=_scripted(request))
+
+
+def clients_for(request: "pytest.FixtureRequest") -> McpClient:
+    """A function that connects clients to the workspace under test, or to the agents that it is given."""
+
+    @asynccontextmanager
+    async def connect(
+        *agents: object, options: dict[str, Any] | None = None, **settings: Any
+    ) -> "AsyncGenerator[Client]":
+        if agents:
+            setup: dict[str, Any] = {"models": _scripted(request), **settings}
+            opened = client_of(AgentPlatform(agents, **setup), **(options or {}))
+        else:
+            platform: AgentPlatform = request.getfixturevalue("agent_platform")
+            workspace: Workspace = request.getfixturevalue("goalport_workspace")
+            opened = client_of(platform, workspace=workspace, **(options or {}))
+        async with opened as client:
+            yield client
+
+    return connect
+
+
+def _scripted(request: "pytest.FixtureRequest") -> ScriptedModels | None:
+    """The scripted models of the test, if it uses that fixture; requesting the fixture here would create them."""
+    return request.getfixturevalue("scripted_models") if "scripted_models" in request.fixturenames else None
