@@ -249,7 +249,7 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
     try:
         settings = Settings(**given, workspace=workspace)
     except ValidationError as error:
-        raise SettingsError(_told(error, workspace, given)) from None
+        raise SettingsError(_problems(error, workspace, given)) from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{workspace / _ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
     for name, meant in _misspelt(os.environ):
@@ -330,17 +330,19 @@ def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, f"{near[0]}{delimiter}{rest}"
 
 
-def _told(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
+def _problems(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
     """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
     lines: list[str] = []
     for each in error.errors(include_url=False, include_context=False):
         path = tuple(map(str, each["loc"])) if each["loc"][0] in _TABLES else (str(each["loc"][0]),)
         reason = validation_reason(each["msg"])
         came = "" if _is_secret(path) else f"; came {each['input']!r}"
-        told = f"{'.'.join(path)} {reason}{came}"
+        problem = f"{'.'.join(path)} {reason}{came}"
         if each["type"] == "extra_forbidden":
-            told = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {_offer(path[-1], _names_at(path))}"
-        lines.append(f"{_origin(path, workspace, options)}: {told}")
+            problem = (
+                f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {_offer(path[-1], _names_at(path))}"
+            )
+        lines.append(f"{_origin(path, workspace, options)}: {problem}")
     return "\n".join(dict.fromkeys(lines))
 
 

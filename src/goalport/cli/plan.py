@@ -133,7 +133,7 @@ def _failure_record(failure: UnreachableGoal) -> dict[str, object]:
             {
                 "fact": in_words(each.fact, value=each.value),
                 "because": each.because,
-                "wanted_by": [wanter.operator.action for wanter in each.chain],
+                "wanted_by": [consumer.operator.action for consumer in each.chain],
             }
             for each in failure.missing
         ],
@@ -226,8 +226,8 @@ def _missing(prefix: str, explanation: Explanation) -> Iterator[str]:
     for number, each in enumerate(failure.missing, start=1):
         place = f"{prefix}m{number}"
         yield f'{place}["{_quoted(in_words(each.fact, value=each.value))}<br/>{_quoted(each.because)}"]:::missing'
-        for wanter in each.chain:
-            known = nodes.setdefault(wanter.operator.name, f"{prefix}a{len(nodes) + 1}")
+        for consumer in each.chain:
+            known = nodes.setdefault(consumer.operator.name, f"{prefix}a{len(nodes) + 1}")
             edges[f"{place} --> {known}"] = None
             place = known
         edges[f"{place} --> {prefix}{_GOAL}"] = None

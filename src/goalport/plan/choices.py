@@ -39,7 +39,7 @@ class SearchStart:
     landmarks: Landmarks
     bound: Bound
     limit: float = inf
-    at_hand: tuple[Operator, ...] | None = None
+    known_steps: tuple[Operator, ...] | None = None
     """The steps of a plan of that weight, of a large task; it may take steps that were left out since."""
 
 
@@ -58,12 +58,12 @@ def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: f
         return SearchStart(task, landmarks, bound)
     if ready.weight > bound.total:
         ready, fitting = _Choices(task, landmarks, bound).decided(ready, until)
-    at_hand = tuple(task.steps[index].operator for index in ready.path)
+    known_steps = tuple(task.steps[index].operator for index in ready.path)
     if fitting is not None:
         task = without(frozenset(step.move for index, step in enumerate(task.steps) if index not in fitting))
         landmarks = Landmarks(task)
         bound = landmarks.unavoidable(task.start)
-    return SearchStart(task, landmarks, bound, ready.weight, at_hand)
+    return SearchStart(task, landmarks, bound, ready.weight, known_steps)
 
 
 class _Branch(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from goalport.plan.facts import Fact, HasRun
 from goalport.plan.problem import Goal, Problem
 from goalport.plan.reach import Reach
-from goalport.plan.reasons import Circular, Clash, LeftOut, Missing, NoAnswer, Unproduced, Wanter, Why
+from goalport.plan.reasons import Circular, Clash, Consumer, Excluded, Missing, NoAnswer, Unproduced, Why
 
 __all__ = ["first_clash", "missing_for"]
 
@@ -33,7 +33,7 @@ def missing_for(reach: Reach, goal: Goal) -> tuple[Missing, ...]:
             wanted.append(literal)
     # What an action gives says more of why it is wanted than that it has run.
     wanted.sort(key=lambda literal: isinstance(reach.system.fact(literal)[0], HasRun))
-    return (*missing, *Walk(reach).missing(wanted))
+    return (*missing, *Lacks(reach).missing(wanted))
 
 
 class Lack(NamedTuple):
@@ -46,7 +46,7 @@ class Lack(NamedTuple):
     literal: int
 
 
-class Walk:
+class Lacks:
     """For every literal that is out of reach, what it lacks."""
 
     def __init__(self, reach: Reach) -> None:
@@ -117,7 +117,7 @@ class Walk:
 
     def _roots(self, wanted: Sequence[int]) -> Iterator[Missing]:
         """The facts that nothing gives, on the way that lacks least."""
-        chains: dict[int, tuple[Wanter, ...]] = dict.fromkeys(wanted, ())
+        chains: dict[int, tuple[Consumer, ...]] = dict.fromkeys(wanted, ())
         queue = deque(wanted)
         while queue:
             literal = queue.popleft()
@@ -127,9 +127,9 @@ class Walk:
             if by == ITSELF or self._reach.excluded(by):
                 yield Missing(fact, value, self._why(literal), chain)
             if by != ITSELF:
-                wanter = Wanter(self._system.moves[by].operator, fact, value)
+                consumer = Consumer(self._system.moves[by].operator, fact, value)
                 fresh = [each for each in self._reach.lacking(by) if each not in chains]
-                chains.update(dict.fromkeys(fresh, (wanter, *chain)))
+                chains.update(dict.fromkeys(fresh, (consumer, *chain)))
                 queue += fresh
 
     def _why(self, literal: int) -> Why:
@@ -139,7 +139,7 @@ class Walk:
             return unproduced(self._reach.problem, self._system.fact(literal)[0])
         if literal in self._circular:
             return Circular(self._actions(achievers))
-        return LeftOut(self._actions(excluded))
+        return Excluded(self._actions(excluded))
 
     def _actions(self, moves: Iterable[int]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._system.moves[index].operator.action for index in moves))

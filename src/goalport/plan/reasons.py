@@ -14,7 +14,8 @@ from goalport.plan.problem import Goal, Operator
 __all__ = [
     "Circular",
     "Clash",
-    "LeftOut",
+    "Consumer",
+    "Excluded",
     "Missing",
     "NoAnswer",
     "Reliance",
@@ -22,7 +23,6 @@ __all__ = [
     "Supply",
     "Unproduced",
     "UnreachableGoal",
-    "Wanter",
     "Why",
     "in_words",
     "needed",
@@ -100,7 +100,7 @@ class Reliance:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanter:
+class Consumer:
     """An operator that would need a missing fact, and what it would then give."""
 
     operator: Operator
@@ -135,7 +135,7 @@ class NoAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Excluded:
     """Only actions that are left out give the fact this value."""
 
     actions: tuple[str, ...]
@@ -148,7 +148,7 @@ class Circular:
     actions: tuple[str, ...]
 
 
-Why: TypeAlias = Unproduced | NoAnswer | LeftOut | Circular
+Why: TypeAlias = Unproduced | NoAnswer | Excluded | Circular
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,29 +158,29 @@ class Missing:
     fact: Fact
     value: bool
     why: Why
-    chain: tuple[Wanter, ...]
+    chain: tuple[Consumer, ...]
     """Who needs it: the operator that needs the fact itself, then the one that needs what that gives, and so on."""
 
     def __str__(self) -> str:
         if self.is_spent:
-            wanter = self.chain[0]
-            gives = "give one" if isinstance(wanter.gives, Available) and wanter.value else "bring that about"
-            wanted = needed(wanter.gives, value=wanter.value)
-            return f"it needs {wanted}, but {wanter.operator.action}, which would {gives}, has run already"
+            consumer = self.chain[0]
+            gives = "give one" if isinstance(consumer.gives, Available) and consumer.value else "bring that about"
+            wanted = needed(consumer.gives, value=consumer.value)
+            return f"it needs {wanted}, but {consumer.operator.action}, which would {gives}, has run already"
         return f"it needs {needed(self.fact, value=self.value)}, but {self.because}"
 
     @property
     def is_spent(self) -> bool:
         """Whether all that is in the way of an action is that it has run."""
-        return not self.value and self.fact in [HasRun(wanter.operator.action) for wanter in self.chain[:1]]
+        return not self.value and self.fact in [HasRun(consumer.operator.action) for consumer in self.chain[:1]]
 
     @property
     def held_back(self) -> str:
         """The action that only having run, or its output, keeps from running; empty: there is none."""
-        wanter = self.chain[0].operator if self.chain else None
-        is_guard = wanter is not None and not self.value and isinstance(self.why, Unproduced)
-        if wanter is not None and is_guard and (self.is_spent or wanter.effects.get(self.fact)):
-            return wanter.action
+        consumer = self.chain[0].operator if self.chain else None
+        is_guard = consumer is not None and not self.value and isinstance(self.why, Unproduced)
+        if consumer is not None and is_guard and (self.is_spent or consumer.effects.get(self.fact)):
+            return consumer.action
         return ""
 
     @property
@@ -193,7 +193,7 @@ class Missing:
                 return f"it cannot be used now: {reason.rstrip('.')}"
             case NoAnswer():
                 return "it was asked for and there was no answer"
-            case LeftOut(actions):
+            case Excluded(actions):
                 are = "is" if len(actions) == 1 else "are"
                 return f"{_listed(actions)}, which would bring that about, {are} left out"
             case Circular(actions):
@@ -203,10 +203,10 @@ class Missing:
     @property
     def wanted_by(self) -> str:
         """The chain in words: "to give a Person, extract needs a UserInput; to run, write needs a Person"."""
-        facts = [(self.fact, self.value), *((wanter.gives, wanter.value) for wanter in self.chain)]
+        facts = [(self.fact, self.value), *((consumer.gives, consumer.value) for consumer in self.chain)]
         needs = [
-            f"{wanter.purpose}, {wanter.operator.name} needs {needed(fact, value=value)}"
-            for wanter, (fact, value) in zip(self.chain, facts, strict=False)
+            f"{consumer.purpose}, {consumer.operator.name} needs {needed(fact, value=value)}"
+            for consumer, (fact, value) in zip(self.chain, facts, strict=False)
         ]
         return "; ".join(needs[self.is_spent :]) or "the goal itself needs that"
 

@@ -149,7 +149,7 @@ def _searched(problem: Problem, goal: Goal, until: float | None) -> Found:
     search = Search(start, until)
     path = search.run()
     if path is None:
-        return Found(start.at_hand, search.expansions, search.timed_out)
+        return Found(start.known_steps, search.expansions, search.timed_out)
     known = _known(task, [start.task.steps[index].move for index in path])
     problem.system.known_plans.remember(question, known)
     return Found(known.steps, search.expansions)

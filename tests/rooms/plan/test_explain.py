@@ -1,9 +1,13 @@
 from dataclasses import replace
 
+import pytest
+
 from goalport.plan import (
     Available,
     Circular,
     Clash,
+    Consumer,
+    Excluded,
     Explanation,
     Fact,
     Goal,
@@ -11,7 +15,6 @@ from goalport.plan import (
     HasRun,
     Holds,
     LastResult,
-    LeftOut,
     Missing,
     NoAnswer,
     Operator,
@@ -146,7 +149,7 @@ def test_what_nothing_gives_is_missing_with_those_who_need_it() -> None:
     explanation = star_news()
     missing = only_missing(explanation)
     assert (missing.fact, missing.value, missing.why) == (Available("UserInput"), True, Unproduced())
-    assert [wanter.operator.name for wanter in missing.chain] == ["extract", "write"]
+    assert [consumer.operator.name for consumer in missing.chain] == ["extract", "write"]
     assert explanation.summary() == "The goal write cannot be reached: it needs a UserInput, but no action gives one."
     assert explanation.text().splitlines() == [
         "The goal write cannot be reached.",
@@ -157,7 +160,7 @@ def test_what_nothing_gives_is_missing_with_those_who_need_it() -> None:
 
 def test_what_a_failed_action_would_give_is_missing_because_it_is_left_out() -> None:
     explanation = star_news(Available("UserInput"), excluded="find")
-    assert only_missing(explanation).why == LeftOut(("find",))
+    assert only_missing(explanation).why == Excluded(("find",))
     assert explanation.summary() == (
         "The goal write cannot be reached: it needs a Stories, but find, which would bring that about, is left out."
     )
@@ -182,7 +185,7 @@ def test_of_two_ways_the_one_that_lacks_less_is_told() -> None:
     ways = [deed("short way", "p q", "a"), deed("long way", "r", "a"), deed("detour", "s", "r")]
     missing = only_missing(explain(problem(ways, goal("a"))))
     assert missing.fact == Holds("s")
-    assert [wanter.operator.name for wanter in missing.chain] == ["detour", "long way"]
+    assert [consumer.operator.name for consumer in missing.chain] == ["detour", "long way"]
 
 
 def test_what_two_steps_lack_in_common_is_told_once() -> None:
@@ -276,3 +279,17 @@ def test_two_ways_that_are_both_left_out_are_named_together() -> None:
     asked = problem([deed("one", "", "a"), deed("other", "", "a")], goal("!x a"))
     missing = only_missing(explain(replace(asked, excluded=frozenset({"one", "other"}))))
     assert missing.because == "one and other, which would bring that about, are left out"
+
+
+@pytest.mark.parametrize(
+    ("gives", "value", "words"),
+    [
+        (HasRun("write"), True, "to run"),
+        (Available("Story"), True, "to give a Story"),
+        (Available("Story"), False, "to leave no Story"),
+        (Holds("paid"), False, "to make condition paid false"),
+        (HasRun("write"), False, "to bring about that write has not run"),
+    ],
+)
+def test_what_an_action_needs_a_fact_for_is_told_by_what_it_then_gives(gives: Fact, words: str, *, value: bool) -> None:
+    assert Consumer(typed("write", (), "Story"), gives, value).purpose == words

@@ -1,4 +1,7 @@
-"""A reference: a name, what it is about, notes on its use, and tools. User guide, section 3.10.1."""
+"""References: what a prompt refers to, with notes for the model and tools to look further. User guide, section 3.10.1.
+
+Below: `tools`. Above: `ai` puts the notes into the system prompt and offers the tools.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,21 +23,21 @@ class LlmReference(Protocol):
 
     @property
     def description(self) -> str:
-        """What it is, in a sentence."""
+        """A sentence that says what it is."""
         ...
 
     def notes(self) -> str:
-        """What a model should know to make use of it; asked for at each call."""
+        """What a model should know to use it. They are read at each call of a model."""
         ...
 
     def tools(self) -> Sequence[Tool]:
-        """What a model may call to look further; none is fine."""
+        """The tools that a model may call to look further; there may be none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference that is known beforehand."""
+    """A reference whose notes and tools never change."""
 
     name: str
     description: str
