@@ -26,7 +26,7 @@ from goalport.blackboard.type_expressions import (
 __all__ = ["is_of", "matcher"]
 
 _KEY_AND_VALUE = 2
-_SOME = 4096
+_CACHED_TESTS = 4096
 
 Matcher = Callable[[object], bool]
 _Test = Callable[[object, object], bool]
@@ -38,7 +38,7 @@ def is_of(value: object, declared: object, wanted: object) -> bool:
     return _test(wanted)(value, declared)
 
 
-@lru_cache(maxsize=_SOME)
+@lru_cache(maxsize=_CACHED_TESTS)
 def matcher(kind: object) -> Matcher:
     """A test whether a value may be of a type; a value passes unless something contradicts, so an empty list passes.
 
@@ -48,7 +48,7 @@ def matcher(kind: object) -> Matcher:
     return lambda value: test(value, None)
 
 
-@lru_cache(maxsize=_SOME)
+@lru_cache(maxsize=_CACHED_TESTS)
 def _test(kind: object, *, lenient: bool = False) -> _Test:
     kind = plain(kind)
     origin, arguments = taken_apart(kind)
@@ -79,20 +79,20 @@ def _generic_test(origin: type, arguments: Arguments, *, lenient: bool) -> _Test
         if not isinstance(value, origin) or (collection and isinstance(value, str)):
             return False
         sources = (declared, type(value), getattr(value, "__dict__", {}).get("__orig_class__"))
-        said = [found for each in sources if each is not None and (found := arguments_of(each, origin)) is not None]
-        if any(all_fit(each, arguments) for each in said):
+        known = [found for each in sources if each is not None and (found := arguments_of(each, origin)) is not None]
+        if any(all_fit(each, arguments) for each in known):
             return True
-        unknown = lenient and all(Any in each for each in said)
+        unknown = lenient and all(Any in each for each in known)
         if unknown and not collection:
             return True
-        held = _held(value, origin, arguments)
+        held = _values_by_parameter(value, origin, arguments)
         wanted = [each for each in arguments if each is not Ellipsis]
         if held is None or len(held) != len(wanted):
             return False
-        known = said[0] if said and len(said[0]) == len(arguments) else (None,) * len(wanted)
+        kinds = known[0] if known and len(known[0]) == len(arguments) else (None,) * len(wanted)
         return all(
-            (unknown or bool(values)) and _all_of(values, each, kind, lenient=lenient)
-            for values, each, kind in zip(held, known, wanted, strict=False)
+            (unknown or bool(values)) and _all_of(values, declared_kind, kind, lenient=lenient)
+            for values, declared_kind, kind in zip(held, kinds, wanted, strict=False)
         )
 
     return test
@@ -108,33 +108,26 @@ def _is_collection(origin: type) -> bool:
     return hasattr(origin, "__iter__") and not hasattr(origin, "model_fields") and not hasattr(origin, "_fields")
 
 
-def _held(value: Any, origin: type, arguments: Arguments) -> Sequence[Collection[object]] | None:
+def _values_by_parameter(value: Any, origin: type, arguments: Arguments) -> Sequence[Collection[object]] | None:
     """The values in an object for each type parameter of its type; None if the number of parameters differs."""
     if not _is_collection(origin):
-        return _held_in_fields(value, origin)
+        held: dict[object, list[object]] = {each: [] for each in parameters_of(origin)}
+        for name, kind in field_kinds(origin).items():
+            for parameter, each in _values_of_parameters(getattr(value, name, None), kind):
+                held.setdefault(parameter, []).append(each)
+        return [held[each] for each in parameters_of(origin)]
     if origin is tuple and arguments[-1:] != (Ellipsis,):
         return [(each,) for each in value] if len(value) == len(arguments) else None
     if issubclass(origin, Mapping) and len(arguments) == _KEY_AND_VALUE:
         items = cast("Mapping[object, object]", value)
         return [items.keys(), items.values()]
-    return [_elements(value)]
+    if isinstance(value, Iterator):
+        return [()]  # iterating would consume it
+    values = cast("Iterable[object]", value)
+    return [values if isinstance(values, Collection) else tuple(values)]
 
 
-def _elements(values: Iterable[object]) -> Collection[object]:
-    if isinstance(values, Iterator):
-        return ()  # iterating would consume it
-    return values if isinstance(values, Collection) else tuple(values)
-
-
-def _held_in_fields(value: object, origin: type) -> Sequence[Collection[object]]:
-    held: dict[object, list[object]] = {each: [] for each in parameters_of(origin)}
-    for name, kind in field_kinds(origin).items():
-        for parameter, each in _told_by(getattr(value, name, None), kind):
-            held.setdefault(parameter, []).append(each)
-    return [held[each] for each in parameters_of(origin)]
-
-
-def _told_by(value: object, kind: object) -> Iterator[tuple[TypeVar, object]]:
+def _values_of_parameters(value: object, kind: object) -> Iterator[tuple[TypeVar, object]]:
     """Each type parameter in the declared type of a value, with the object that stands in its place."""
     options = alternatives(kind)
     if not any(map(open_in, options)) or any(not open_in(each) and matcher(each)(value) for each in options):
@@ -146,6 +139,6 @@ def _told_by(value: object, kind: object) -> Iterator[tuple[TypeVar, object]]:
         inner, arguments = taken_apart(each)
         if open_in(each) and isinstance(inner, type) and isinstance(value, inner):
             wanted = [argument for argument in arguments if argument is not Ellipsis]
-            for values, argument in zip(_held(value, inner, arguments) or (), wanted, strict=False):
+            for values, argument in zip(_values_by_parameter(value, inner, arguments) or (), wanted, strict=False):
                 for found in values:
-                    yield from _told_by(found, argument)
+                    yield from _values_of_parameters(found, argument)

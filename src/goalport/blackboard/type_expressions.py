@@ -45,7 +45,7 @@ Arguments = tuple[object, ...]
 
 NOMINAL = "__goalport_state__"
 """The attribute that marks a protocol with data as nominal: only classes that name it as a base belong to it."""
-_SOME = 4096
+_CACHED_TYPES = 4096
 
 
 class Alias(Protocol):
@@ -99,7 +99,7 @@ def is_generic(kind: object) -> bool:
     return not all(isinstance(each, type) for each in alternatives(kind))
 
 
-@lru_cache(maxsize=_SOME)
+@lru_cache(maxsize=_CACHED_TYPES)
 def arguments_of(kind: object, base: type) -> Arguments | None:
     """The arguments that a type gives to the parameters of `base`, its class or a base class of it; None: unknown."""
     found = _arguments_of(kind, base)
@@ -161,16 +161,15 @@ def field_kinds(kind: object) -> Mapping[str, object]:
     origin, _ = taken_apart(kind)
     if not isinstance(origin, type):
         return {}
-    return {name: _filled(each, _known_at(name, kind, origin)) for name, each in _fields(origin).items()}
+    found: dict[str, object] = {}
+    for name, declared in _fields(origin).items():
+        # The parameters are those of the class, among the bases, that declares the field.
+        owner = next((each for each in origin.__mro__ if name in vars(each).get("__annotations__", ())), origin)
+        found[name] = _filled(declared, dict(zip(parameters_of(owner), _arguments_of(kind, owner) or (), strict=False)))
+    return found
 
 
-def _known_at(name: str, kind: object, origin: type) -> Mapping[Any, object]:
-    """The arguments that a type gives to the parameters of the class, among its bases, that declares the field."""
-    owner = next((each for each in origin.__mro__ if name in vars(each).get("__annotations__", ())), origin)
-    return dict(zip(parameters_of(owner), _arguments_of(kind, owner) or (), strict=False))
-
-
-@lru_cache(maxsize=_SOME)
+@lru_cache(maxsize=_CACHED_TYPES)
 def _fields(cls: type) -> Mapping[str, object]:
     model: Mapping[str, Any] | None = getattr(cls, "model_fields", None)
     if model is not None:

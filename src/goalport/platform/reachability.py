@@ -157,7 +157,7 @@ def _estimate(cost: Cost, given: Sequence[object], service: Service, least: floa
     arguments = {each.name: _argument(each, cost.owner, given, service) for each in cost.parameters}
     try:
         found = cost.function(**arguments)
-        figure = _at_once(cast("Awaitable[object]", found)) if inspect.isawaitable(found) else found
+        figure = _result_without_waiting(cast("Awaitable[object]", found)) if inspect.isawaitable(found) else found
     except _OnlyAtRunTime:
         raise
     except Exception as error:
@@ -182,7 +182,7 @@ def _argument(parameter: object, owner: object, given: Sequence[object], service
             raise _OnlyAtRunTime("looks at the process")
 
 
-def _at_once(figure: Awaitable[object]) -> object:
+def _result_without_waiting(figure: Awaitable[object]) -> object:
     """The result of an async method that does not have to wait. Raises `_OnlyAtRunTime` where it has to."""
     step: Any = figure.__await__()
     try:

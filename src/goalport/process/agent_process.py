@@ -361,4 +361,4 @@ class AgentProcess(Lifecycle):
             self.fail(outcome.reason)
         if self.listeners.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
-        self.tell_waiters()
+        self.notify_waiters()

@@ -227,13 +227,13 @@ class Lifecycle:
             self._changed = asyncio.Event()
         await self._changed.wait()
 
-    def tell_waiters(self) -> None:
+    def notify_waiters(self) -> None:
         """Wake everybody who waits for this process, or for the process that started it."""
         if self._changed is not None:
             self._changed.set()
             self._changed = None
         if self.parent is not None:
-            self.parent.tell_waiters()
+            self.parent.notify_waiters()
 
     def expect(self, change: Callable[[], None]) -> Callable[[], None]:
         """The same change, to be made on the event loop. Until it is made, `rest` does not return."""
@@ -244,7 +244,7 @@ class Lifecycle:
             finally:
                 with _counting_lock:
                     self._due -= 1
-                self.tell_waiters()
+                self.notify_waiters()
 
         with _counting_lock:
             self._due += 1
@@ -271,13 +271,13 @@ class Lifecycle:
         self._driven, self.stepped = True, stepped
         self._tasks += 1
 
-        def leave(task: "asyncio.Task[None]") -> None:
+        def ended(task: "asyncio.Task[None]") -> None:
             self._tasks -= 1
             after(task)
-            self.tell_waiters()
+            self.notify_waiters()
 
         task = asyncio.get_running_loop().create_task(drive(self), name=self.id)
-        task.add_done_callback(leave)
+        task.add_done_callback(ended)
         return task
 
     def begin(self) -> None:

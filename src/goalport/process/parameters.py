@@ -21,14 +21,14 @@ from goalport.words import type_name
 
 __all__ = ["SERVICE_TYPES", "ArgumentResolver", "CurrentOperation", "fill", "missing"]
 
-_OWN: Mapping[type, Callable[[ActionContext], object]] = {
+_RUN_SERVICES: Mapping[type, Callable[[ActionContext], object]] = {
     ActionContext: lambda context: context,
     OperationContext: lambda context: context,
     Blackboard: lambda context: context.blackboard,
     AgentProcess: lambda context: context.process,
     Ai: lambda context: context.ai,
 }
-SERVICE_TYPES: frozenset[type] = frozenset(_OWN)
+SERVICE_TYPES: frozenset[type] = frozenset(_RUN_SERVICES)
 """The types that this package injects; they are not looked up on the blackboard."""
 _NO_OPERATION = NoOperation()
 
@@ -73,13 +73,13 @@ def _argument(parameter: Parameter, owner: object, context: ActionContext) -> ob
 
 def _find(each: Input, blackboard: Blackboard) -> object | None:
     if each.parts:
-        return _put_together(each, blackboard)
+        return _aggregation(each, blackboard)
     if each.binding == DEFAULT_BINDING:
         return blackboard.last(each.type)
     return blackboard.get(each.binding, cast("type[object]", each.type))
 
 
-def _put_together(each: Input, blackboard: Blackboard) -> object | None:
+def _aggregation(each: Input, blackboard: Blackboard) -> object | None:
     found: dict[str, object] = {}
     for part in each.parts:
         value = _find(part, blackboard)
@@ -91,8 +91,8 @@ def _put_together(each: Input, blackboard: Blackboard) -> object | None:
 
 
 def _service(kind: type, context: ActionContext) -> object:
-    own = _OWN.get(kind)
-    return context.process.services.service(kind) if own is None else own(context)
+    of_run = _RUN_SERVICES.get(kind)
+    return context.process.services.service(kind) if of_run is None else of_run(context)
 
 
 def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -> object:
@@ -113,30 +113,30 @@ class CurrentOperation:
     @property
     def place(self) -> tuple[str, str]:
         """The id of the process and the name of the action; each is empty outside of one."""
-        return _here().place
+        return _current_operation().place
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """The record for a reply, as for an action's own `Ai`."""
-        return _here().record(model, call)
+        return _current_operation().record(model, call)
 
     def emit(self, event: Event, /) -> None:
         """Emit an event of the process, if there is one."""
-        _here().emit(event)
+        _current_operation().emit(event)
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
         """Add one request of a model to the cost of the process, if there is one."""
-        _here().spend(model, usage, seconds)
+        _current_operation().spend(model, usage, seconds)
 
     def decline(self, reason: str, /) -> None:
         """Note why an action of the process may return nothing, if there is a process."""
-        _here().decline(reason)
+        _current_operation().decline(reason)
 
     async def before_turn(self, tool: str, /) -> None:
         """Pause or end the action, as for an action's own `Ai`."""
-        await _here().before_turn(tool)
+        await _current_operation().before_turn(tool)
 
 
-def _here() -> Operation:
+def _current_operation() -> Operation:
     process = AgentProcess.current()
     if process is None:
         return _NO_OPERATION

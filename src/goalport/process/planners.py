@@ -172,6 +172,6 @@ def _declined(process: AgentProcess) -> str:
     declined = dict.fromkeys(each.action for each in process.progress.history if each.status == "declined")
     if not declined:
         return ""
-    why = (reason for action, reason in process.progress.declined.items() if action in declined)
-    told = "; ".join(reason.rstrip(".") for reason in why)
-    return f"{', '.join(declined)} gave nothing{f' ({told})' if told else ''}. "
+    reasons = (reason for action, reason in process.progress.declined.items() if action in declined)
+    why = "; ".join(reason.rstrip(".") for reason in reasons)
+    return f"{', '.join(declined)} gave nothing{f' ({why})' if why else ''}. "

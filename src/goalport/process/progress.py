@@ -75,7 +75,7 @@ class Progress(Generic[P]):
         self._sequence: dict[str, int] = {}
         self._impasses: list[object] = []
         self._stuck_after = -1
-        self._paced_after = -1
+        self._paused_after = -1
 
     def number_of(self, action: str) -> int:
         """The number of a running action, from 0 in order of beginning; of another action, the next number."""
@@ -147,8 +147,8 @@ class Progress(Generic[P]):
 
     def may_pause(self) -> bool:
         """Whether there was no pause since the last action ran. The call itself counts as a pause."""
-        paused, self._paced_after = self._paced_after, len(self.history)
-        return paused < self._paced_after
+        paused, self._paused_after = self._paused_after, len(self.history)
+        return paused < self._paused_after
 
     def note_impasse(self, standing: object) -> list[object]:
         """Note the state in which no action can run; return the earlier ones since the last action ran."""

@@ -69,7 +69,7 @@ class _Family:
         self.root = root
         self.members: set[str] = set()
         """The ids of all its processes."""
-        self.going_on: set[str] = set()
+        self.running: set[str] = set()
         """The ids of the processes that have not ended."""
         self.ended_at = 0.0
         self.queues: list[OrderedDict[str, _Family]] = []
@@ -79,10 +79,10 @@ class _Family:
         """Note a process of the family, and whether it has ended."""
         self.members.add(process.id)
         if process.status.ended:
-            self.going_on.discard(process.id)
+            self.running.discard(process.id)
             self.ended_at = time.monotonic()
         else:
-            self.going_on.add(process.id)
+            self.running.add(process.id)
 
     def keep_remnants(self) -> Iterator[AgentProcess]:
         """Keep only what the outcomes and the history of its processes need, and return these remnants."""
@@ -141,7 +141,7 @@ class InMemoryProcessRepository:
         self._processes.setdefault(process.id, process)
         family.update(process)
         family.leave_queues()
-        if not family.going_on:
+        if not family.running:
             self._keep_ended(family)
         elif family.root.status is ProcessStatus.WAITING:
             family.enqueue(self._waiting)
