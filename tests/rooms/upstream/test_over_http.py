@@ -25,6 +25,8 @@ WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
 WAYS = [("http", ()), ("http", ("--legacy",)), ("http", ("--json",)), ("sse", ()), ("sse", ("--legacy",))]
 STREAMS = [way for way in WAYS if way[1] != ("--json",)]
 READY = "listening on "
+Servers = Mapping[tuple[str, ...], str]
+"""The addresses of servers, by their options."""
 
 
 def revision(options: tuple[str, ...]) -> str:
@@ -41,21 +43,30 @@ async def web(*options: str) -> AsyncGenerator[str]:
         yield found[0]
 
 
+@pytest.fixture(scope="module")
+async def webs() -> AsyncGenerator[Servers]:
+    """One server of each kind, for the tests that leave it as it was."""
+    async with web() as usual, web("--legacy") as legacy, web("--json") as json_only:
+        yield {(): usual, ("--legacy",): legacy, ("--json",): json_only}
+
+
 def remote(address: str, transport: Any = "http", **more: Any) -> ServerConfig:
     path = "sse" if transport == "sse" else "mcp"
     return ServerConfig("web", transport, url=f"{address}/{path}", timeout=10, **more)
 
 
 @pytest.mark.parametrize(("transport", "options"), WAYS)
-async def test_tools_are_listed_and_called(transport: str, options: tuple[str, ...]) -> None:
-    async with web(*options) as address, connected(remote(address, transport)) as servers:
+async def test_tools_are_listed_and_called(webs: Servers, transport: str, options: tuple[str, ...]) -> None:
+    async with connected(remote(webs[options], transport)) as servers:
         report = servers.server("web").report()
         assert (report.state, report.protocol, report.tools) == (ServerState.UP, revision(options), 10)
         assert (await servers.call("echo", "web", text="hello")).text == "hello"
 
 
 @pytest.mark.parametrize(("transport", "options"), STREAMS)
-async def test_questions_and_progress_reach_whoever_called(transport: str, options: tuple[str, ...]) -> None:
+async def test_questions_and_progress_reach_whoever_called(
+    webs: Servers, transport: str, options: tuple[str, ...]
+) -> None:
     heard: list[str | None] = []
     came = anyio.Event()
 
@@ -66,7 +77,7 @@ async def test_questions_and_progress_reach_whoever_called(transport: str, optio
         heard.append(words)
         came.set()
 
-    async with web(*options) as address, connected(remote(address, transport)) as servers:
+    async with connected(remote(webs[options], transport)) as servers:
         with call_hooks(ask=ask, progress=hear):
             assert "Leo" in (await servers.call("ask", "web")).text
             await servers.call("progress", "web")
@@ -76,7 +87,9 @@ async def test_questions_and_progress_reach_whoever_called(transport: str, optio
 
 
 @pytest.mark.parametrize("options", [(), ("--legacy",)])
-async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(options: tuple[str, ...]) -> None:
+async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(
+    webs: Servers, options: tuple[str, ...]
+) -> None:
     both = anyio.Event()
     asked: list[str] = []
     texts: dict[str, str] = {}
@@ -92,7 +105,7 @@ async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(options
         with call_hooks(ask=ask):
             texts[sign] = (await servers.call("ask", "web")).text
 
-    async with web(*options) as address, connected(remote(address)) as servers, anyio.create_task_group() as tasks:
+    async with connected(remote(webs[options])) as servers, anyio.create_task_group() as tasks:
         tasks.start_soon(call, "Leo")
         tasks.start_soon(call, "Virgo")
     assert "Leo" in texts["Leo"]
@@ -101,9 +114,9 @@ async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(options
 
 @pytest.mark.parametrize(("transport", "options"), WAYS)
 async def test_an_error_with_the_code_of_a_lost_connection_is_the_tools_own(
-    transport: str, options: tuple[str, ...]
+    webs: Servers, transport: str, options: tuple[str, ...]
 ) -> None:
-    async with web(*options) as address, connected(remote(address, transport)) as servers:
+    async with connected(remote(webs[options], transport)) as servers:
         refused = await servers.call("quota", "web")
         assert (await servers.call("echo", "web", text="well")).text == "well"
         assert servers.server("web").report().connections == 1
@@ -208,8 +221,10 @@ async def test_an_address_where_nobody_is_is_said_without_its_query() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-async def test_an_answer_beyond_all_bounds_is_an_error_and_the_server_stays(options: tuple[str, ...]) -> None:
-    async with web(*options) as address, connected(remote(address)) as servers:
+async def test_an_answer_beyond_all_bounds_is_an_error_and_the_server_stays(
+    webs: Servers, options: tuple[str, ...]
+) -> None:
+    async with connected(remote(webs[options])) as servers:
         assert (await servers.call("huge", "web")).is_error
         assert (await servers.call("echo", "web", text="well")).text == "well"
         assert servers.server("web").report().connections == 1
