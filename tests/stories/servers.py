@@ -59,6 +59,8 @@ class Running:
     process: Process
     heard: Heard
     address: str
+    announced: str = ""
+    """What it said until it was ready."""
 
     @property
     def port(self) -> int:
@@ -85,7 +87,7 @@ async def running(root: Path, files: Mapping[str, str], *options: str, **setting
     async with started(command, env=env) as (process, heard):
         said = await heard.until(READY)
         line = next(line for line in said.splitlines() if line.startswith(READY))
-        yield Running(process, heard, line.removeprefix(READY).removesuffix("/mcp"))
+        yield Running(process, heard, line.removeprefix(READY).removesuffix("/mcp"), said)
 
 
 @asynccontextmanager

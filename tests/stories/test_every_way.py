@@ -1,7 +1,6 @@
 """One goal, from its class to a client, over every transport in both eras of the protocol."""
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -9,7 +8,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, TextResourceContents
 
-from tests.stories.servers import WAYS, connected
+from tests.stories.servers import WAYS, Heard
 
 FILES = {
     "agents/poet.py": """
@@ -61,14 +60,14 @@ def count_letters(text: str) -> int:
 
 
 @pytest.mark.parametrize(("transport", "era"), WAYS)
-async def test_a_goal_is_listed_called_and_read_about(tmp_path: Path, transport: str, era: str) -> None:
-    async with connected(tmp_path, FILES, transport, era) as (client, heard):
-        await _lists(client)
-        await _call_with_progress(client)
-        await _mistakes(client)
-        await _prompt(client)
-        assert "write_poem" in heard.text
-        await heard.until("ValueError: there is nothing to say")
+async def test_a_goal_is_listed_called_and_read_about(connection: tuple[Client, Heard]) -> None:
+    client, heard = connection
+    await _lists(client)
+    await _call_with_progress(client)
+    await _mistakes(client)
+    await _prompt(client)
+    assert "write_poem" in heard.text
+    await heard.until("ValueError: there is nothing to say")
 
 
 async def _lists(client: Client) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from tests.stories.cooks import META
-from tests.stories.servers import GOALPORT, WAYS, connected, running, started, workspace
+from tests.stories.servers import GOALPORT, WAYS, Heard, running, started, workspace
 
 FORKER = """
 import multiprocessing
@@ -70,14 +71,14 @@ def text_of(result: CallToolResult) -> str:
 
 
 @pytest.mark.parametrize(("transport", "era"), WAYS)
-async def test_a_child_ends_when_it_is_told_and_the_server_does_not(tmp_path: Path, transport: str, era: str) -> None:
-    async with connected(tmp_path, FILES, transport, era) as (client, heard):
-        with anyio.fail_after(40):
-            for tool in ("fork", "fork_beside_the_loop"):
-                for told, code in CODES.items():
-                    ended = await client.call_tool(tool, {"signal": told})
-                    assert text_of(ended) == f"ended with {code}"
-        assert "a second signal" not in heard.text
+async def test_a_child_ends_when_it_is_told_and_the_server_does_not(connection: tuple[Client, Heard]) -> None:
+    client, heard = connection
+    with anyio.fail_after(40):
+        for tool in ("fork", "fork_beside_the_loop"):
+            for told, code in CODES.items():
+                ended = await client.call_tool(tool, {"signal": told})
+                assert text_of(ended) == f"ended with {code}"
+    assert "a second signal" not in heard.text
 
 
 @pytest.mark.parametrize("tool", ["fork", "fork_beside_the_loop"])

@@ -1,16 +1,16 @@
 """People in the middle of a goal, over real connections: the adventure to its end, and clients that come and go."""
 
-import shutil
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
 
 import anyio
 import httpx2
 import pytest
+from mcp import Client
 
 from tests.agents.adventure.nights import EGYPT, GAMES, LID, Night
 from tests.stories.cooks import HEADERS, session
-from tests.stories.servers import WAYS, connected, running
+from tests.stories.servers import WAYS, Heard, Running
 
 SHIPPED = Path(__file__).parents[2] / "agents" / "adventure"
 BAKER = """
@@ -45,50 +45,46 @@ class Baker:
             raise
         return Cake(content=f"{wish.cake} for {party.guests}")
 """
-FILES = {"agents/bakers.py": BAKER}
+FILES = {"agents/bakers.py": BAKER} | {
+    f"agents/{file.relative_to(SHIPPED.parent)}": file.read_text() for file in SHIPPED.rglob("*.py")
+}
 
 
 @pytest.mark.parametrize(("transport", "era"), WAYS)
-async def test_the_adventure_is_played_to_its_end_over_every_transport(
-    tmp_path: Path, transport: str, era: str
-) -> None:
-    shutil.copytree(SHIPPED, tmp_path / "agents" / "adventure", ignore=shutil.ignore_patterns("__pycache__"))
-    async with connected(tmp_path, {}, transport, era) as (client, _):
-        tale = await Night(client).play(GAMES["tea"])
+async def test_the_adventure_is_played_to_its_end_over_every_transport(connection: tuple[Client, Heard]) -> None:
+    client, _ = connection
+    tale = await Night(client).play(GAMES["tea"])
     assert (tale["ending"], tale["choices"]) == ("tea", 6)
 
 
-async def test_a_game_is_left_by_one_client_and_ended_by_another(tmp_path: Path) -> None:
-    shutil.copytree(SHIPPED, tmp_path / "agents" / "adventure", ignore=shutil.ignore_patterns("__pycache__"))
-    async with running(tmp_path, {}) as server:
-        async with server.client("http", "legacy") as client:
-            handle = await Night(client).play([EGYPT, LID])
-        async with server.client("http", "auto") as client:
-            answer = {"processId": handle["processId"], "confirmed": True}
-            with anyio.fail_after(20):
-                end = await client.call_tool("_confirm", answer)
-            assert end.structured_content is not None
-            assert end.structured_content["ending"] == "guard"
+async def test_a_game_is_left_by_one_client_and_ended_by_another(server: Running) -> None:
+    async with server.client("http", "legacy") as client:
+        handle = await Night(client).play([EGYPT, LID])
+    async with server.client("http", "auto") as client:
+        answer = {"processId": handle["processId"], "confirmed": True}
+        with anyio.fail_after(20):
+            end = await client.call_tool("_confirm", answer)
+        assert end.structured_content is not None
+        assert end.structured_content["ending"] == "guard"
 
 
-async def test_a_connection_that_is_dropped_kills_what_runs_and_leaves_what_waits(tmp_path: Path) -> None:
-    async with running(tmp_path, FILES) as server:
-        async with server.client("http", "auto") as client:
-            slow = await client.call_tool("bake_cake", {"guests": 0})
-            waiting = await client.call_tool("bake_cake", {"guests": 3})
-            assert slow.structured_content is not None
-            assert waiting.structured_content is not None
-        answer = {"processId": slow.structured_content["processId"], "formData": {"cake": "plum"}}
-        params = {"name": "submitFormAndResumeProcess", "arguments": answer}
-        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
-        async with session(server) as (http, headers):
-            await _begin_and_drop(http, headers, message, server.heard.until("baking begins"))
-            await server.heard.until("baking stops")
-        async with server.client("http", "legacy") as client:
-            answer = {"processId": waiting.structured_content["processId"], "formData": {"cake": "apple"}}
-            with anyio.fail_after(20):
-                end = await client.call_tool("submitFormAndResumeProcess", answer)
-            assert end.structured_content == {"content": "apple for 3"}
+async def test_a_connection_that_is_dropped_kills_what_runs_and_leaves_what_waits(server: Running) -> None:
+    async with server.client("http", "auto") as client:
+        slow = await client.call_tool("bake_cake", {"guests": 0})
+        waiting = await client.call_tool("bake_cake", {"guests": 3})
+        assert slow.structured_content is not None
+        assert waiting.structured_content is not None
+    answer = {"processId": slow.structured_content["processId"], "formData": {"cake": "plum"}}
+    params = {"name": "submitFormAndResumeProcess", "arguments": answer}
+    message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+    async with session(server) as (http, headers):
+        await _begin_and_drop(http, headers, message, server.heard.until("baking begins"))
+        await server.heard.until("baking stops")
+    async with server.client("http", "legacy") as client:
+        answer = {"processId": waiting.structured_content["processId"], "formData": {"cake": "apple"}}
+        with anyio.fail_after(20):
+            end = await client.call_tool("submitFormAndResumeProcess", answer)
+        assert end.structured_content == {"content": "apple for 3"}
 
 
 async def _begin_and_drop(
