@@ -16,6 +16,8 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-versio
 serve: $(RUNTIME)
 	$(BIN)/goalport serve --workspace . $(ARGS)
 
+# Tests start hundreds of programs: each would compile goalport again where the environment forbids to keep bytecode.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEV)
 ifdef COVERAGE
 	$(BIN)/coverage erase

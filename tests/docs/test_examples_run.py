@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, fences, script, with_python
+from tests.unmeasured import unmeasured
 
 PATIENCE = 60
 
@@ -36,7 +37,13 @@ def run(text: str, folder: Path, document: str) -> None:
     file = folder / f"{Path(document).stem}.py"
     file.write_text(text, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, file], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+        [sys.executable, file],
+        cwd=folder,
+        env=unmeasured(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, f"{document} (the lines are the document's):\n{done.stderr}"
 
@@ -46,7 +53,7 @@ def served(workspace: Path) -> Generator[str]:
     """A server for the agents that the document wrote, on a free port."""
     program = Path(sys.executable).with_name("goalport")
     server = subprocess.Popen(
-        [program, "serve", "--workspace", workspace, "--port", "0"], stderr=subprocess.PIPE, text=True
+        [program, "serve", "--workspace", workspace, "--port", "0"], stderr=subprocess.PIPE, text=True, env=unmeasured()
     )
     try:
         assert server.stderr is not None
@@ -78,6 +85,7 @@ def test_the_python_of_the_documents_is_strictly_typed(tmp_path: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("pyright"), "--pythonpath", sys.executable, "--project", tmp_path],
         cwd=ROOT,
+        env=unmeasured(),
         capture_output=True,
         text=True,
         timeout=4 * PATIENCE,

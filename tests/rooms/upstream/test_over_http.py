@@ -7,19 +7,21 @@ import re
 import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import Process
 
 from goalport.upstream.active_calls import call_hooks
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, connected
-from tests.stories.servers import started
+from tests.stories.servers import Heard, started
+from tests.unmeasured import unmeasured
 
 WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
 WAYS = [("http", ()), ("http", ("--legacy",)), ("http", ("--json",)), ("sse", ()), ("sse", ("--legacy",))]
@@ -33,10 +35,15 @@ def revision(options: tuple[str, ...]) -> str:
     return "2025-11-25" if options == ("--legacy",) else "2026-07-28"
 
 
+def serving(*options: str) -> AbstractAsyncContextManager[tuple[Process, Heard]]:
+    """A server that is a process."""
+    return started([*WEB, *options], env=unmeasured())
+
+
 @asynccontextmanager
 async def web(*options: str) -> AsyncGenerator[str]:
     """The address of a server, for as long as the block lasts."""
-    async with started([*WEB, *options]) as (_, heard):
+    async with serving(*options) as (_, heard):
         said = await heard.until(READY)
         found = re.search(r"http://[\d.:]+", said)
         assert found is not None
@@ -129,7 +136,7 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(
     transport: str, options: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with started([*WEB, *options]) as (process, heard):
+    async with serving(*options) as (process, heard):
         port = (await heard.until(READY)).strip().rpartition(":")[2]
         async with connected(remote(f"http://127.0.0.1:{port}", transport)) as servers:
             first = (await servers.call("pid", "web")).text
@@ -145,7 +152,7 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(
                 await process.wait()
             assert "went away during the call" in results[0]
             await servers.until(lambda: servers.server("web").state is ServerState.DOWN)
-            async with started([*WEB, *options, "--port", port]) as (_, again):
+            async with serving(*options, "--port", port) as (_, again):
                 await again.until(READY)
                 await servers.until(lambda: servers.server("web").state is ServerState.UP)
                 assert (await servers.call("pid", "web")).text != first
@@ -155,12 +162,12 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(
 
 async def test_a_server_that_was_started_anew_between_calls_is_not_missed_by_anybody() -> None:
     patient = replace(QUICK, ping_every=60)
-    async with started([*WEB, "--legacy"]) as (process, heard):
+    async with serving("--legacy") as (process, heard):
         port = (await heard.until(READY)).strip().rpartition(":")[2]
         async with connected(remote(f"http://127.0.0.1:{port}"), timing=patient) as servers:
             process.kill()
             await process.wait()
-            async with started([*WEB, "--legacy", "--port", port]) as (_, again):
+            async with serving("--legacy", "--port", port) as (_, again):
                 await again.until(READY)
                 assert (await servers.call("echo", "web", text="hello")).text == "hello"
                 assert servers.server("web").report().connections == 2
