@@ -1,11 +1,13 @@
 """Clients that leave in the middle of an exported function or a raw tool: the function is cancelled."""
 
+from pathlib import Path
+
 import anyio
 import httpx2
 import pytest
 
 from tests.stories.cooks import HEADERS, META, session
-from tests.stories.servers import Heard, Running, connected
+from tests.stories.servers import Heard, Running, over_stdio
 
 TOOLS = """
 import asyncio
@@ -37,7 +39,8 @@ SCHEMA = {"type": "object", "properties": {"seconds": {"type": "number"}}, "requ
 raw = raw_tool(Tool(name="raw", description="Work for some time", input_schema=SCHEMA), handle)
 """
 FILES = {"tools/working.py": TOOLS}
-BOTH = pytest.mark.parametrize("tool", ["exported", "raw"])
+TOOL_NAMES = ("exported", "raw")
+BOTH = pytest.mark.parametrize("tool", TOOL_NAMES)
 
 
 @BOTH
@@ -49,13 +52,12 @@ async def test_a_call_that_its_client_cancels_is_cancelled(server: Running, era:
     assert getattr(result.content[0], "text", "") == "done"
 
 
-@BOTH
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_call_over_stdio_that_its_client_cancels_is_cancelled(
-    tmp_path_factory: pytest.TempPathFactory, era: str, tool: str
-) -> None:
-    async with connected(tmp_path_factory.mktemp("workspace"), FILES, "stdio", era) as (client, heard):
-        await _cancelled(client.call_tool, heard, tool)
+async def test_calls_over_stdio_that_their_client_cancels_are_cancelled(tmp_path: Path, era: str) -> None:
+    async with over_stdio(tmp_path, FILES, era) as (client, heard):
+        for tool in TOOL_NAMES:
+            heard.text = ""
+            await _cancelled(client.call_tool, heard, tool)
 
 
 async def _cancelled(call: object, heard: Heard, tool: str) -> None:

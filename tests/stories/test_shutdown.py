@@ -1,6 +1,7 @@
 """Ending a server: calls in flight are answered, nothing holds the end, and it is a success when it was asked for."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -14,34 +15,41 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
 from tests.stories.cooks import FILES, META, request
-from tests.stories.servers import GOALPORT, READY, over_stdio, running, started, workspace
+from tests.stories.servers import GOALPORT, READY, Running, over_stdio, running, started, workspace
 
 ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
-ERAS = pytest.mark.parametrize(
-    ("transport", "era"), [("http", "auto"), ("http", "legacy"), ("sse", "auto"), ("sse", "legacy")]
-)
+LONG = "60"
+"""Seconds that a shutdown may take; what waits for them does not end within the bounds of these tests."""
+CLIENTS = [("http", "auto"), ("http", "legacy"), ("sse", "auto"), ("sse", "legacy")]
 
 
 def text_of(result: CallToolResult) -> str:
     return "".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
-@ERAS
-async def test_a_call_that_ends_in_time_has_its_result(tmp_path: Path, transport: str, era: str) -> None:
-    results: list[CallToolResult] = []
-    async with running(tmp_path, FILES) as server:
-        async with server.client(transport, era) as client, anyio.create_task_group() as calls:
+async def end_in_the_middle_of_calls(server: Running, seconds: float) -> dict[tuple[str, str], CallToolResult]:
+    """What a call of each kind of client comes to, when the server is told to end once all of them have begun."""
+    results: dict[tuple[str, str], CallToolResult] = {}
 
-            async def call() -> None:
-                results.append(await client.call_tool("cook", {"seconds": 2}))
-
+    async def call(transport: str, era: str) -> None:
+        async with server.client(transport, era) as client:
             await client.list_tools()  # or the client asks for the schema of the result when the server is gone
-            calls.start_soon(call)
-            await server.heard.until("cooking begins")
-            server.process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(10):
-            assert await server.process.wait() == 0
-    assert text_of(results[0]) == "done"
+            results[transport, era] = await client.call_tool("cook", {"seconds": seconds})
+
+    async with anyio.create_task_group() as calls:
+        for transport, era in CLIENTS:
+            calls.start_soon(call, transport, era)
+        await server.heard.until("cooking begins", times=len(CLIENTS))
+        server.process.send_signal(signal.SIGTERM)
+    with anyio.fail_after(30):
+        assert await server.process.wait() == 0
+    return results
+
+
+async def test_calls_that_end_in_time_have_their_results(tmp_path: Path) -> None:
+    async with running(tmp_path, FILES, shutdown_seconds=LONG) as server:
+        results = await end_in_the_middle_of_calls(server, 2)
+    assert {client: text_of(result) for client, result in results.items()} == dict.fromkeys(CLIENTS, "done")
 
 
 @ENDINGS
@@ -49,7 +57,7 @@ async def test_a_call_that_ends_in_time_has_its_result(tmp_path: Path, transport
 async def test_who_asks_twice_does_not_wait_for_anything(
     tmp_path: Path, transport: str, ending: signal.Signals
 ) -> None:
-    async with running(tmp_path, FILES, shutdown_seconds="60") as server:
+    async with running(tmp_path, FILES, shutdown_seconds=LONG) as server:
         with suppress(MCPError, OSError, httpx2.HTTPError, ExceptionGroup):
             async with server.client(transport, "legacy") as client, anyio.create_task_group() as calls:
                 calls.start_soon(client.call_tool, "cook", {"seconds": 60})
@@ -57,7 +65,7 @@ async def test_who_asks_twice_does_not_wait_for_anything(
                 server.process.send_signal(ending)
                 await server.heard.until("a second signal ends them now")
                 server.process.send_signal(ending)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert await server.process.wait() == 130
         assert "Ended at once" in await server.heard.until("Ended at once")
     assert "Traceback" not in server.heard.text
@@ -74,7 +82,7 @@ async def test_a_call_over_stdio_that_ends_in_time_has_its_result_too(tmp_path: 
         await process.stdin.send(json.dumps(call).encode() + b"\n")
         await heard.until("cooking begins")
         process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             said = b"".join([part async for part in process.stdout])
             assert await process.wait() == 0
     answer = json.loads(said.splitlines()[-1])
@@ -89,7 +97,7 @@ async def test_a_line_over_stdio_that_is_no_message_is_answered_and_the_next_one
     async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
         assert process.stdin is not None
         assert process.stdout is not None
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             for each in (line, json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()):
                 await process.stdin.send(each + b"\n")
             said = b""
@@ -106,7 +114,7 @@ async def test_an_empty_line_over_stdio_is_passed_over_without_an_answer(tmp_pat
     async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
         assert process.stdin is not None
         assert process.stdout is not None
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             call = json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()
             await process.stdin.send(b"\n\r\n  \n" + call + b"\n")
             said = await process.stdout.receive()
@@ -114,37 +122,26 @@ async def test_an_empty_line_over_stdio_is_passed_over_without_an_answer(tmp_pat
     assert json.loads(said)["result"]["structuredContent"] == {"content": "done"}
 
 
-@ERAS
-async def test_a_call_that_takes_too_long_is_told_so_and_does_not_hold_the_end(
-    tmp_path: Path, transport: str, era: str
-) -> None:
-    results: list[CallToolResult] = []
+async def test_calls_that_take_too_long_are_told_so_and_do_not_hold_the_end(tmp_path: Path) -> None:
     async with running(tmp_path, FILES, shutdown_seconds="0.5") as server:
-        async with server.client(transport, era) as client, anyio.create_task_group() as calls:
-
-            async def call() -> None:
-                results.append(await client.call_tool("cook", {"seconds": 60}))
-
-            calls.start_soon(call)
-            await server.heard.until("cooking begins")
-            server.process.send_signal(signal.SIGTERM)
-            await server.heard.until("cooking stops")
-        with anyio.fail_after(10):
-            assert await server.process.wait() == 0
-    assert results[0].is_error
-    assert "cook was stopped" in text_of(results[0])
+        results = await end_in_the_middle_of_calls(server, 60)
+        await server.heard.until("cooking stops", times=len(CLIENTS))
+    assert set(results) == set(CLIENTS)
+    for result in results.values():
+        assert result.is_error
+        assert "cook was stopped" in text_of(result)
 
 
 @ENDINGS
 async def test_clients_that_are_merely_connected_hold_nothing(tmp_path: Path, ending: signal.Signals) -> None:
     async with (
-        running(tmp_path, FILES) as server,
+        running(tmp_path, FILES, shutdown_seconds=LONG) as server,
         server.client("http", "legacy") as first,
         server.client("sse", "legacy") as second,
     ):
         await first.list_tools()
         await second.list_tools()
-        with anyio.fail_after(8):
+        with anyio.fail_after(30):
             server.process.send_signal(ending)
             assert await server.process.wait() == 0
     assert "Traceback" not in server.heard.text
@@ -152,11 +149,11 @@ async def test_clients_that_are_merely_connected_hold_nothing(tmp_path: Path, en
 
 async def test_an_open_stream_of_news_holds_nothing(tmp_path: Path) -> None:
     async with (
-        running(tmp_path, FILES) as server,
+        running(tmp_path, FILES, shutdown_seconds=LONG) as server,
         server.client("http", "auto") as client,
         client.listen(tools_list_changed=True) as events,
     ):
-        with anyio.fail_after(8):
+        with anyio.fail_after(30):
             server.process.send_signal(signal.SIGTERM)
             assert [event async for event in events] == []
             assert await server.process.wait() == 0
@@ -165,9 +162,10 @@ async def test_an_open_stream_of_news_holds_nothing(tmp_path: Path) -> None:
 @ENDINGS
 async def test_a_server_on_stdio_ends_when_it_is_told(tmp_path: Path, ending: signal.Signals) -> None:
     command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    async with started(command, stdin=subprocess.PIPE) as (process, heard):
+    env = {**os.environ, "GOALPORT_SHUTDOWN_SECONDS": LONG}
+    async with started(command, stdin=subprocess.PIPE, env=env) as (process, heard):
         await heard.until("serving one client")
-        with anyio.fail_after(8):
+        with anyio.fail_after(30):
             process.send_signal(ending)
             assert await process.wait() == 0
 
@@ -177,7 +175,7 @@ async def test_a_port_that_is_taken_is_one_line_with_the_fix(tmp_path: Path) -> 
         port = taken.getsockname()[1]
         command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, FILES)), "--port", str(port)]
         async with started(command) as (process, heard):
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 assert await process.wait() == 1
             text = await heard.until("--port")
     assert f"127.0.0.1 port {port}" in text

@@ -3,7 +3,8 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from goalport.cli import execute
 
 PROGRAM = Path(sys.executable).with_name("goalport")
+TERMINAL = {"TERM": "xterm", "COLUMNS": "200"}
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,30 @@ def program(home: Path) -> Command:
 
 
 @pytest.fixture
-def terminal(home: Path) -> Command:
-    """The program with a terminal for its input and its output; what it draws is in `out`."""
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path) -> Command:
+    """The program in this process, with a terminal for its input and its output; what it draws is in `out`."""
 
     def run(*arguments: str, typed: str = "", cwd: Path | None = None) -> Ran:
-        ours, theirs = pty.openpty()
-        try:
-            os.write(ours, typed.encode())
+        with _terminal(typed) as (ours, theirs), monkeypatch.context() as patch:
+            with open(theirs, closefd=False) as keyboard, open(theirs, "w", closefd=False) as screen:
+                patch.setattr(sys, "stdin", keyboard)
+                patch.setattr(sys, "stdout", screen)
+                for name, value in TERMINAL.items():
+                    patch.setenv(name, value)
+                patch.chdir(cwd or Path.cwd())
+                code = execute(arguments)
+            os.write(theirs, b"\0")
+            return Ran(code, _drawn(ours), capsys.readouterr().err)
+
+    return run
+
+
+@pytest.fixture
+def program_on_terminal(home: Path) -> Command:
+    """The same with a process of its own."""
+
+    def run(*arguments: str, typed: str = "", cwd: Path | None = None) -> Ran:
+        with _terminal(typed) as (ours, theirs):
             done = subprocess.run(
                 [PROGRAM, *arguments],
                 stdin=theirs,
@@ -84,15 +103,24 @@ def terminal(home: Path) -> Command:
                 timeout=60,
                 check=False,
                 cwd=cwd,
-                env={**os.environ, "HOME": str(home), "TERM": "xterm", "COLUMNS": "200"},
+                env={**os.environ, "HOME": str(home), **TERMINAL},
             )
             os.write(theirs, b"\0")
             return Ran(done.returncode, _drawn(ours), done.stderr)
-        finally:
-            os.close(ours)
-            os.close(theirs)
 
     return run
+
+
+@contextmanager
+def _terminal(typed: str) -> Generator[tuple[int, int]]:
+    """The two ends of a terminal at which this was typed."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed.encode())
+        yield ours, theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def _drawn(terminal: int) -> str:

@@ -50,8 +50,8 @@ def books(tmp_path: Path) -> Path:
     return folder
 
 
-def test_each_field_is_asked_for_and_the_result_is_printed(terminal: Command, books: Path) -> None:
-    ran = terminal(*RUN, cwd=books, typed='2\n12\ny\n["a"]\ny\n')
+def test_each_field_is_asked_for_and_the_result_is_printed(program_on_terminal: Command, books: Path) -> None:
+    ran = program_on_terminal(*RUN, cwd=books, typed='2\n12\ny\n["a"]\ny\n')
     assert "What kind of book?" in ran.err
     assert "1. red" in ran.err
     assert "colour (Which colour): " in ran.err
