@@ -115,7 +115,10 @@ class AgenticTool(Tool):
 
     def with_tool_objects(self, *objects: object) -> Self:
         """Let the inner model use the `@tool` methods of these objects too. An object without any is ignored."""
-        found = tuple(each for value in objects for each in _tools_if_any(value))
+        found: list[Tool] = []
+        for value in objects:
+            is_source = isinstance(value, Tool | ToolObject) or callable(value) or hasattr(value, "__iter__")
+            found += tools_of(value) if is_source else Tool.safely_from_instance(value)
         return self._but(tools=(*self._interaction.tools, *found))
 
     with_tool_object = with_tool_objects
@@ -160,8 +163,3 @@ class AgenticTool(Tool):
     def _but(self, **changes: Any) -> Self:
         inner = self._orchestration
         return replace(self, handler=replace(inner, interaction=replace(inner.interaction, **changes)))
-
-
-def _tools_if_any(value: object) -> tuple[Tool, ...]:
-    is_source = isinstance(value, Tool | ToolObject) or callable(value) or hasattr(value, "__iter__")
-    return tools_of(value) if is_source else Tool.safely_from_instance(value)

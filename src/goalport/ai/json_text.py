@@ -64,7 +64,10 @@ def _embedded(text: str) -> list[str]:
         try:
             _, end = _decoder.raw_decode(text, start)
         except (RecursionError, ValueError) as error:
-            searched += _cost(error, start)
+            if isinstance(error, JSONDecodeError):
+                searched += error.pos - start + error.pos // 100 + 1  # the error counts all lines before it
+            else:
+                searched += _SEARCHED_TOO_DEEP  # or a number of thousands of digits
             if _BEGINNING.match(text, start):
                 place = _end_of(text, start)
         else:
@@ -73,12 +76,6 @@ def _embedded(text: str) -> list[str]:
             searched += end - start
             lists.append(text[start:end])
     return lists[:1]
-
-
-def _cost(error: Exception, start: int) -> int:
-    if isinstance(error, JSONDecodeError):
-        return error.pos - start + error.pos // 100 + 1  # the error counts all lines before it
-    return _SEARCHED_TOO_DEEP  # or a number of thousands of digits
 
 
 def _end_of(text: str, start: int) -> int:
@@ -125,22 +122,18 @@ class JsonValues:
 
     def feed(self, text: str) -> Iterator[str]:
         """The values that become whole with a further piece of text."""
-        self._forget_read()
-        self._text += text
-        if self._begun or not self._thinks():
+        # Only the object that is being read is kept: texts grow long, and appending to a long one takes time.
+        kept = self._at if self._start < 0 else self._start
+        self._text, self._at, self._start = self._text[kept:] + text, self._at - kept, min(self._start, 0)
+        if self._begun or not self._is_thinking():
             self._begun = True
             yield from self._whole_lines() if self._lines else self._whole_objects()
-
-    def _forget_read(self) -> None:
-        """Keep only the object that is being read: texts grow long, and appending to a long one takes time."""
-        kept = self._at if self._start < 0 else self._start
-        self._text, self._at, self._start = self._text[kept:], self._at - kept, min(self._start, 0)
 
     def end(self) -> Iterator[str]:
         """The value that no line break follows."""
         return self.feed("\n")
 
-    def _thinks(self) -> bool:
+    def _is_thinking(self) -> bool:
         """Whether only thoughts, or what may become thoughts, have come; if not, skip the thoughts."""
         text_so_far = self._text.lstrip()
         if not text_so_far.startswith(_THOUGHT_BEGINS):
@@ -163,19 +156,14 @@ class JsonValues:
                 if char != "{":
                     continue
                 self._start = self._at - 1
+            if self._escaped:
+                self._escaped = False
+                continue
             if self._quoted:
-                self._inside_string(char)
+                self._escaped, self._quoted = char == "\\", char != '"'
                 continue
             self._quoted = char == '"'
             self._depth += (char == "{") - (char == "}")
             if self._depth == 0:
                 yield self._text[self._start : self._at]
                 self._start = -1
-
-    def _inside_string(self, char: str) -> None:
-        if self._escaped:
-            self._escaped = False
-        elif char == "\\":
-            self._escaped = True
-        elif char == '"':
-            self._quoted = False

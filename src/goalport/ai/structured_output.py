@@ -184,18 +184,15 @@ class _ObjectReader:
                     case FinalAnswer(direct=None):
                         for value in (*(values.feed(piece.text) if held else ()), *values.end()):
                             yield await self._read_one(value)
-                        self._check_end(piece, values.left)
+                        self.text = piece.text
+                        if values.left and (self.given or piece.reply.finish == "length"):
+                            raise InvalidModelOutput(self.output.name, ["it was cut off before its end"], values.left)
                     case FinalAnswer():
                         for given in self._read_result(piece):
                             yield given
 
     def _values(self) -> JsonValues:
         return JsonValues(lines=self.output.wrapped)
-
-    def _check_end(self, answer: FinalAnswer, left: str) -> None:
-        self.text = answer.text
-        if left and (self.given or answer.reply.finish == "length"):
-            raise InvalidModelOutput(self.output.name, ["it was cut off before its end"], left)
 
     async def _read_one(self, text: str) -> ReadObject:
         self.given += 1

@@ -121,18 +121,6 @@ def _azure_provider(endpoint: Endpoint, client: httpx2.AsyncClient) -> Provider[
     return provider
 
 
-def _openai(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
-    return OpenAIChatModel(model, provider=_openai_provider(endpoint, client))
-
-
-def _openai_responses(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
-    return OpenAIResponsesModel(model, provider=_openai_provider(endpoint, client))
-
-
-def _azure(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
-    return OpenAIChatModel(model, provider=_azure_provider(endpoint, client))
-
-
 def _deepseek(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.deepseek import DeepSeekProvider
 
@@ -208,10 +196,6 @@ def _openai_embeddings(endpoint: Endpoint, model: str, client: httpx2.AsyncClien
     return OpenAIEmbeddingModel(model, provider=_openai_provider(endpoint, client))
 
 
-def _azure_embeddings(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
-    return OpenAIEmbeddingModel(model, provider=_azure_provider(endpoint, client))
-
-
 def _google_embeddings(endpoint: Endpoint, model: str, client: httpx2.AsyncClient) -> EmbeddingModel:
     from pydantic_ai.embeddings.google import GoogleEmbeddingModel
 
@@ -225,9 +209,11 @@ def _bedrock_embeddings(endpoint: Endpoint, model: str, _: httpx2.AsyncClient) -
 
 
 _MODELS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], Model]] = {
-    "openai": _openai,
-    "openai-responses": _openai_responses,
-    "azure": _azure,
+    "openai": lambda endpoint, model, client: OpenAIChatModel(model, provider=_openai_provider(endpoint, client)),
+    "openai-responses": lambda endpoint, model, client: OpenAIResponsesModel(
+        model, provider=_openai_provider(endpoint, client)
+    ),
+    "azure": lambda endpoint, model, client: OpenAIChatModel(model, provider=_azure_provider(endpoint, client)),
     "anthropic": _anthropic,
     "deepseek": _deepseek,
     "google": _google,
@@ -238,7 +224,7 @@ _MODELS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], Model]] 
 _EMBEDDINGS: Mapping[Dialect, Callable[[Endpoint, str, httpx2.AsyncClient], EmbeddingModel]] = {
     "openai": _openai_embeddings,
     "openai-responses": _openai_embeddings,
-    "azure": _azure_embeddings,
+    "azure": lambda endpoint, model, client: OpenAIEmbeddingModel(model, provider=_azure_provider(endpoint, client)),
     "ollama": _openai_embeddings,
     "google": _google_embeddings,
     "bedrock": _bedrock_embeddings,

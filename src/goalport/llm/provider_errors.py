@@ -151,13 +151,10 @@ def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
     except (ModelError, Warning):
         raise
     except Exception as error:
-        raise _translate(_innermost(error), _FailedModel(endpoint, model)) from error
-
-
-def _innermost(error: Exception) -> Exception:
-    """The error to report: the first of a group, since it made the others fail, and an error that a library wrapped."""
-    first = next(each for each in leaves(error) if isinstance(each, Exception))
-    return next((each for each in _causes(first) if isinstance(each, _ErrorWithGoodStatus)), first)
+        # The first of a group made the others fail, and a library may have wrapped the error of `check_responses`.
+        first = next(each for each in leaves(error) if isinstance(each, Exception))
+        cause = next((each for each in _causes(first) if isinstance(each, _ErrorWithGoodStatus)), first)
+        raise _translate(cause, _FailedModel(endpoint, model)) from error
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

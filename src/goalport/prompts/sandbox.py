@@ -29,7 +29,8 @@ def _width(_: object, *given: object) -> int:
 
 
 def _percent(text: object, *_: object) -> int:
-    return _MAX_SIZE + 1 if isinstance(text, str | bytes) and _PERCENT.search(_text(text)) else 0
+    text = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return _MAX_SIZE + 1 if isinstance(text, str) and _PERCENT.search(text) else 0
 
 
 def _braces(text: object, *_: object) -> int:
@@ -43,7 +44,7 @@ def _replaced(text: object, old: object = "", new: object = "", *_: object) -> i
 def _joined(first: object, second: object = "", *_: object) -> int:
     """The size for the filter, which takes the parts first, and for the method, which takes the separator first."""
     parts, between = (second, first) if isinstance(first, str | bytes) else (first, second)
-    return len(cast("Sized", parts)) * len(between) if isinstance(between, str | bytes) and _sized(parts) else 0
+    return len(parts) * len(between) if isinstance(between, str | bytes) and isinstance(parts, Sized) else 0
 
 
 _FILTERS: Mapping[str, Callable[..., int]] = {
@@ -122,11 +123,3 @@ def _bounded(name: str, filter_: Callable[..., T], size: Callable[..., int]) -> 
         return filter_(*args, **named)
 
     return bounded
-
-
-def _sized(value: object) -> bool:
-    return isinstance(value, Sized)
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode(errors="replace")

@@ -6,7 +6,6 @@ also after symbolic links are followed. Nothing is escaped, because a prompt is 
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sized
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, cast
@@ -63,13 +62,12 @@ class Templates:
         except _BREAKS as error:
             raise self._failure(name, variables, error) from error
         try:
-            return _joined(template.generate(variables))
+            return _limited_text(template.generate(variables))
         except _BREAKS as error:
             raise self._failure(name, variables, error) from error
 
     def _failure(self, name: str, variables: Mapping[str, object], error: Exception) -> TemplateError:
-        place = _place(error, self.folders)
-        template, line = place or (name, 0)
+        template, line = _location(error, self.folders) or (name, 0)
         problem = str(error) or type(error).__name__
         if isinstance(error, TemplateNotFound):
             near = UnknownName("template", (error.name or "").removesuffix(_SUFFIX), self.names())
@@ -79,7 +77,7 @@ class Templates:
         return TemplateError(template, line, problem, variables)
 
 
-def _joined(pieces: Iterable[str]) -> str:
+def _limited_text(pieces: Iterable[str]) -> str:
     """The text of the pieces. Raises `ValueError` when it would be too long, as an endless one would be."""
     text, left = list[str](), _LONGEST
     for piece in pieces:
@@ -97,12 +95,12 @@ class _Folders(BaseLoader):
         self._folders = folders
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
-        for folder in self._folders:
-            path = folder / _file_name(template)
-            if _lies_in(folder, path):
-                unchanged = partial(_unchanged, path, path.stat().st_mtime_ns)
-                return path.read_text("utf-8"), str(path), unchanged
-        raise TemplateNotFound(template)
+        name = _file_name(template)
+        path = next((folder / name for folder in self._folders if _lies_in(folder, folder / name)), None)
+        if path is None:
+            raise TemplateNotFound(template)
+        since = path.stat().st_mtime_ns
+        return path.read_text("utf-8"), str(path), lambda: path.exists() and path.stat().st_mtime_ns == since
 
     def list_templates(self) -> list[str]:
         return sorted(
@@ -119,15 +117,11 @@ def _lies_in(folder: Path, path: Path) -> bool:
     return path.is_file() and path.resolve().is_relative_to(folder.resolve())
 
 
-def _unchanged(path: Path, since: int) -> bool:
-    return path.exists() and path.stat().st_mtime_ns == since
-
-
 def _file_name(name: str) -> str:
     return name if name.endswith(_SUFFIX) else name + _SUFFIX
 
 
-def _place(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | None:
+def _location(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | None:
     """The template and the line where rendering failed, by the innermost frame that is a template."""
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     for filename, line in reversed(frames):

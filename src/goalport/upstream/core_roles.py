@@ -6,7 +6,7 @@ of date. A role that `toolGroups` declares is left to the declaration. Math, the
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -113,8 +113,8 @@ def core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
     enabled, disabled = [[each for each in servers if each.disabled is off] for off in (False, True)]
     wanted = {role: known for role, known in _ROLES.items() if role not in config.groups}
     found = {role: _group(role, known, enabled) for role, known in wanted.items()}
-    resting = {role: _group(role, wanted[role], disabled) for role, group in found.items() if not group.servers}
-    return {role: group for role, group in (found | resting).items() if group.servers}
+    of_disabled = {role: _group(role, wanted[role], disabled) for role, group in found.items() if not group.servers}
+    return {role: group for role, group in (found | of_disabled).items() if group.servers}
 
 
 def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:
@@ -126,36 +126,28 @@ def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:
         is_gateway = any(_contains(words, each) for each in _GATEWAYS)
         for kind in known.kinds:
             if is_gateway or any(_contains(words, (word,)) for word in kind.words):
-                group = _with(group, server.name, kind, is_gateway=is_gateway)
+                include = kind.include if kind.in_gateway is None or not is_gateway else kind.in_gateway
+                group = replace(
+                    group,
+                    servers=tuple(dict.fromkeys((*group.servers, server.name))),
+                    include=(*group.include, *(f"{server.name}/{each}" for each in include)),
+                    exclude=(*group.exclude, *(f"{server.name}/{each}" for each in kind.exclude)),
+                )
     return group
-
-
-def _with(group: GroupConfig, server: str, kind: _Kind, *, is_gateway: bool) -> GroupConfig:
-    include = kind.include if kind.in_gateway is None or not is_gateway else kind.in_gateway
-    return replace(
-        group,
-        servers=tuple(dict.fromkeys((*group.servers, server))),
-        include=(*group.include, *(f"{server}/{each}" for each in include)),
-        exclude=(*group.exclude, *(f"{server}/{each}" for each in kind.exclude)),
-    )
 
 
 def _words(server: ServerConfig) -> tuple[tuple[str, ...], ...]:
     """The words in a server's name in the configuration, in its package, and in its host."""
-    names = [server.name, *_packages(server)]
-    if server.transport != "stdio":
+    names = [server.name]
+    if server.transport == "stdio":
+        names.append(PurePosixPath(server.command.replace("\\", "/")).name)
+        # Arguments may name a package or an image; paths and options do not.
+        named = [each for each in server.args if re.fullmatch(r"@?[a-z][\w.@/:~-]*", each, re.IGNORECASE)]
+        names.append(" ".join(each for each in named if "=" not in each and not re.match(r"[A-Za-z]:[\\/]", each)))
+    else:
         parts = urlsplit(server.url)
         names += [parts.hostname or "", parts.path]
     return tuple(tuple(re.findall(r"[a-z0-9]+", each.lower())) for each in names)
-
-
-def _packages(server: ServerConfig) -> Iterator[str]:
-    """The command, and the arguments that may name a package or an image, as paths and options do not."""
-    if server.transport != "stdio":
-        return
-    yield PurePosixPath(server.command.replace("\\", "/")).name
-    named = [each for each in server.args if re.fullmatch(r"@?[a-z][\w.@/:~-]*", each, re.IGNORECASE)]
-    yield " ".join(each for each in named if "=" not in each and not re.match(r"[A-Za-z]:[\\/]", each))
 
 
 def _contains(names: tuple[tuple[str, ...], ...], words: tuple[str, ...]) -> bool:

@@ -206,10 +206,14 @@ class Section:
     def sections(self, name: str = "") -> "list[tuple[str, Section]]":
         """The objects inside an object, by key; without a name, those under keys that have not been read so far."""
         if name:
-            found = [each for each in self.items(name) if _is_object(self, *each)]
+            found = [*self.items(name)]
+            for key, value, at in found:
+                if not isinstance(value, dict):
+                    self.notes.add(f"{key!r} should be an object, but is {_kind(value)}.", at)
+            found = [each for each in found if isinstance(each[1], dict)]
         else:
-            strange = [key for canonical, key in self._keys.items() if canonical not in self._known]
-            keys = [key for key in strange if isinstance(self._data[key], dict)]
+            unknown = [key for canonical, key in self._keys.items() if canonical not in self._known]
+            keys = [key for key in unknown if isinstance(self._data[key], dict)]
             found = [(key, self._data[key], (*self.at, key)) for key in keys]
         return [(key, Section(value, at, self.notes, self.variables)) for key, value, at in found]
 
@@ -231,12 +235,6 @@ class Section:
                 yield key, each, (*at, key)
         elif value is not None:
             self.notes.add(f"{name} should be an object, but is {_kind(value)}.", at)
-
-
-def _is_object(section: Section, key: str, value: object, at: JsonPath) -> bool:
-    if not isinstance(value, dict):
-        section.notes.add(f"{key!r} should be an object, but is {_kind(value)}.", at)
-    return isinstance(value, dict)
 
 
 def _text(section: Section, value: object, at: JsonPath, name: str) -> str:

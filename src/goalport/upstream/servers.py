@@ -196,7 +196,16 @@ class UpstreamServers:
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None
         self._keep_secrets(self.config.servers.values())
-        started = {config.name: self._server(config) for config in configs}
+        started = {
+            config.name: UpstreamServer(
+                config,
+                self._transport(config),
+                timing=self._timing,
+                sample=self.sample,
+                on_change=lambda: self.on_change(),  # noqa: PLW0108 - it may be another one by then
+            )
+            for config in configs
+        }
         known = self._servers | started
         self._servers = {name: known[name] for name in self.config.servers if name in known}
         for each in started.values():
@@ -210,15 +219,6 @@ class UpstreamServers:
                 await each.settled()
                 if each.state is not ServerState.UP:
                     raise SettingsError(f"The required server {each.name!r} is {each.state}: {each.last_error}.")
-
-    def _server(self, config: ServerConfig) -> UpstreamServer:
-        return UpstreamServer(
-            config,
-            self._transport(config),
-            timing=self._timing,
-            sample=self.sample,
-            on_change=lambda: self.on_change(),  # noqa: PLW0108 - it may be another one by then
-        )
 
     def _transport(self, config: ServerConfig) -> Transport:
         if config.transport != "stdio":

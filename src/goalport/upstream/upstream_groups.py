@@ -153,8 +153,12 @@ class LiveGroup:
         known = before.get((server, listed.name))
         if known is not None and known.listed is listed:
             return known
-        tool = listed.named(partial(final_name, naming=self._config.naming))
-        tool = tool.with_approval(self._approval(server, listed.name))
+        config = self._config
+        approvals: Iterator[Approval] = (
+            each for pattern, each in config.approve_tools.items() if matches(pattern, server, listed.name)
+        )
+        tool = listed.named(partial(final_name, naming=config.naming))
+        tool = tool.with_approval(next(approvals, config.approve))
         if guard := self._guards.get(server):
             tool = replace(tool, handler=_Guarded(tool, listed.name, guard))
         return _Member(server, listed, tool)
@@ -204,13 +208,6 @@ class LiveGroup:
             if name not in names:
                 yield f"Tool group {config.role!r}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
 
-    def _approval(self, server: str, name: str) -> Approval:
-        """The approval by the first pattern that means the tool, else the group's."""
-        for pattern, approval in self._config.approve_tools.items():
-            if matches(pattern, server, name):
-                return approval
-        return self._config.approve
-
 
 def final_name(name: str, naming: NamingConfig) -> str:
     """The name of a tool in a group: renamed or in the style, then with prefix and suffix, and valid for every model.
@@ -236,14 +233,10 @@ def matches(pattern: str, server: str, name: str) -> bool:
     `*`, `?` and `[…]` are as in file names; upper and lower case differ. A bare word means the tool of that name, and
     those whose names end in it: `weather` also means `get_weather`. In front of either, `SERVER/` means that server's.
     """
-    own = pattern.removeprefix(f"{server}/")
-    return any(_matches(each, name) for each in {pattern, own})
-
-
-def _matches(pattern: str, name: str) -> bool:
-    if _GLOB.search(pattern):
-        return fnmatchcase(name, pattern)
-    return bool(pattern) and name.endswith(pattern)
+    return any(
+        fnmatchcase(name, each) if _GLOB.search(each) else each and name.endswith(each)
+        for each in {pattern, pattern.removeprefix(f"{server}/")}
+    )
 
 
 @dataclass(frozen=True)
