@@ -35,7 +35,7 @@ def error_wire(text: str) -> Wire:
 
 
 def _handle(terms: Terms, process: AgentProcess) -> Wire:
-    if not terms.hands_over:
+    if not terms.may_give_handle:
         process.kill("It asks a person, and its publication does not say that it may.")
         return error_wire(
             f"{terms.name} has to ask a person, but is not published as a goal that may: an action of it asks in its"

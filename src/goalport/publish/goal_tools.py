@@ -43,7 +43,7 @@ class Offer:
     starts: tuple[object, ...]
     prompt: str
     """The name of the prompt that goes with it."""
-    apart: str
+    description_prefix: str
     """The beginning of its description, which tells it from other tools of its goals; empty if there are none."""
 
     @property
@@ -138,9 +138,9 @@ def _offers(agent: Agent, points: Sequence[_StartingPoint]) -> Iterator[Offer]:
         goals = tuple(point.goal for point in same)
         declared = any(goal.export.starting_input_types for goal in goals)
         own = name if number == 0 else f"{name}_from_{snake_identifier(kind) or 'nothing'}"
-        apart = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
+        prefix = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
         prompt = f"{kind}_{name}" if declared else own
-        yield Offer(own, agent, goals, same[0].starts, prompt, apart)
+        yield Offer(own, agent, goals, same[0].starts, prompt, prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Terms:
     output: OutputFormat
     detached: bool
     """Whether the process outlives the request that waits for it."""
-    hands_over: bool
+    may_give_handle: bool
     """Whether a call may be answered with a handle in place of the result."""
     wait_budget: float | None = None
     """Seconds that a call waits for the result, if an export says so."""
@@ -177,7 +177,7 @@ class Terms:
 
     def seconds(self, *, gets_progress: bool) -> float | None:
         """Seconds that a request waits before it is answered with the handle; None means without limit."""
-        if not self.hands_over:
+        if not self.may_give_handle:
             return None
         return self.wait_budget or (_SECONDS_WITH_PROGRESS if gets_progress else _SECONDS_WITHOUT_PROGRESS)
 
@@ -201,12 +201,12 @@ class GoalTool:
         asks_models = any(map(asks_a_model, offer.agent.actions))
         terms = Terms.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
         first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), terms.output
-        others = [*([HANDLE] if terms.hands_over else ()), *([LARGE] if output.may_be_large else ())]
+        others = [*([HANDLE] if terms.may_give_handle else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(
             name=terms.name,
             title=first.export.title or None,
-            # What tells it apart comes first: some hosts show the model only the beginning of a description.
-            description=offer.apart + (first.export.description or first.description),
+            # The prefix comes first: some hosts show the model only the beginning of a description.
+            description=offer.description_prefix + (first.export.description or first.description),
             input_schema=arguments.schema,
             output_schema=with_alternatives(output.schema, *others),
             annotations=annotations_of(first.export),
