@@ -145,9 +145,9 @@ class Lifecycle:
         """The outcome that `kill` or `terminate` asked for; the process ends with it as soon as it can."""
         self.created_at = datetime.now(UTC)
         self.stepped = False
-        """Whether it goes on by `tick` only, and not by itself after an answer."""
+        """Whether only `tick` continues it; an answer alone does not."""
         self.cancel_scope: anyio.CancelScope | None = None
-        """Cancels the running actions; None while the process is not running."""
+        """Cancels the running actions; None while nothing runs."""
         self._status = ProcessStatus.NOT_STARTED
         self._outcome: Outcome | None = None
         self._finished_at: datetime | None = None
@@ -163,17 +163,17 @@ class Lifecycle:
 
     @property
     def status(self) -> ProcessStatus:
-        """Where it stands."""
+        """The current status."""
         return self._status
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended, or what it waits for; None while something goes on."""
+        """How it ended, or what it waits for; None while it can go on by itself."""
         return self._outcome
 
     @property
     def finished_at(self) -> datetime | None:
-        """When it came to its outcome."""
+        """When it got its outcome; None while it has none."""
         return self._finished_at
 
     @property
@@ -207,14 +207,14 @@ class Lifecycle:
         A process rests when it has ended, waits for people, is stuck, has not started, or is driven by `tick` and is
         between two ticks. In the last two cases the outcome is None. Cancelling the wait does not change the process.
         """
-        while self.going_on:
+        while self.active:
             await self._change()
         return self._outcome
 
     @property
-    def going_on(self) -> bool:
+    def active(self) -> bool:
         """Whether anything runs in it, or in a process that it started."""
-        return self._driven or self._tasks > 0 or self.changing or any(each.going_on for each in self.children)
+        return self._driven or self._tasks > 0 or self.changing or any(each.active for each in self.children)
 
     @property
     def changing(self) -> bool:

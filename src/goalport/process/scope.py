@@ -126,9 +126,10 @@ class Scope:
         known = self._facts_by_class
         for entry in entries:
             kind = type(entry.value)
-            if kind not in known:
-                known[kind] = frozenset(fact for fact in self._by_class if is_of(entry.value, None, fact.type))
-            found |= known[kind]
+            facts = known.get(kind)
+            if facts is None:
+                facts = known[kind] = frozenset(fact for fact in self._by_class if is_of(entry.value, None, fact.type))
+            found |= facts
         found.update(fact for fact in self._by_entry if any(entry.is_of(fact.type) for entry in entries))
         found.update(each for each in self._named if blackboard.get(each.binding, cast("type", each.type)) is not None)
         last = blackboard.last_entry

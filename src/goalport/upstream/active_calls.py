@@ -19,7 +19,7 @@ import anyio
 from goalport.errors import Signal, ToolError
 from goalport.words import cleaned
 
-__all__ = ["MOST_ASKED", "ActiveCalls", "Ask", "Call", "CallHooks", "Progress", "call_hooks"]
+__all__ = ["MOST_ASKED", "ActiveCalls", "Ask", "Call", "CallHooks", "Progress", "call_hooks", "current_hooks"]
 
 _log = logging.getLogger(__name__)
 MOST_ASKED: Final = 4_000
@@ -56,6 +56,11 @@ def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None) -> G
         yield
     finally:
         _HOOKS.reset(token)
+
+
+def current_hooks() -> CallHooks:
+    """The hooks of the block that the calling code runs in; without one, hooks that do nothing."""
+    return _HOOKS.get()
 
 
 class Call:
@@ -126,7 +131,7 @@ class ActiveCalls:
     @contextmanager
     def begin(self, seconds: float) -> Generator[Call]:
         """A call that lasts as long as the block. Raises its `Signal`, or `TimeoutError` after the seconds."""
-        call = Call(_HOOKS.get(), seconds)
+        call = Call(current_hooks(), seconds)
         self._running[call] = None
         token = _CALL.set(call)
         try:
