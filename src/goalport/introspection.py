@@ -164,7 +164,8 @@ def read_docstring(text: str | None, parameters: Collection[str]) -> Documentati
     for block in _blocks(lines):
         found = _described(block, parameters)
         described |= found
-        kept += [] if found or _is_type(block) else block.lines
+        repeats_a_type = _FIELD_TYPE.fullmatch(block.lines[0]) is not None
+        kept += [] if found or repeats_a_type else block.lines
     return Documentation(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), described)
 
 
@@ -198,11 +199,6 @@ def _end_of_numpy(lines: Sequence[str], start: int) -> int:
 
 def _is_rule(lines: Sequence[str], number: int) -> bool:
     return number < len(lines) and _RULE.fullmatch(lines[number]) is not None
-
-
-def _is_type(block: _Block) -> bool:
-    """Whether the block only repeats a type of the signature."""
-    return _FIELD_TYPE.fullmatch(block.lines[0]) is not None
 
 
 def _described(block: _Block, parameters: Collection[str]) -> dict[str, str]:

@@ -56,7 +56,8 @@ def _facts_of(agent: Agent, terms: Mapping[str, Sequence[Term]]) -> Iterator[Fac
     found: dict[Fact, None] = {}
     for action in agent.actions:
         found |= {fact: None for term in terms[action.name] for fact in _needs(action, term)}
-        found |= dict.fromkeys(_outputs(action)) | {HasRun(action.name): None}
+        kinds = (kind for exit_ in action.outputs.exits for kind in exit_)
+        found |= {Available(kind, action.output_binding): None for kind in kinds} | {HasRun(action.name): None}
         found |= {Holds(name): None for name in promises_of(action.settings.post)}
     for goal in agent.goals:
         found |= dict.fromkeys(plan_goal(goal).requires)
@@ -70,10 +71,6 @@ def _needs(action: Action, term: Term) -> dict[Fact, bool]:
     if action.settings.trigger is not None:
         needs[LastResult(action.settings.trigger)] = True
     return needs
-
-
-def _outputs(action: Action) -> Iterator[Available]:
-    return (Available(kind, action.output_binding) for exit_ in action.outputs.exits for kind in exit_)
 
 
 def _operators(action: Action, term: Term, facts: Sequence[Fact], *, alone: bool) -> Iterator[Operator]:
@@ -121,19 +118,12 @@ def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -
     cleared = action.settings.clear_blackboard
     effects: dict[Fact, bool] = {fact: False for fact in facts if cleared and not isinstance(fact, GroupAvailable)}
     effects |= {fact: any(related(kind, fact.type) for kind in exit_) for fact in facts if isinstance(fact, LastResult)}
-    effects |= dict.fromkeys(_hidden_states(exit_, facts), False)
+    if any(map(is_state, exit_)):  # entering a state hides the others
+        effects |= {fact: False for fact in facts if isinstance(fact, Available) and is_state(fact.type)}
     effects |= dict.fromkeys(_supplied(action, exit_, facts), True)
     effects |= {Holds(name): value for name, value in promises_of(action.settings.post).items()}
     effects[HasRun(action.name)] = not cleared
     return effects
-
-
-def _hidden_states(exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:
-    """The states that are hidden when another one is entered."""
-    entered = [kind for kind in exit_ if is_state(kind)]
-    for fact in facts:
-        if entered and isinstance(fact, Available) and is_state(fact.type):
-            yield fact
 
 
 def _supplied(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:

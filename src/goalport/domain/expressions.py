@@ -73,7 +73,7 @@ class Expression:
 
     async def answer(self, blackboard: Blackboard) -> bool:
         """Whether it holds for what is on a blackboard. Raises what evaluating it raises."""
-        found = {name: _named(name, blackboard) for name in self.names}
+        found = {name: _object_named(name, blackboard) for name in self.names}
         try:
             answer = self.compiled({name: value for name, value in found.items() if value is not None})
             bool(answer)  # an unset name as the whole answer is noticed only when somebody looks
@@ -119,7 +119,7 @@ def _canonical(origin: Origin, name: str) -> str:
         ) from None
 
 
-def _named(name: str, blackboard: Blackboard) -> object | None:
+def _object_named(name: str, blackboard: Blackboard) -> object | None:
     bound = blackboard.get(name)
     if bound is not None:
         return bound

@@ -81,26 +81,18 @@ def _reachable_states(actions: Iterable[Action]) -> Iterator[type]:
         kind = waiting.pop(0)
         if kind not in seen and kind is not State:
             seen[kind] = None
-            waiting.extend(_subclasses(kind) if is_state(kind) else [])
-    for kind in seen:
-        if is_state(kind):
-            yield _importable(kind)
-
-
-def _subclasses(kind: type) -> Iterable[type]:
-    # `@dataclass(slots=True)` makes a class anew, and the first one lives on for a while.
-    return {(each.__module__, each.__qualname__): each for each in kind.__subclasses__()}.values()
-
-
-def _importable(kind: type) -> type:
-    if "<locals>" in kind.__qualname__:
-        raise DeclarationError(
-            class_place(kind),
-            expected="a state at module level or inside a class, which a stored process can be resumed in",
-            came="it is defined inside a function",
-            fix="Move it out of the function.",
-        )
-    return kind
+            # `@dataclass(slots=True)` makes a class anew, and the first one lives on for a while.
+            below = {(each.__module__, each.__qualname__): each for each in kind.__subclasses__()}
+            waiting.extend(below.values() if is_state(kind) else [])
+    for kind in filter(is_state, seen):
+        if "<locals>" in kind.__qualname__:
+            raise DeclarationError(
+                class_place(kind),
+                expected="a state at module level or inside a class, which a stored process can be resumed in",
+                came="it is defined inside a function",
+                fix="Move it out of the function.",
+            )
+        yield kind
 
 
 def _refuse_without_goal(mark: AgentMark, description: str, members: Members, cls: type) -> None:

@@ -1,7 +1,6 @@
-"""What a method's signature says: which parameters are inputs, which are services, and what comes out.
+"""What a method's signature says: which parameters are inputs, which are services, and what the method gives.
 
-Reads annotations only; it neither calls the method nor knows who will. The set of service types is handed in, because
-they live on higher floors.
+Only annotations are read; nothing is called. The service types are passed in, as they are defined on higher floors.
 """
 
 import inspect
@@ -43,11 +42,11 @@ class Input:
     required: bool = True
     default: object = None
     parts: "tuple[Input, ...]" = ()
-    """Of what it is put together, by its fields; the default of one that may be left out is `Parameter.empty`."""
+    """The inputs that an aggregation is made of, one per field; the default of optional ones is `Parameter.empty`."""
 
     @property
     def leaves(self) -> "tuple[Input, ...]":
-        """What is looked for on the blackboard: the parts, or it itself."""
+        """The inputs that are looked up on the blackboard: the parts or, where there are none, this one."""
         return tuple(replace(each, required=each.required and self.required) for each in self.parts) or (self,)
 
 
@@ -70,7 +69,7 @@ class ProvidedInput:
 
 
 class Resolver(Protocol):
-    """Whoever fills parameters of its own choice; how, the process knows."""
+    """Fills the parameters that it supports; the process calls it."""
 
     def supports(self, parameter: inspect.Parameter, /) -> bool:
         """Whether it fills this parameter, whose annotation has been looked up."""
@@ -102,7 +101,7 @@ class Outputs:
 
 
 def inputs_among(parameters: Iterable[Parameter]) -> tuple[Input, ...]:
-    """What parameters take from the blackboard."""
+    """The inputs among parameters that are looked up on the blackboard."""
     return tuple(leaf for each in parameters if isinstance(each, Input) for leaf in each.leaves)
 
 
@@ -111,8 +110,8 @@ def read_parameters(
 ) -> tuple[Parameter, ...]:
     """The parameters of a bound method or function, in order.
 
-    `subject` is the class of a method that is not bound: its first parameter is an input of that type. The first of
-    the `resolvers` that supports a parameter has it, before anything else is thought of.
+    `subject` is the class of a method that is not bound: its first parameter is an input of that type. A parameter
+    that one of the `resolvers` supports is left to the first of those, whatever its type.
     """
     hints = origin.hints()
     signature = inspect.signature(origin.function)
@@ -203,12 +202,16 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
             fix=f"Take what the answer comes to: `{name}: {type_name(wanted)}`.",
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
-    named = [marker.name if isinstance(marker, Named) else None for marker in markers if _is_name(marker)]
+    named = [
+        marker.name if isinstance(marker, Named) else None
+        for marker in markers
+        if isinstance(marker, Named) or marker is Named
+    ]
     return Input(name, members[0], named[0] or name if named else DEFAULT_BINDING)
 
 
 def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
-    """What an aggregation is put together of; a part is looked for as a whole, whatever it is."""
+    """The inputs that an aggregation is made of. A part that is an aggregation itself is looked up as a whole."""
     whole, arguments = taken_apart(kind)
     if not (isinstance(whole, type) and issubclass(whole, Aggregation)):
         return
@@ -222,10 +225,6 @@ def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
         default = None if signature[part].default is inspect.Parameter.empty else inspect.Parameter.empty
         optional = default is not None or len(members) < len(alternatives(declared))
         yield Input(part, found.type, found.binding, required=not optional, default=default)
-
-
-def _is_name(marker: object) -> TypeGuard[Named | type[Named]]:
-    return isinstance(marker, Named) or marker is Named
 
 
 def _refuse_ambiguous(origin: Origin, parameters: tuple[Parameter, ...]) -> None:

@@ -1,6 +1,6 @@
-"""What users build their own types and signatures of: the input of a user, markers, results of several parts, states.
+"""Classes that users build types and signatures with: the input of a user, markers, results of several parts, states.
 
-Plain classes without behaviour; the reader gives them their meaning. A state is a stage of an agent: a class whose
+They have no behaviour of their own; the reader gives them their meaning. A state is a stage of an agent: a class whose
 methods are actions that count only while its object is there. Hiding earlier states when one is entered is done by the
 process; what that means to the planner, by `encoding`. (States guide, "The @State Annotation".)
 """
@@ -98,7 +98,7 @@ def _complete(cls: type) -> None:
 
 @dataclass_transform(frozen_default=True)
 class Aggregation(SomeOf):
-    """The base of what is put together of several objects: `class Household(Aggregation): person: Person; home: Home`.
+    """The base of an object that is made of several: `class Household(Aggregation): person: Person; home: Home`.
 
     A parameter of such a type is made of the newest object of each field's type, each time when it is filled. A field
     that has a default, or may be None, need not be there. As a result, or given to a process, it is a `SomeOf`: its

@@ -46,10 +46,10 @@ class WaitFor(Generic[T]):
         raise TypeError(f"{type(self).__name__} does not say what it waits for. Override response_type and accept.")
 
     def accept(self, response: Any) -> T | None:
-        """What an answer comes to; None: the person said no.
+        """The object that an answer gives; None: the person said no.
 
         Raises `ValueError` for an answer that the person has to correct, and `TypeError` where a subclass does not say
-        what answers come to.
+        what an answer gives.
         """
         raise TypeError(f"{type(self).__name__} does not say what an answer comes to. Override accept.")
 

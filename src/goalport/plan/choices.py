@@ -1,13 +1,13 @@
-"""Choices: what a search begins with, once the steps are left out that no cheapest plan takes.
+"""Choices: the beginning of a search, without the steps that no cheapest plan takes.
 
-Cheapest plans are found by deciding which step of a cut to take. The order of the steps is left aside, so that what a
-search over states would look at once for every order of the same steps is looked at once. Where the least that this
-comes to is what a ready plan weighs, that plan is a cheapest one, and only steps that fit into it without a loss can be
-in another: the task is made anew of those.
+It is branch and bound over cuts: each branch decides which step of a cut to take. The order of the steps does not
+matter here, while a search over states looks at every order of the same steps. Where the least bound of all branches is
+the weight of a relaxed plan, that plan is a cheapest one, and another one can only have steps that fit into it without
+a loss: the task is made anew of those.
 
 It is there for agents of a hundred actions and more that can do things in several ways. Their hardest problems take
 up to ten times as long without it, or are not proven within the second that a process plans (docs/performance.md); to
-small problems it costs nothing. Below: landmarks, ready plans and the task. Above: the search.
+small problems it costs nothing. Below: landmarks, relaxed plans and the task. Above: the search.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from goalport.plan.landmarks import Bound, Landmarks
 from goalport.plan.problem import Operator
-from goalport.plan.ready import Ready, guided_plan, ready_plan
+from goalport.plan.relaxed_plans import RelaxedPlan, guided_plan, relaxed_plan
 from goalport.plan.task import Task
 
 __all__ = ["SearchStart", "search_start"]
@@ -53,17 +53,17 @@ def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: f
     bound = landmarks.completed(task.start, known) if len(task.steps) >= LARGE else None
     if bound is None:
         return SearchStart(task, landmarks, known)
-    ready, fitting = ready_plan(task, landmarks.graph, task.start, bound), None
-    if ready is None:
+    plan, fitting = relaxed_plan(task, landmarks.graph, task.start, bound), None
+    if plan is None:
         return SearchStart(task, landmarks, bound)
-    if ready.weight > bound.total:
-        ready, fitting = _Choices(task, landmarks, bound).decided(ready, until)
-    known_steps = tuple(task.steps[index].operator for index in ready.path)
+    if plan.weight > bound.total:
+        plan, fitting = _Choices(task, landmarks, bound).decided(plan, until)
+    known_steps = tuple(task.steps[index].operator for index in plan.path)
     if fitting is not None:
         task = without(frozenset(step.move for index, step in enumerate(task.steps) if index not in fitting))
         landmarks = Landmarks(task)
         bound = landmarks.unavoidable(task.start)
-    return SearchStart(task, landmarks, bound, ready.weight, known_steps)
+    return SearchStart(task, landmarks, bound, plan.weight, known_steps)
 
 
 class _Branch(NamedTuple):
@@ -83,29 +83,29 @@ class _Choices:
         self._task = task
         self._landmarks = landmarks
         self._most = sum(task.weights)
-        """What no plan without a step too many weighs more than."""
+        """The largest weight that a plan without superfluous steps can have."""
         self._open = [_Branch(bound.total, 0, bound, landmarks.graph.goals)]
         self._looked = 0
 
-    def decided(self, ready: Ready, until: float | None) -> tuple[Ready, frozenset[int] | None]:
-        """The cheapest plan that came to hand, with the steps, by index, that are in any plan as cheap.
+    def decided(self, plan: RelaxedPlan, until: float | None) -> tuple[RelaxedPlan, frozenset[int] | None]:
+        """The cheapest relaxed plan, with the steps, by index, that any plan as cheap can have.
 
-        Nothing is said of the steps where another plan may be cheaper.
+        Where a cheaper plan may exist, there are no such steps: None.
         """
-        while self._open and self._open[0].total < ready.weight:
+        while self._open and self._open[0].total < plan.weight:
             branch = heappop(self._open)
             cut = self._choice(branch.bound)
             if not cut or self._looked > ENOUGH or (until is not None and monotonic() > until):
                 # Without a choice left, the steps are too few: they clash, and order has to be looked at too.
-                return ready, None
-            for made in self._branches(branch, cut, ready.weight):
-                if made.total < ready.weight:
+                return plan, None
+            for made in self._branches(branch, cut, plan.weight):
+                if made.total < plan.weight:
                     found = guided_plan(self._task, self._landmarks.graph, self._task.start, made.bound)
-                    ready = found if found is not None and found.weight < ready.weight else ready
-                if made.total <= ready.weight:
+                    plan = found if found is not None and found.weight < plan.weight else plan
+                if made.total <= plan.weight:
                     heappush(self._open, made)
-        fitting = [branch.bound.left for branch in self._open if branch.total == ready.weight]
-        return ready, frozenset(index for left in fitting for index, cost in enumerate(left) if not cost)
+        fitting = [branch.bound.left for branch in self._open if branch.total == plan.weight]
+        return plan, frozenset(index for left in fitting for index, cost in enumerate(left) if not cost)
 
     def _choice(self, bound: Bound) -> list[int]:
         """The cut that promises most for the branches it makes, without steps that are barred; none without choice."""

@@ -2,8 +2,8 @@
 
 A* over states that are integers, forward from the start. Of plans of equal cost the shortest wins, and of those the one
 whose steps come first in the order of the system, step by step: the same problem has the same answer every time, and
-what is left of a plan after its first step is the answer to what is left of the problem. Where a ready plan is proven
-to be a cheapest one, the search follows it as far as that settles the answer. Below: choices, ready plans, landmarks.
+what is left of a plan after its first step is the answer to what is left of the problem. Where a relaxed plan is proven
+to be a cheapest one, the search follows it as far as that settles the answer. Below: choices, relaxed plans, landmarks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from goalport.plan.choices import SearchStart, search_start
 from goalport.plan.facts import Fact
 from goalport.plan.landmarks import Bound
 from goalport.plan.problem import Goal, KnownPlan, Operator, Problem
-from goalport.plan.ready import ready_plan, settled_steps
 from goalport.plan.reasons import Reliance
+from goalport.plan.relaxed_plans import relaxed_plan, settled_steps
 from goalport.plan.task import Task, fruitful, task_for, wanted_literals
 
 __all__ = ["NoPlan", "Plan", "Undecided", "plan"]
@@ -228,15 +228,15 @@ class Search:
             heappush(self._open, node._replace(estimate=node.cost + bound.total, bound=bound, seen=len(node.path)))
 
     def _settle(self, node: Node) -> bool:
-        """Go as far as needs no search, where a plan is ready from the first of the best nodes that costs no more.
+        """Go as far as needs no search, where a relaxed plan from the first of the best nodes costs no more.
 
         Then the answer leads through that node, and all others can be forgotten.
         """
-        ready = ready_plan(self._task, self._landmarks.graph, node.state, node.bound)
-        if ready is None or ready.weight > node.bound.total:
+        found = relaxed_plan(self._task, self._landmarks.graph, node.state, node.bound)
+        if found is None or found.weight > node.bound.total:
             return False
         self._limit = node.estimate
-        settled = settled_steps(self._task, node.state, node.bound, ready)
+        settled = settled_steps(self._task, node.state, node.bound, found)
         if not settled:
             return False
         self.expansions += len(settled)

@@ -130,10 +130,10 @@ def _find_in(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
         )
     for entry in entries:
         if not entry.name.startswith(("_", ".")) and (entry.suffix == ".py" or entry.is_dir()):
-            yield from _found(folder, entry, entries)
+            yield from _module_at(folder, entry, entries)
 
 
-def _found(folder: Path, entry: Path, entries: Iterable[Path]) -> Iterator[ModuleFile | LoadProblem]:
+def _module_at(folder: Path, entry: Path, entries: Iterable[Path]) -> Iterator[ModuleFile | LoadProblem]:
     stem = entry.stem if entry.suffix == ".py" else entry.name
     file = ModuleFile(f"{folder.name}.{stem}", entry / "__init__.py" if entry.is_dir() else entry)
     if not file.path.is_file():

@@ -1,8 +1,8 @@
-"""Ready plans: plans that come to hand without a search, and how much of the answer one of them settles.
+"""Relaxed plans: plans that need no search, and how many first steps of the answer one of them decides.
 
-The cheapest way to each thing by itself, taken together, is often a plan and seldom a bad one. Where it costs no more
-than any plan must, it is a cheapest one, and it tells which first steps are right. Below: landmarks and the
-task. Above: choices and the search.
+A relaxed plan takes the cheapest way to each thing by itself, as if nothing were ever taken away. Often its steps can
+be executed as they are, and it is seldom a bad plan. Where it costs no more than any plan must, it is a cheapest plan,
+and it tells which first steps are right. Below: landmarks and the task. Above: choices and the search.
 """
 
 from collections.abc import Sequence
@@ -12,41 +12,41 @@ from typing import NamedTuple
 from goalport.plan.landmarks import Bound, Graph, numbers
 from goalport.plan.task import Task, fruitful
 
-__all__ = ["Ready", "guided_plan", "ready_plan", "settled_steps"]
+__all__ = ["RelaxedPlan", "guided_plan", "relaxed_plan", "settled_steps"]
 
 
-class Ready(NamedTuple):
-    """A plan that came to hand; nobody says that it is the cheapest."""
+class RelaxedPlan(NamedTuple):
+    """The steps of a relaxed plan that can be executed as they are; another plan may be cheaper."""
 
     weight: int
     path: tuple[int, ...]
     """The steps, by index."""
 
 
-def ready_plan(task: Task, graph: Graph, state: int, bound: Bound) -> Ready | None:
-    """The cheapest plan at hand from a state; the bound is the state's."""
-    cheap = _ready(task, graph, state, task.weights, bound.total)
+def relaxed_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedPlan | None:
+    """The cheapest relaxed plan from a state that can be executed, if there is one; `bound` is that of the state."""
+    cheap = _executable_plan(task, graph, state, task.weights, bound.total)
     if cheap is not None and cheap.weight == bound.total:
         return cheap
     return min(filter(None, (cheap, guided_plan(task, graph, state, bound))), default=None)
 
 
-def guided_plan(task: Task, graph: Graph, state: int, bound: Bound) -> Ready | None:
+def guided_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedPlan | None:
     """The plan that is cheapest by what the cuts left of the costs: it points out the steps that are worth taking."""
     # A trace of the costs breaks ties.
     costs = [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
-    return _ready(task, graph, state, costs, bound.total)
+    return _executable_plan(task, graph, state, costs, bound.total)
 
 
-def settled_steps(task: Task, state: int, bound: Bound, ready: Ready) -> list[int]:
-    """How the answer begins, where the ready plan weighs no more than the bound.
+def settled_steps(task: Task, state: int, bound: Bound, relaxed: RelaxedPlan) -> list[int]:
+    """How the answer begins, where the relaxed plan weighs no more than the bound.
 
-    Of all plans as cheap the answer begins with the first step in the order of ties. If that is a step of the ready
+    Of all plans as cheap the answer begins with the first step in the order of ties. If that is a step of the relaxed
     plan that disturbs none of the others, it may as well be taken now. Any other step has to be looked into, unless
     the cuts left something of its cost: then every plan that takes it is dearer.
     """
     steps = [(index, step) for index, step in enumerate(task.steps) if not bound.left[index]]
-    others, settled = _others(task, ready.path), list[int]()
+    others, settled = _others(task, relaxed.path), list[int]()
     while state & task.goal != task.goal:
         possible = fruitful(steps, state)
         index, step = next(possible)
@@ -72,12 +72,12 @@ def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
     return others
 
 
-def _ready(task: Task, graph: Graph, state: int, costs: Sequence[int], least: int) -> Ready | None:
-    """The plan that is cheapest by these costs, if it is one.
+def _executable_plan(task: Task, graph: Graph, state: int, costs: Sequence[int], least: int) -> RelaxedPlan | None:
+    """The relaxed plan that is cheapest by these costs; None where its steps cannot be executed one after the other.
 
-    If it weighs more than the least then without the steps that it can do without, the dearest first.
+    If it weighs more than `least`, steps that it can do without are left out, the dearest first.
     """
-    path = _greedy(task, graph, state, costs)
+    path = _relaxed_steps(task, graph, state, costs)
     if not _reaches_goal(task, state, path):
         return None
     weight = sum(task.weights[index] for index in path)
@@ -86,10 +86,10 @@ def _ready(task: Task, graph: Graph, state: int, costs: Sequence[int], least: in
         if _reaches_goal(task, state, shorter):
             path = shorter
             weight -= task.weights[index]
-    return Ready(weight, tuple(path))
+    return RelaxedPlan(weight, tuple(path))
 
 
-def _greedy(task: Task, graph: Graph, state: int, costs: Sequence[int]) -> list[int]:
+def _relaxed_steps(task: Task, graph: Graph, state: int, costs: Sequence[int]) -> list[int]:
     """The cheapest way to each thing by itself, taken together: it may not be possible one after the other."""
     givers = _givers(graph, state, costs)
     needed = [literal for literal in task.goal_literals if literal in givers]
