@@ -22,9 +22,11 @@ Answer = Callable[[dict[str, Any]], Awaitable[Response]]
 
 @dataclass
 class StrangeServer:
-    """A server whose every answer is the same, whatever the path; it keeps what came."""
+    """A server that answers whatever the path is; it keeps what came."""
 
     address: str
+    answers: Sequence[Answer] = ()
+    """One after another, and the last one from then on."""
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     paths: list[str] = field(default_factory=list[str])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
@@ -33,6 +35,13 @@ class StrangeServer:
     gone: anyio.Event = field(default_factory=anyio.Event)
     """Set when a client went away before it was answered."""
     catalogues: list[Models] = field(default_factory=list[Models])
+
+    def answer(self, *answers: Answer) -> None:
+        """Answer so from now on, and forget what came."""
+        self.answers = answers
+        for kept in (self.bodies, self.paths, self.headers):
+            kept.clear()
+        self.asked, self.gone = anyio.Event(), anyio.Event()
 
     def models(self, **settings: object) -> Models:
         """A catalogue whose OpenAI and Anthropic are this server; it waits a millisecond between attempts.
@@ -61,14 +70,14 @@ class StrangeServer:
 @asynccontextmanager
 async def serving(*answers: Answer) -> AsyncGenerator[StrangeServer]:
     """A server that gives these answers one after another, and the last one from then on."""
-    server = StrangeServer("")
+    server = StrangeServer("", answers)
 
     async def respond(request: Request) -> Response:
         server.bodies.append(await request.json())
         server.paths.append(request.url.path)
         server.headers.append(dict(request.headers))
         server.asked.set()
-        answer = answers[min(len(server.bodies), len(answers)) - 1]
+        answer = server.answers[min(len(server.bodies), len(server.answers)) - 1]
         response = await _while_heard(request, answer(server.bodies[-1]))
         if response is None:
             server.gone.set()
