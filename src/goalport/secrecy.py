@@ -15,7 +15,15 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["hide", "hide_in", "hide_known", "keep", "passwords_in", "secrets_in_environment", "traceback_of"]
+__all__ = [
+    "hide",
+    "hide_in",
+    "hide_known",
+    "passwords_in",
+    "register_secrets",
+    "secrets_in_environment",
+    "traceback_of",
+]
 
 _SHORTEST: Final = 5
 """Characters. Shorter values are not hidden: hiding each `1` and `true` would make texts unreadable."""
@@ -35,18 +43,18 @@ _LOOKS_SECRET: Final = (
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), "***"),
 )
 """Patterns of secrets that were never registered: after a telling name, in an address, or with a well-known prefix."""
-_kept: dict[int, frozenset[str]] = {}
+_registered: dict[int, frozenset[str]] = {}
 """The registered secrets, by the identity of their owner."""
 _known: tuple[str, ...] = ()
 """All registered secrets, the longest first: hiding a part of a secret first would leave its rest visible."""
 
 
-def keep(owner: object, secrets: Iterable[str]) -> None:
+def register_secrets(owner: object, secrets: Iterable[str]) -> None:
     """Hide these secrets from now on, in place of the owner's earlier ones, until the owner is garbage collected."""
-    if id(owner) not in _kept:
+    if id(owner) not in _registered:
         weakref.finalize(owner, _forget, id(owner)).atexit = False
-    _kept[id(owner)] = frozenset(form for each in secrets for form in _forms(each) if len(form) >= _SHORTEST)
-    _gather()
+    _registered[id(owner)] = frozenset(form for each in secrets for form in _forms(each) if len(form) >= _SHORTEST)
+    _collect()
     if logging.getLogRecordFactory() is not _record:
         _Records.before = logging.getLogRecordFactory()
         logging.setLogRecordFactory(_record)
@@ -117,13 +125,13 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _forget(owner: int) -> None:
-    _kept.pop(owner, None)
-    _gather()
+    _registered.pop(owner, None)
+    _collect()
 
 
-def _gather() -> None:
+def _collect() -> None:
     global _known  # noqa: PLW0603 - what is hidden is one for the whole process, as its log is
-    _known = tuple(sorted({each for some in _kept.values() for each in some}, key=len, reverse=True))
+    _known = tuple(sorted({each for some in _registered.values() for each in some}, key=len, reverse=True))
 
 
 class _Records:

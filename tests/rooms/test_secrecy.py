@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from goalport.secrecy import hide_known, keep
+from goalport.secrecy import hide_known, register_secrets
 
 
 class Keeper:
@@ -14,7 +14,7 @@ class Keeper:
 
 def test_a_secret_is_hidden_until_whoever_keeps_it_is_gone(caplog: pytest.LogCaptureFixture) -> None:
     keeper = Keeper()
-    keep(keeper, ["open-sesame-17", "open-barley-23"])
+    register_secrets(keeper, ["open-sesame-17", "open-barley-23"])
     logging.getLogger("somebody").warning("Say open-sesame-17")
     assert hide_known("open-sesame-17, open-barley-23") == "***, ***"
     assert caplog.messages == ["Say ***"]

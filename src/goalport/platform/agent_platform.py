@@ -39,7 +39,7 @@ from goalport.process import (
     ProcessOptions,
 )
 from goalport.prompts import Templates
-from goalport.secrecy import keep
+from goalport.secrecy import register_secrets
 from goalport.settings import Settings, secrets_of
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
@@ -158,7 +158,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             retry=settings.retry.policy,
             upstream=workspace_upstream(workspace, settings),
         )
-        keep(platform, secrets_of(settings))
+        register_secrets(platform, secrets_of(settings))
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform

@@ -40,7 +40,7 @@ from goalport.process import (
     pruned,
     step,
 )
-from goalport.secrecy import keep, secrets_in_environment
+from goalport.secrecy import register_secrets, secrets_in_environment
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -111,7 +111,7 @@ class Processes:
         self._retry = retry
         self._warned_of_blocking: set[str] = set()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
-        keep(self, secrets_in_environment(os.environ))
+        register_secrets(self, secrets_in_environment(os.environ))
         self.tells_errors = True
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
         self.listeners = Listeners()

@@ -17,7 +17,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from goalport.errors import SettingsError
-from goalport.secrecy import hide_in, keep
+from goalport.secrecy import hide_in, register_secrets
 from goalport.upstream.config import McpConfig, Problem, ServerConfig
 from goalport.upstream.connection import Sample, SignIn, Timing, Transport
 from goalport.upstream.pins import PINS_FILE, Pins
@@ -191,7 +191,7 @@ class UpstreamServers:
             await stack.aclose()
 
     def _keep_secrets(self, configs: Iterable[ServerConfig]) -> None:
-        keep(self, (each for config in configs for each in config.all_secrets()))
+        register_secrets(self, (each for config in configs for each in config.all_secrets()))
 
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None

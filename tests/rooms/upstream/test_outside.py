@@ -8,7 +8,7 @@ import pytest
 from mcp_types import CreateMessageResult, TextContent
 
 from goalport.errors import ModelNotReady
-from goalport.secrecy import hide, keep
+from goalport.secrecy import hide, register_secrets
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState, failure_reason
 from tests.rooms.upstream.connected import WatchedServers, connected, plain
@@ -112,7 +112,7 @@ async def test_what_looks_like_a_secret_in_a_server_s_words_is_not_shown(
 
 def test_a_secret_is_hidden_also_without_the_space_around_it_and_as_programs_quote_it() -> None:
     config = plain(env={"KEY": 's3cret-"value"\n', "PEM": "-----BEGIN-----\nabcdefgh\n"})
-    keep(config, config.all_secrets())
+    register_secrets(config, config.all_secrets())
     assert hide('it is s3cret-"value", is it?') == "it is ***, is it?"
     assert hide(f"came {config.env['KEY']!r}, {json.dumps(config.env['KEY'])}") == "came '***\\n', \"***\\n\""
     assert hide(f"came {config.env['PEM']!r} and abcdefgh") == "came '***\\n' and ***"
@@ -135,7 +135,7 @@ def test_an_address_is_shown_without_the_key_in_its_path() -> None:
     key = "NDM4ZjE2YzctZmE2NC00"
     config = ServerConfig("zap", "http", url=f"https://bob@example.com/api/servers-for-everybody/{key}/mcp")
     assert config.shown_address == "https://example.com/api/servers-for-everybody/***/mcp"
-    keep(config, config.all_secrets())
+    register_secrets(config, config.all_secrets())
     assert hide(f'"POST /api/{key}/mcp HTTP/1.1"') == '"POST /api/***/mcp HTTP/1.1"'
 
 
