@@ -33,7 +33,7 @@ class _Orchestration:
 
     interaction: Interaction = field(default_factory=Interaction)
     creator: SystemPrompt | None = None
-    taken: Arguments | None = None
+    signature: Arguments | None = None
     """Reads the arguments; None: they are taken as they come."""
     name: str = ""
     task: str = ""
@@ -47,7 +47,7 @@ class _Orchestration:
             )
         if problem := self._problem(here):
             return ToolResult.of_error(problem)
-        bound = arguments if self.taken is None else self.taken.bind(arguments)[1]
+        bound = arguments if self.signature is None else self.signature.bind(arguments)[1]
         artifacts: list[object] = []
         request = Request(
             interaction=replace(
@@ -105,9 +105,9 @@ class AgenticTool(Tool):
     def with_parameters(self, *parameters: Parameter) -> Self:
         """Take these arguments too. A calling model knows of no others. Raises `DeclarationError` for two alike."""
         every = (*self.parameters, *parameters)
-        taken = listed_arguments(f"AgenticTool {self.name!r}", every)
-        handler = replace(self._orchestration, taken=taken)
-        return replace(self, parameters=every, input_schema=taken.schema({}), handler=handler)
+        signature = listed_arguments(f"AgenticTool {self.name!r}", every)
+        handler = replace(self._orchestration, signature=signature)
+        return replace(self, parameters=every, input_schema=signature.schema({}), handler=handler)
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Let the inner model use these tools too. A function is a tool, with or without `@tool`."""

@@ -116,7 +116,7 @@ class JsonValues:
         self._escaped = False
 
     @property
-    def left(self) -> str:
+    def unfinished(self) -> str:
         """The text of an object that is not whole yet."""
         return "" if self._start < 0 else self._text[self._start :]
 

@@ -185,8 +185,10 @@ class _ObjectReader:
                         for value in (*(values.feed(piece.text) if held else ()), *values.end()):
                             yield await self._read_one(value)
                         self.text = piece.text
-                        if values.left and (self.given or piece.reply.finish == "length"):
-                            raise InvalidModelOutput(self.output.name, ["it was cut off before its end"], values.left)
+                        if values.unfinished and (self.given or piece.reply.finish == "length"):
+                            raise InvalidModelOutput(
+                                self.output.name, ["it was cut off before its end"], values.unfinished
+                            )
                     case FinalAnswer():
                         for given in self._read_result(piece):
                             yield given

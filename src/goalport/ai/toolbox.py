@@ -154,7 +154,7 @@ class _Fold:
     """The tools without a category."""
     categories: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
     selector: Selector | None = None
-    taken: Arguments | None = None
+    signature: Arguments | None = None
     """Reads the arguments for the selector."""
     exclusive: bool = False
     """Whether all other tools are withdrawn when these appear."""
@@ -164,9 +164,9 @@ class _Fold:
 
         Raises `BadInput` for arguments that the selector does not take.
         """
-        if self.selector is not None and self.taken is not None:
+        if self.selector is not None and self.signature is not None:
             everything = (*self.always, *(tool for tools in self.categories.values() for tool in tools))
-            return tools_of(*self.selector(self.taken.bind(arguments)[1], everything))
+            return tools_of(*self.selector(self.signature.bind(arguments)[1], everything))
         category = arguments.get(_CATEGORY)
         known = self.categories.get(category) if isinstance(category, str) else None
         wanted = [known] if known is not None else self.categories.values()
@@ -186,8 +186,8 @@ class _Fold:
     @property
     def schema(self) -> Mapping[str, object]:
         """The JSON Schema of the arguments: those of the selector, or the category where there are categories."""
-        if self.taken is not None:
-            return self.taken.schema({})
+        if self.signature is not None:
+            return self.signature.schema({})
         if not self.categories:
             return _NOTHING
         described = "Which tools are wanted; all when it is left out."
@@ -231,8 +231,8 @@ class UnfoldingTool(Tool):
         must choose the same tools for the same arguments. The model is told of an error that the function raises.
         Raises `DeclarationError` for two parameters of one name.
         """
-        taken = listed_arguments(f"UnfoldingTool {self.name!r}", parameters)
-        return self._but(replace(self.fold, selector=select, taken=taken))
+        signature = listed_arguments(f"UnfoldingTool {self.name!r}", parameters)
+        return self._but(replace(self.fold, selector=select, signature=signature))
 
     def with_exclusive(self, exclusive: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
         """Withdraw all other tools when these appear, for the rest of the conversation; this one stays."""

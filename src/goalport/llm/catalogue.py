@@ -309,8 +309,8 @@ class Models:
             if not (why := self.unready(name)):
                 return self._named(name)
             reasons[name] = why
-        said = " ".join(f"{name}: {why}" for name, why in reasons.items())
-        raise ModelNotReady(f"None of {', '.join(reasons)} is available. {said}")
+        details = " ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise ModelNotReady(f"None of {', '.join(reasons)} is available. {details}")
 
     def _named(self, name: str) -> LanguageModel:
         ready = self._registered.get(name) or self._made.get(name)

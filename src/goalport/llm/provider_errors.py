@@ -184,7 +184,7 @@ class _FailedModel:
         provider = self.endpoint.provider
         return (PROVIDERS.get(provider) or KnownProvider(name=provider)).key_setting
 
-    def said(self, error: Exception) -> str:
+    def message(self, error: Exception) -> str:
         """What the provider's answer says: a sentence of limited length, without the key."""
         text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
         secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
@@ -214,21 +214,21 @@ def _translate(error: Exception, source: _FailedModel) -> ModelError:
     match error:
         case _ErrorWithGoodStatus():
             kind = TransientFailure if error.is_transient else ModelUnavailable
-            return kind(f"{source.name} answered with an error: {source.said(error)}")
+            return kind(f"{source.name} answered with an error: {source.message(error)}")
         case ModelAPIError():
             return _translate_api_error(error, source)
         case TimeoutError():
             return TransientFailure(f"{source.name} gave no answer in time.")
         case ContentFilterError():
-            return ModelRefused(f"{source.name} refused: {source.said(error)}")
+            return ModelRefused(f"{source.name} refused: {source.message(error)}")
         case UserError():
-            return ModelRefused(f"{source.name} cannot be asked that: {source.said(error)}")
+            return ModelRefused(f"{source.name} cannot be asked that: {source.message(error)}")
         case UnicodeEncodeError():
             return ModelRefused(
                 f"{source.name} cannot be asked that: the prompt has half of a surrogate pair, no text."
             )
         case _ if "Credentials" in type(error).__name__:
-            return ModelNotReady(f"{source.endpoint.provider} found no credentials: {source.said(error)}")
+            return ModelNotReady(f"{source.endpoint.provider} found no credentials: {source.message(error)}")
         case _:
             return _unreadable(error, source)
 
@@ -249,7 +249,7 @@ def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelErr
         case ModelRateLimitError():
             return TransientFailure(f"{source.name} has reached a rate limit{status}.", error.retry_after)
         case ModelServerError() | ModelUnavailableError():
-            return TransientFailure(f"{source.name} failed{status}: {source.said(error)}", error.retry_after)
+            return TransientFailure(f"{source.name} failed{status}: {source.message(error)}", error.retry_after)
         case ModelTimeoutError(phase="connect"):
             return _disconnected(error, source)
         case ModelTimeoutError() | ModelRequestTimeout():
@@ -261,7 +261,7 @@ def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelErr
         case _ if any(isinstance(each, ValueError) for each in _causes(error)):
             return _unreadable(error, source)
         case _:
-            return ModelUnavailable(f"{source.name} answered with an error: {source.said(error)}")
+            return ModelUnavailable(f"{source.name} answered with an error: {source.message(error)}")
 
 
 def _disconnected(error: ModelConnectionError, source: _FailedModel) -> ModelError:
@@ -293,29 +293,29 @@ def _not_found(error: ModelAPIError, source: _FailedModel, status: str) -> str:
     near = getattr(error, "suggested_model_id", None)
     guess = f" {did_you_mean([near])}" if near else ""
     return (
-        f"{source.endpoint.provider} knows no model {source.model!r}{status}: {source.said(error)}{guess} "
+        f"{source.endpoint.provider} knows no model {source.model!r}{status}: {source.message(error)}{guess} "
         f"Check the name, and the address {source.endpoint.address or 'of the provider'}."
     )
 
 
 def _rejected(error: ModelAPIError, source: _FailedModel, status: str) -> ModelError:
-    said = source.said(error)
+    message = source.message(error)
     if isinstance(error, ModelHTTPError) and error.status_code in _TRANSIENT_STATUS:
-        return TransientFailure(f"{source.name} failed{status}: {said}", error.retry_after)
-    if any(word in said.lower() for word in ("schema", "response_format", "output_format", "output_config")):
+        return TransientFailure(f"{source.name} failed{status}: {message}", error.retry_after)
+    if any(word in message.lower() for word in ("schema", "response_format", "output_format", "output_config")):
         return SchemaRefused(
-            f"{source.name} does not take the schema of the type{status}: {said} "
+            f"{source.name} does not take the schema of the type{status}: {message} "
             "Use a simpler type (no unions, no recursion, no free-form dict), or another model."
         )
-    return ModelRefused(f"{source.name} refused the request{status}: {said}")
+    return ModelRefused(f"{source.name} refused the request{status}: {message}")
 
 
 def _unreadable(error: Exception, source: _FailedModel) -> ModelError:
     """The error for an answer that is not of the provider's API, as a proxy or a wrong address gives."""
-    said = source.said(error)
+    message = source.message(error)
     if isinstance(error, AttributeError) and "token" in str(error.name):
-        said = "it does not say how many tokens were used (`usage`)."
+        message = "it does not say how many tokens were used (`usage`)."
     return ModelUnavailable(
-        f"{source.name} answered in a form that cannot be read ({type(error).__name__}): {said} "
+        f"{source.name} answered in a form that cannot be read ({type(error).__name__}): {message} "
         f"Check that {source.endpoint.address or 'its address'} is the API of {source.endpoint.provider}."
     )

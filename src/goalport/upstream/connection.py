@@ -261,7 +261,7 @@ class Connection:
             if self.broken:
                 raise
 
-    def lose(self) -> None:
+    def mark_broken(self) -> None:
         """Mark the connection as broken, and wake the task that owns it."""
         if not self.broken:
             self.broken = True
@@ -272,8 +272,8 @@ class Connection:
         transport = self._transport
         async with transport.open() as (reading, writing):
             yield (
-                _MonitoredStream(reading, self.lose, transport.is_unanswered),
-                _MonitoredStream(writing, self.lose, transport.is_unanswered),
+                _MonitoredStream(reading, self.mark_broken, transport.is_unanswered),
+                _MonitoredStream(writing, self.mark_broken, transport.is_unanswered),
             )
 
     async def _on_message(self, message: object) -> None:

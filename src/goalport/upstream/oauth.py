@@ -167,13 +167,13 @@ class _SignInPage:
         from mcp.shared.auth import AuthorizationCodeResult
 
         assert self._show is not None
-        came: Future[dict[str, list[str]]] = Future()
-        with _CallbackServer(("127.0.0.1", self._port), partial(_Callback, came)) as server:
+        received: Future[dict[str, list[str]]] = Future()
+        with _CallbackServer(("127.0.0.1", self._port), partial(_Callback, received)) as server:
             Thread(target=server.serve_forever, args=(_POLL,), daemon=True).start()
             try:
                 # Whoever shows it may wait for the browser.
                 await self._show(self.url)
-                query = await asyncio.wrap_future(came)
+                query = await asyncio.wrap_future(received)
             finally:
                 server.shutdown()
         code, state, iss = (query.get(name, [None])[0] for name in ("code", "state", "iss"))
@@ -192,8 +192,8 @@ class _Callback(BaseHTTPRequestHandler):
     timeout = 10.0
     """Seconds in which the request must have come: browsers also open connections on which they send nothing."""
 
-    def __init__(self, came: Future[dict[str, list[str]]], *request: Any) -> None:
-        self._came = came
+    def __init__(self, received: Future[dict[str, list[str]]], *request: Any) -> None:
+        self._received = received
         super().__init__(*request)
 
     def do_GET(self) -> None:
@@ -208,7 +208,7 @@ class _Callback(BaseHTTPRequestHandler):
         self.wfile.write(_DONE)
         if "code" in query or "error" in query:
             with suppress(InvalidStateError):
-                self._came.set_result(query)
+                self._received.set_result(query)
 
     def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the library's name
         """Log nothing: the address holds the code."""

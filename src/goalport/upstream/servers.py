@@ -85,12 +85,12 @@ class UpstreamServers:
         self._servers: dict[str, UpstreamServer] = {}
         self._tasks: TaskGroup | None = None
         self._opened = False
-        self._owner: _Owner | None = None
+        self._task: _ConnectionTask | None = None
 
     @property
     def connected(self) -> bool:
         """Whether the servers are looked after, up or not."""
-        return self._owner is not None
+        return self._task is not None
 
     @property
     def servers(self) -> Mapping[str, UpstreamServer]:
@@ -130,20 +130,20 @@ class UpstreamServers:
         self._opened = True
         if not (self.config.servers or self.config.groups):
             return
-        self._owner = _Owner(self._own)
-        entered = False
+        self._task = _ConnectionTask(self._connect)
+        connected = False
         try:
-            await self._owner.entered()
-            entered = True
+            await self._task.wait_connected()
+            connected = True
         finally:
-            if not entered:
+            if not connected:
                 await self.close()
 
     async def close(self) -> None:
         """End the connections and the processes of the servers. From any task of the event loop that opened them."""
-        if self._owner is not None:
-            await self._owner.left()
-        self._owner, self._opened = None, False
+        if self._task is not None:
+            await self._task.disconnect()
+        self._task, self._opened = None, False
 
     async def reload(self) -> None:
         """Read the configuration again, and take it as `apply` does; nothing where it comes from no file.
@@ -175,8 +175,8 @@ class UpstreamServers:
             await self.open()
             self.on_change()
 
-    async def _own(self, entered: asyncio.Event, leaving: asyncio.Event) -> None:
-        """Hold everything in one task: a task group has to be left by the task that entered it."""
+    async def _connect(self, connected: asyncio.Event, disconnecting: asyncio.Event) -> None:
+        """Connect and disconnect in one task: a task group has to be exited by the task that entered it."""
         stack = AsyncExitStack()
         stack.callback(self._watchdog.close)
         stack.enter_context(_filtered_library_logs())
@@ -184,10 +184,10 @@ class UpstreamServers:
         stack.push_async_callback(lambda: self._stop(self._servers.values()))
         try:
             await self._start(self.config.servers.values())
-            entered.set()
-            await leaving.wait()
+            connected.set()
+            await disconnecting.wait()
         finally:
-            # Not told of the error of the block: a task group would wrap it.
+            # Without the error of the block, which a task group would wrap.
             await stack.aclose()
 
     def _keep_secrets(self, configs: Iterable[ServerConfig]) -> None:
@@ -212,11 +212,11 @@ class UpstreamServers:
             self._tasks.start_soon(each.run)
         with anyio.move_on_after(self.start_seconds):
             for each in started.values():
-                await each.settled()
+                await each.wait_first_attempt()
         for each in started.values():
             if each.config.required and not each.config.disabled:
                 # It bounds its own attempts.
-                await each.settled()
+                await each.wait_first_attempt()
                 if each.state is not ServerState.UP:
                     raise SettingsError(f"The required server {each.name!r} is {each.state}: {each.last_error}.")
 
@@ -239,29 +239,29 @@ class UpstreamServers:
                     tasks.start_soon(each.stop)
 
 
-class _Owner:
-    """A task that enters the connections at once, and leaves them when it is told to."""
+class _ConnectionTask:
+    """The task that owns the connections: it connects at once, and disconnects on request."""
 
-    def __init__(self, own: Callable[[asyncio.Event, asyncio.Event], Coroutine[None, None, None]]) -> None:
-        self._entered, self._leaving = asyncio.Event(), asyncio.Event()
+    def __init__(self, connect: Callable[[asyncio.Event, asyncio.Event], Coroutine[None, None, None]]) -> None:
+        self._connected, self._disconnecting = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
-        self._task = loop.create_task(own(self._entered, self._leaving), name="upstream servers")
+        self._task = loop.create_task(connect(self._connected, self._disconnecting), name="upstream servers")
 
-    async def entered(self) -> None:
-        """Wait until the connections are entered. Raises what entering raises instead."""
-        entered = asyncio.ensure_future(self._entered.wait())
+    async def wait_connected(self) -> None:
+        """Wait until the servers are connected. Raises what connecting raises."""
+        connected = asyncio.ensure_future(self._connected.wait())
         try:
-            await asyncio.wait([self._task, entered], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self._task, connected], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            entered.cancel()
+            connected.cancel()
         if self._task.done():
             self._task.result()
 
-    async def left(self) -> None:
-        """Wait until the connections are left; those of an event loop that has ended were left with it."""
+    async def disconnect(self) -> None:
+        """Disconnect, and wait for the end; the connections of an event loop that has ended have ended with it."""
         if self._task.get_loop() is asyncio.get_running_loop():
-            self._leaving.set()
-            if not self._entered.is_set():
+            self._disconnecting.set()
+            if not self._connected.is_set():
                 self._task.cancel()
             # Every wait of servers that end is bounded, and their processes are not to be left behind.
             with anyio.CancelScope(shield=True):

@@ -134,5 +134,5 @@ def error_text(error: Exception) -> str:
         return str(error)
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     # Without what came: it is the server's, and may be a secret.
-    told = [f"{field_path(each['loc'])}: {validation_reason(each['msg'])}" for each in faults]
-    return "; ".join(shortened(told, _MOST_FAULTS))
+    lines = [f"{field_path(each['loc'])}: {validation_reason(each['msg'])}" for each in faults]
+    return "; ".join(shortened(lines, _MOST_FAULTS))

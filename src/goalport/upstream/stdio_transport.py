@@ -86,11 +86,11 @@ class Watchdog:
                     # Out of reach of what ends this process's own group, such as Ctrl-C in a terminal.
                     start_new_session=True,
                 )
-        self._tell(f"+ {group}\n")
+        self._send(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
         """Leave this process group alone: it has ended."""
-        self._tell(f"- {group}\n")
+        self._send(f"- {group}\n")
 
     def close(self) -> None:
         """End the shell; every group has been forgotten by now."""
@@ -101,7 +101,7 @@ class Watchdog:
         self._shell.wait(timeout=5)
         self._shell = None
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         # A shell that somebody ended must not take the servers' connections with it.
         with suppress(OSError):
             if self._shell is not None and self._shell.stdin is not None:

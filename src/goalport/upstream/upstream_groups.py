@@ -158,7 +158,7 @@ class LiveGroup:
             each for pattern, each in config.approve_tools.items() if matches(pattern, server, listed.name)
         )
         tool = listed.named(partial(final_name, naming=config.naming))
-        tool = tool.with_approval(next(approvals, config.approve))
+        tool = tool.with_approval(next(approvals, None) or config.approve)
         if guard := self._guards.get(server):
             tool = replace(tool, handler=_Guarded(tool, listed.name, guard))
         return _Member(server, listed, tool)

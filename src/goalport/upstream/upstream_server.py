@@ -121,7 +121,7 @@ class ToolClient:
             result = await self._followed(connection, result, call)
         except MCPError as error:
             if self._transport.session_expired():
-                connection.lose()
+                connection.mark_broken()
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
             # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
             if error.code == CONNECTION_CLOSED and connection.broken:
@@ -247,7 +247,7 @@ class UpstreamServer:
             await self._ended.wait()
         self._scope.cancel()
 
-    async def settled(self) -> None:
+    async def wait_first_attempt(self) -> None:
         """Wait until the first attempt has succeeded or failed."""
         while self.state is ServerState.CONNECTING:
             await self._state_changed.wait()
