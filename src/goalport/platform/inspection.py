@@ -5,7 +5,7 @@ Nothing runs. A mistake in one declaration alone is an error when the class is r
 and the planner.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from inspect import isabstract
 from typing import Final
 
@@ -55,11 +55,10 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     scopes = [agents.scope(each.name) for each in agents]
     unreached = {scope.agent.name: tuple(_unreachable(scope, groups)) for scope in scopes}
     found = [mistake for mistakes in unreached.values() for mistake in mistakes]
-    found += [mistake for scope in scopes for mistake in _broken_loops(scope, _beginnings(scope, groups))]
+    found += [mistake for scope in scopes for mistake in _broken_loops(scope, groups)]
     for scope in scopes:
-        found += _action_mistakes(
-            [scope], agents.named(scope.agent.name).actions, blocked=bool(unreached[scope.agent.name])
-        )
+        name = scope.agent.name
+        found += _action_mistakes([scope], agents.named(name).actions, blocked=bool(unreached[name]))
     lenders = [agents.scope(each.name) for each in agents.components]
     users = [scope for scope in scopes if not scope.agent.opaque]
     for scope in lenders:
@@ -93,14 +92,7 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
                 )
 
 
-def _beginnings(scope: Scope, groups: ToolGroupResolver) -> Iterator[WorldState]:
-    for goal in scope.goals.values():
-        found = explain_goal(scope, goal, starting_types(scope, goal, groups), None)
-        if found.plan is not None and found.problem is not None:
-            yield found.problem.start
-
-
-def _broken_loops(scope: Scope, starts: Iterable[WorldState]) -> Iterator[DeclarationError]:
+def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
     """The loops that can go round once only: an error for each action that an exit leads back to, and cannot run again.
 
     After such an exit no goal can be reached, since what it leads back to counts as done. Every exit of every action on
@@ -108,31 +100,35 @@ def _broken_loops(scope: Scope, starts: Iterable[WorldState]) -> Iterator[Declar
     """
     if not planner_for(scope.agent).looks_ahead:
         return
-    worlds: dict[WorldState, Operator | None] = dict.fromkeys(starts)
-    looked_at: set[WorldState] = set()
-    while worlds and len(looked_at) < _MOST_STATES:
-        world, by = worlds.popitem()
-        looked_at.add(world)
+    states: dict[WorldState, Operator | None] = {}
+    for goal in scope.goals.values():
+        first = explain_goal(scope, goal, starting_types(scope, goal, groups), None)
+        if first.plan is not None and first.problem is not None:
+            states[first.problem.start] = None
+    visited: set[WorldState] = set()
+    while states and len(visited) < _MOST_STATES:
+        state, by = states.popitem()
+        visited.add(state)
         goals = tuple(scope.plan_goals.values())
-        found = explain(Problem(scope.system, world, goals, deadline=PLANNING_SECONDS))
+        found = explain(Problem(scope.system, state, goals, deadline=PLANNING_SECONDS))
         if found.plan is not None:
-            worlds |= {each: exit_ for each, exit_ in _other_exits(scope, world, found.plan) if each not in looked_at}
+            states |= {each: exit_ for each, exit_ in _other_exits(scope, state, found.plan) if each not in visited}
         elif by is not None:
             yield from _held_back(scope, found, by)
 
 
-def _other_exits(scope: Scope, world: WorldState, found: Plan) -> Iterator[tuple[WorldState, Operator]]:
+def _other_exits(scope: Scope, state: WorldState, found: Plan) -> Iterator[tuple[WorldState, Operator]]:
     """The world state after each exit that a plan does not count on, with that exit."""
     for step in found.steps:
         for other in scope.system.operators:
             if other.action == step.action and other.name != step.name:
-                yield _after(scope, world, other), other
-        world = _after(scope, world, step)
+                yield _after(scope, state, other), other
+        state = _after(scope, state, step)
 
 
-def _after(scope: Scope, world: WorldState, step: Operator) -> WorldState:
+def _after(scope: Scope, state: WorldState, step: Operator) -> WorldState:
     given = {fact for fact, value in step.effects.items() if value}
-    true = world.true.difference(step.effects) | given
+    true = state.true.difference(step.effects) | given
     return WorldState(true, scope.evaluated_conditions.difference(step.effects, true))
 
 
@@ -185,7 +181,10 @@ def _action_mistakes(
 
 
 def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iterator[DeclarationError]:
-    for name, value in _conditions(action, scopes[-1]).items():
+    terms = needs_of(action, names_known(scopes[-1].agent))
+    # Of each condition in `pre`, whether the action needs it to be true.
+    conditions = {name: all(each.get(name) is True for each in terms) for term in terms for name in term}
+    for name, value in conditions.items():
         if not any(_is_posted(each, name) or name in each.conditions for each in scopes):
             yield action.origin.error(
                 expected=f"somebody to decide the condition {name!r} of pre=[…]",
@@ -199,12 +198,6 @@ def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iter
                 came="it looks at what is made on the way, so at first it is false, and no action posts it",
                 fix=f'Give the action that brings it about post=["{name}"].',
             )
-
-
-def _conditions(action: Action, scope: Scope) -> dict[str, bool]:
-    """The conditions in `pre` of an action, and whether the action needs each of them to be true."""
-    terms = needs_of(action, names_known(scope.agent))
-    return {name: all(each.get(name) is True for each in terms) for term in terms for name in term}
 
 
 def _is_posted(scope: Scope, condition: str) -> bool:
