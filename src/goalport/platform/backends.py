@@ -190,15 +190,15 @@ class ExpectedGroups(ToolGroupResolver):
         return None if self._upstream.expects(requirement.role) else super().unmet(requirement)
 
 
-def upstream_of(given: UpstreamServers | McpConfig | Path | str, sample: Sample) -> UpstreamServers:
-    """The upstream servers of a platform: as given, or made of a configuration or of the file of that path."""
+def upstream_of(given: UpstreamServers | McpConfig | Path | str | None, sample: Sample) -> UpstreamServers:
+    """The upstream servers of a platform: as given, or of a configuration or the file of a path; None: no servers."""
     match given:
         case UpstreamServers():
             found = given
         case Path() | str():
             found = UpstreamServers(read_config(Path(given), os.environ), _DATA)
-        case McpConfig():
-            found = UpstreamServers(given, _DATA)
+        case McpConfig() | None:
+            found = UpstreamServers(McpConfig() if given is None else given, _DATA)
     found.sample = found.sample or sample
     return found
 
