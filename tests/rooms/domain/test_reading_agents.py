@@ -28,11 +28,7 @@ from goalport.domain import (
     read_goal,
 )
 from goalport.errors import DeclarationError
-
-
-@dataclass(frozen=True)
-class Order:
-    item: str
+from tests.rooms.toy_domain import Order
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,7 @@ from goalport.domain import read_agent
 from goalport.errors import DeclarationError
 from goalport.platform import mistakes_in, unmarked_methods_in
 from goalport.workspace import load_workspace
-
-
-@dataclass(frozen=True)
-class Story:
-    text: str
+from tests.rooms.toy_domain import Story
 
 
 @dataclass(frozen=True)

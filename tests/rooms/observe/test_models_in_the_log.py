@@ -2,7 +2,6 @@
 
 import json
 import logging
-from dataclasses import dataclass
 
 import pytest
 
@@ -11,6 +10,7 @@ from goalport.events import Event, GuardTripped, ModelCalled, ModelReplied, Tool
 from goalport.observe import PERSONALITIES, LogListener, PromptListener, as_json, in_words
 from goalport.process import Verbosity
 from goalport.testing import ScriptedModel
+from tests.rooms.toy_domain import Story
 
 CALLED = ModelCalled("draft-Story", "gpt-5", "my secret", 1, "draft", process_id="p1")
 REPLIED = ModelReplied("draft-Story", "gpt-5", "its secret", (), 1200, 34, 0.0125, 1.5, "draft", process_id="p1")
@@ -71,11 +71,6 @@ def test_prompts_and_replies_are_logged_word_for_word_for_who_wants_them(caplog:
 def test_a_trace_holds_every_field_of_what_models_did() -> None:
     told = json.loads(json.dumps(as_json(WANTS)))
     assert (told["event"], told["tool_calls"], told["interaction"]) == ("ModelReplied", ["add", "sub"], "draft-Story")
-
-
-@dataclass(frozen=True)
-class Story:
-    text: str
 
 
 @agent(description="Writes")

@@ -3,7 +3,7 @@
 import io
 import json
 import logging
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from string import Formatter
@@ -18,18 +18,9 @@ from goalport.events import Event
 from goalport.observe import PERSONALITIES, JsonLinesListener, LogListener, as_json
 from goalport.platform import AgentPlatform
 from goalport.process import OperationContext
+from tests.rooms.toy_domain import Draft, Story
 
 KINDS = {kind.__name__: kind for kind in get_args(Event)}
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
-
-
-@dataclass(frozen=True)
-class Story:
-    text: str
 
 
 @agent(description="Writes")

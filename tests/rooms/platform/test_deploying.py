@@ -1,6 +1,5 @@
 """Deploying and asking: what cannot work together is said when it is deployed, and results are found by any type."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import pytest
@@ -8,21 +7,7 @@ import pytest
 from goalport.domain import Provided, achieves_goal, action, agent, component, condition, cost, read_agent
 from goalport.errors import DeclarationError, DeploymentError, GoalportError, ProcessEnded, UnknownName
 from goalport.platform import AgentInvocation, AgentPlatform
-
-
-@dataclass(frozen=True)
-class Order:
-    item: str
-
-
-@dataclass(frozen=True)
-class Invoice:
-    text: str
-
-
-@dataclass(frozen=True)
-class Receipt:
-    text: str
+from tests.rooms.toy_domain import Invoice, Order, Receipt
 
 
 class Clock:

@@ -10,13 +10,9 @@ from goalport.domain import Aggregation, Export, achieves_goal, action, agent, c
 from goalport.errors import DeclarationError
 from goalport.platform import AgentPlatform, mistakes_in
 from goalport.process import Completed, Stuck
+from tests.rooms.toy_domain import Person
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Person:
-    name: str
 
 
 @dataclass(frozen=True)

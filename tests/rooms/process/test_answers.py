@@ -10,11 +10,7 @@ from goalport.domain import UserInput, WaitFor, achieves_goal, agent
 from goalport.errors import BadInput
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
+from tests.rooms.toy_domain import Draft
 
 
 async def settled(process: AgentProcess) -> object:

@@ -18,12 +18,8 @@ from goalport.testing.fakes import FakeOperationContext
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup, ToolResult, with_confirmation
 from goalport.upstream.active_calls import current_hooks
+from tests.rooms.toy_domain import Text
 from tests.rooms.upstream.connected import WatchedServers, connected, plain
-
-
-@dataclass(frozen=True)
-class Text:
-    text: str
 
 
 @dataclass

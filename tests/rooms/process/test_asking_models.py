@@ -29,6 +29,7 @@ from goalport.llm import ModelCall, TokenUsage, UserMessage
 from goalport.process import Completed, Failed, Killed, MaxTokens, Terminated
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
+from tests.rooms.toy_domain import Text
 
 CENT = TokenUsage(input_tokens=60, output_tokens=40, cost=0.01)
 
@@ -41,11 +42,6 @@ class Topic:
 @dataclass(frozen=True)
 class Outline:
     points: str
-
-
-@dataclass(frozen=True)
-class Text:
-    text: str
 
 
 @agent(description="Writes about what the user names")

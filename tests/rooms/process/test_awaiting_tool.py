@@ -12,16 +12,12 @@ from goalport.ai import Ai
 from goalport.process import ActionContext, AgentProcess, Completed, Waiting, require_type, with_awaiting
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup
+from tests.rooms.toy_domain import Text
 
 
 @dataclass(frozen=True)
 class Account:
     iban: str
-
-
-@dataclass(frozen=True)
-class Text:
-    text: str
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -15,11 +15,7 @@ from goalport.process import ActionContext, AgentProcess, Completed, Killed, Out
 from goalport.testing import ScriptedModel, ScriptedModels, contains
 from goalport.tools import Tool, ToolGroup
 from goalport.upstream.active_calls import current_hooks
-
-
-@dataclass(frozen=True)
-class Text:
-    text: str
+from tests.rooms.toy_domain import Text
 
 
 async def settled(process: AgentProcess) -> Outcome:

@@ -7,11 +7,7 @@ import pytest
 from goalport.domain import UserInput, achieves_goal, agent
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Completed, Context, ProcessOptions
-
-
-@dataclass(frozen=True)
-class Person:
-    name: str
+from tests.rooms.toy_domain import Person
 
 
 @dataclass(frozen=True)

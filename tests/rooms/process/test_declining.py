@@ -6,11 +6,7 @@ from goalport import AgentPlatform, UserInput, achieves_goal, action, agent
 from goalport.ai import Ai
 from goalport.process import Completed, Stuck
 from goalport.testing import ScriptedModel
-
-
-@dataclass(frozen=True)
-class Person:
-    name: str
+from tests.rooms.toy_domain import Person
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from goalport.domain import Named, achieves_goal, action, agent, component
 from goalport.errors import DeclarationError
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, ProcessStatus
+from tests.rooms.toy_domain import Parcel
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,6 @@ class PurchaseOrder:
     @property
     def total(self) -> float:
         return sum(each.price for each in self.items)
-
-
-@dataclass(frozen=True)
-class Parcel:
-    text: str
 
 
 ORDER = PurchaseOrder(

@@ -11,13 +11,9 @@ from goalport.domain import Named, RetryPolicy, UserInput, achieves_goal, action
 from goalport.errors import DeclarationError, ModelUnavailable, NonRetryable, Retryable
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Completed, Failed, OperationContext, ProcessOptions
+from tests.rooms.toy_domain import Draft
 
 FAST = RetryPolicy(attempts=3, first_delay=0.0)
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,12 @@ from goalport.domain import achieves_goal, action, agent, component, condition
 from goalport.errors import DeclarationError
 from goalport.platform import AgentPlatform, mistakes_in
 from goalport.process import AgentProcess, Completed, OperationContext, ProcessStatus, Stuck
+from tests.rooms.toy_domain import Parcel
 
 
 @dataclass(frozen=True)
 class Order:
     total: int = 7
-
-
-@dataclass(frozen=True)
-class Parcel:
-    text: str
 
 
 Answer = Literal["yes", "no", "unknown"]

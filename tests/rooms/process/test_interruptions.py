@@ -25,21 +25,7 @@ from goalport.process import (
     ProcessOptions,
     Terminated,
 )
-
-
-@dataclass(frozen=True)
-class Order:
-    item: str
-
-
-@dataclass(frozen=True)
-class Invoice:
-    text: str
-
-
-@dataclass(frozen=True)
-class Receipt:
-    text: str
+from tests.rooms.toy_domain import Invoice, Order, Receipt
 
 
 async def ended(declared: object, name: str, **settings: Any) -> object:

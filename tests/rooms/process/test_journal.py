@@ -18,11 +18,7 @@ from goalport.llm import ModelCall, UserMessage
 from goalport.process import ActionContext, AgentProcess, Completed, Failed, Killed, ProcessStatus, Waiting
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
-
-
-@dataclass(frozen=True)
-class Text:
-    text: str
+from tests.rooms.toy_domain import Text
 
 
 class Wish(BaseModel):

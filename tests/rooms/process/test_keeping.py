@@ -10,21 +10,12 @@ from goalport.domain import Named, UserInput, WaitFor, achieves_goal, action, ag
 from goalport.errors import UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Completed, Failed, ProcessOptions, Stuck, run_subagent
+from tests.rooms.toy_domain import Draft, Reply
 
 
 @dataclass(frozen=True)
 class Customer:
     name: str
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
-
-
-@dataclass(frozen=True)
-class Reply:
-    text: str
 
 
 @agent(description="Clears in its middle")

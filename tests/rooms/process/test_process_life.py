@@ -35,20 +35,11 @@ from goalport.process import (
     Verbosity,
 )
 from goalport.tools import Tool, ToolGroup, ToolResult
+from tests.rooms.toy_domain import Draft, Reply
 
 
 @dataclass(frozen=True)
 class Ticket:
-    text: str
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
-
-
-@dataclass(frozen=True)
-class Reply:
     text: str
 
 

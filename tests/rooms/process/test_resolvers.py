@@ -7,15 +7,11 @@ from typing import Annotated
 from goalport.domain import achieves_goal, action, agent, condition, cost, state
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, ArgumentResolver, Completed, Failed, OperationContext
+from tests.rooms.toy_domain import Parcel
 
 
 @dataclass(frozen=True)
 class Order:
-    text: str
-
-
-@dataclass(frozen=True)
-class Parcel:
     text: str
 
 

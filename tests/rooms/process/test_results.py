@@ -8,11 +8,7 @@ from pydantic import BaseModel
 from goalport.domain import SomeOf, UserInput, achieves_goal, action, agent
 from goalport.platform import AgentPlatform
 from goalport.process import Completed, OperationContext, Stuck
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
+from tests.rooms.toy_domain import Draft
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,7 @@ import pytest
 from goalport.domain import Named, SomeOf, UserInput, achieves_goal, action, agent
 from goalport.platform import AgentPlatform
 from goalport.process import Completed
-
-
-@dataclass(frozen=True)
-class Person:
-    name: str
-
-
-@dataclass(frozen=True)
-class Horoscope:
-    text: str
-
-
-@dataclass(frozen=True)
-class Writeup:
-    content: str
+from tests.rooms.toy_domain import Horoscope, Person, Writeup
 
 
 class Intent: ...

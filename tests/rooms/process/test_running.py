@@ -1,6 +1,5 @@
 """Running agents: plans, results, failures, retries and new plans, through the platform."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import anyio
@@ -23,21 +22,7 @@ from goalport.events import ActionRetried, Event, ProgressUpdated
 from goalport.platform import AgentInvocation, AgentPlatform
 from goalport.process import ActionContext, AgentProcess, Completed, Failed, OperationContext, ProcessStatus, Stuck
 from goalport.tools import Tool, ToolGroup, ToolGroupRequirement
-
-
-@dataclass(frozen=True)
-class Person:
-    name: str
-
-
-@dataclass(frozen=True)
-class Horoscope:
-    text: str
-
-
-@dataclass(frozen=True)
-class Writeup:
-    content: str
+from tests.rooms.toy_domain import Horoscope, Person, Writeup
 
 
 class Heard:

@@ -14,16 +14,7 @@ from goalport.settings import load_settings
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, tool
 from goalport.workspace import load_workspace
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
-
-
-@dataclass(frozen=True)
-class Reply:
-    text: str
+from tests.rooms.toy_domain import Draft, Reply
 
 
 @tool

@@ -9,21 +9,12 @@ from goalport.domain import UserInput, WaitFor, achieves_goal, action, agent
 from goalport.errors import GoalportError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Completed, Killed, ProcessOptions, ProcessStatus, Stuck, Terminated, Waiting
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
+from tests.rooms.toy_domain import Draft, Story
 
 
 @dataclass(frozen=True)
 class Review:
     stars: int
-
-
-@dataclass(frozen=True)
-class Story:
-    text: str
 
 
 @agent(description="Writes")

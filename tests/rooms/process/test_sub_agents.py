@@ -7,11 +7,7 @@ import anyio
 from goalport.domain import State, UserInput, achieves_goal, action, agent
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Completed, run_subagent
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
+from tests.rooms.toy_domain import Draft
 
 
 @dataclass(frozen=True)

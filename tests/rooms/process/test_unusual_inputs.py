@@ -12,24 +12,10 @@ from goalport.events import Event, ObjectBound
 from goalport.platform import AgentPlatform
 from goalport.process import Completed, Failed, OperationContext, ProcessOptions
 from goalport.testing import plan_of
+from tests.rooms.toy_domain import Horoscope, Person, Writeup
 
 UserId = NewType("UserId", str)
 Level = Literal["low", "high"]
-
-
-@dataclass(frozen=True)
-class Person:
-    name: str
-
-
-@dataclass(frozen=True)
-class Horoscope:
-    text: str
-
-
-@dataclass(frozen=True)
-class Writeup:
-    content: str
 
 
 async def test_a_list_without_an_element_type_takes_any_list() -> None:

@@ -22,16 +22,12 @@ from goalport.process import (
     Waiting,
     run_subagent,
 )
+from tests.rooms.toy_domain import Draft
 
 
 class Feedback(BaseModel):
     comments: str
     stars: int = 3
-
-
-@dataclass(frozen=True)
-class Draft:
-    text: str
 
 
 @dataclass(frozen=True)
