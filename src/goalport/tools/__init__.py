@@ -19,7 +19,7 @@ from goalport.tools.definition import (
     with_confirmation,
 )
 from goalport.tools.exports import McpToolExport
-from goalport.tools.functions import Contained, Interruption
+from goalport.tools.functions import Contained, Interruption, in_thread
 from goalport.tools.groups import (
     CoreToolGroups,
     Permission,
@@ -47,7 +47,6 @@ from goalport.tools.schemas import schema_fault, schema_problems
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock
-from goalport.tools.functions import in_thread
 
 __all__ = [
     "NAMING_STYLES",

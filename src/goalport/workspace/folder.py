@@ -100,7 +100,9 @@ def agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
     deployable = {
         id(value): value
         for module, value in found
-        if _is_agent(value) or (_is_own_class(module, value) and value not in with_instance)
+        if issubclass(type(value), Agent)
+        or is_marked(type(value))
+        or (_is_own_class(module, value) and value not in with_instance)
     }
     return tuple(deployable.values())
 
@@ -130,10 +132,6 @@ def unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
                     f"{value.__name__} has methods that are marked as actions, but is not marked as an agent. Put"
                     ' @agent(description="…") above it; or @component, or @state for a state.'
                 )
-
-
-def _is_agent(value: object) -> bool:
-    return issubclass(type(value), Agent) or is_marked(type(value))
 
 
 def _is_own_class(module: LoadedModule, value: object) -> bool:
