@@ -3,7 +3,8 @@
 A host starts its server and waits a limited time until `initialize` is answered; loading agents and the libraries that
 they need takes longer than some hosts wait. The answer does not depend on what is loaded, so a thread gives it at once,
 and the client's later messages wait until the server is ready. The server also receives the first message, and its own
-answer, which is the same, is dropped. Standard library and `.env` reader only. Above: `serve`, `site` and `cli`.
+answer, which is the same, is dropped. It belongs to the MCP server, but is a module of its own at the root: importing
+anything of `serve` loads the MCP SDK, and takes as long as what this module bridges. Above: `serve`, `site` and `cli`.
 """
 
 import json
@@ -34,10 +35,10 @@ _CAPABILITIES: Final = {
     "resources": {"listChanged": True, "subscribe": True},
     "tools": {"listChanged": True},
 }
-_WITH_HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-_WITHOUT: Final = ("2026-07-28",)
+_HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_MODERN_VERSIONS: Final = ("2026-07-28",)
 
-_LONGEST: Final = 4 * 1024 * 1024
+_MOST_BYTES: Final = 4 * 1024 * 1024
 """The most bytes that are read from a client before the server is ready."""
 _CHUNK: Final = 65_536
 
@@ -49,7 +50,7 @@ class EarlyHandshake:
         self.answered: int | str | None = None
         """The id of the request that was answered here; None: none was."""
         self._workspace = workspace
-        self._said = b""
+        self._read = b""
         self._output = os.dup(1)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
@@ -57,34 +58,31 @@ class EarlyHandshake:
     def wait(self) -> bytes:
         """Wait for the client's first line; return the bytes that were read by then, none when the client has left."""
         self._thread.join()
-        return self._said
+        return self._read
 
     def _listen(self) -> None:
-        while b"\n" not in self._said and len(self._said) < _LONGEST and (chunk := os.read(0, _CHUNK)):
-            self._said += chunk
-        self._handle(self._said.partition(b"\n")[0])
-        os.close(self._output)
-
-    def _handle(self, line: bytes) -> None:
+        while b"\n" not in self._read and len(self._read) < _MOST_BYTES and (chunk := os.read(0, _CHUNK)):
+            self._read += chunk
         with suppress(ValueError, RecursionError):
-            message: object = json.loads(line)
+            message: object = json.loads(self._read.partition(b"\n")[0])
             if isinstance(message, dict):
                 self._answer(cast("dict[str, Any]", message))
+        os.close(self._output)
 
     def _answer(self, message: Mapping[str, Any]) -> None:
         identity, params = message.get("id"), message.get("params")
         known = isinstance(identity, int | str) and not isinstance(identity, bool)
         if not known or message.get("jsonrpc") != "2.0" or not isinstance(params, dict):
             return
-        making = {"initialize": _initialized, "server/discover": _discovered}.get(str(message.get("method")))
-        result = making(cast("dict[str, Any]", params), name_of(self._workspace)) if making else None
+        make_result = {"initialize": _initialized, "server/discover": _discovered}.get(str(message.get("method")))
+        result = make_result(cast("dict[str, Any]", params), _server_name(self._workspace)) if make_result else None
         if result is not None:
             answer = json.dumps({"jsonrpc": "2.0", "id": identity, "result": result}, ensure_ascii=False)
             os.write(self._output, f"{answer}\n".encode())
             self.answered = identity
 
 
-def name_of(workspace: Path) -> str:
+def _server_name(workspace: Path) -> str:
     """The server's name, as the settings will give it. Invalid settings are reported later, when they are read."""
     with suppress(OSError, ValueError):
         variables = dotenv_values(workspace / ".env", encoding="utf-8") | os.environ
@@ -103,7 +101,7 @@ def _initialized(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
             return {
                 "capabilities": _CAPABILITIES,
                 "instructions": INSTRUCTIONS,
-                "protocolVersion": version if version in _WITH_HANDSHAKE else _WITH_HANDSHAKE[-1],
+                "protocolVersion": version if version in _HANDSHAKE_VERSIONS else _HANDSHAKE_VERSIONS[-1],
                 "serverInfo": {"name": name, "version": __version__},
             }
         case _:
@@ -116,13 +114,13 @@ def _discovered(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
         case {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": dict()}:
             return (
                 None
-                if version not in _WITHOUT
+                if version not in _MODERN_VERSIONS
                 else {
                     "cacheScope": "private",
                     "capabilities": _CAPABILITIES,
                     "instructions": INSTRUCTIONS,
                     "resultType": "complete",
-                    "supportedVersions": list(_WITHOUT),
+                    "supportedVersions": list(_MODERN_VERSIONS),
                     "ttlMs": 0,
                     "_meta": {"io.modelcontextprotocol/serverInfo": {"name": name, "version": __version__}},
                 }

@@ -21,7 +21,7 @@ from goalport.publish.output import Wire
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import disconnect_of
-from goalport.serve.progress import heartbeat, outcome_of
+from goalport.serve.progress_notifications import heartbeat, outcome_of
 from goalport.serve.runs import IdempotentCall, Run
 from goalport.serve.sessions import current_caller, progress_wanted
 from goalport.serve.state import Context, HandlerFailed

@@ -23,7 +23,7 @@ from goalport.publish.forms import Answer, form_answered_by, form_of
 from goalport.publish.goal_tools import Terms
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
-from goalport.serve.progress import observed_outcome, outcome_of
+from goalport.serve.progress_notifications import observed_outcome, outcome_of
 from goalport.serve.sessions import current_caller, progress_wanted
 from goalport.serve.state import Context
 

@@ -2,7 +2,7 @@
 
 The SDK cancels the handler at every other end of a request, but not when a handshake-era client closes its connection:
 the handler would run on for nobody. This ASGI middleware notifies the handler, which finds its `Disconnect` in the
-scope of the request. `progress`, `calls` and the transports are above.
+scope of the request. `progress_notifications`, `calls` and the transports are above.
 """
 
 from collections.abc import Callable

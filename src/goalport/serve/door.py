@@ -23,10 +23,10 @@ from goalport.serve.transports.sse import Sse
 from goalport.serve.transports.streamable_http import StreamableHttp
 from goalport.settings import Settings
 
-__all__ = ["TRANSPORTS", "HttpTransport", "McpDoor"]
+__all__ = ["TRANSPORTS", "McpDoor", "ServerTransport"]
 
 
-class HttpTransport(Protocol):
+class ServerTransport(Protocol):
     """A transport of MCP messages over HTTP."""
 
     @property
@@ -44,7 +44,7 @@ class HttpTransport(Protocol):
         ...
 
 
-TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], HttpTransport]]] = (StreamableHttp, Sse)
+TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], ServerTransport]]] = (StreamableHttp, Sse)
 """All HTTP transports of the MCP server, the one that most clients use first."""
 
 

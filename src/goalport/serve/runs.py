@@ -1,6 +1,7 @@
 """Runs: the processes that calls started, the calls that wait for each, and the calls that join an existing one.
 
-A run is a process with the calls that wait for it. It knows nothing of the protocol; `calls` and `progress` are above.
+A run is a process with the calls that wait for it. It knows nothing of the protocol; `calls` and
+`progress_notifications` are above.
 """
 
 import json

@@ -136,21 +136,19 @@ class Pagination(Generic[ListedT]):
         """A page of at most `size` entries, and the cursor of the next. Raises `MCPError` for an invalid cursor."""
         rest = entries
         if params is not None and params.cursor is not None:
-            after = self._read(params.cursor)
+            try:
+                kind, separator, after = urlsafe_b64decode(params.cursor.encode()).decode().partition(" ")
+            except ValueError:
+                kind = separator = after = ""
+            if kind != self.kind or not separator:
+                raise MCPError(
+                    INVALID_PARAMS, f"The cursor is not one of the list of {self.kind}. Ask again without one."
+                )
             rest = [entry for entry in entries if self.key(entry) > after]
         if len(rest) <= size:
             return list(rest), None
         cursor = urlsafe_b64encode(f"{self.kind} {self.key(rest[size - 1])}".encode()).decode()
         return list(rest[:size]), cursor
-
-    def _read(self, cursor: str) -> str:
-        try:
-            kind, separator, key = urlsafe_b64decode(cursor.encode()).decode().partition(" ")
-        except ValueError:
-            kind, separator, key = "", "", ""
-        if kind != self.kind or not separator:
-            raise MCPError(INVALID_PARAMS, f"The cursor is not one of the list of {self.kind}. Ask again without one.")
-        return key
 
 
 _TOOLS: Final = Pagination[Tool]("tools", lambda listed: listed.name)

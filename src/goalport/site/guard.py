@@ -21,14 +21,14 @@ __all__ = ["HostGuard", "exposures"]
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
-_OPEN: Final = frozenset({"/health", "/health/"})
+_HEALTH: Final = frozenset({"/health", "/health/"})
 """Load balancers request these by the server's IP address; a DNS rebinding page cannot send that as its Host."""
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
-_MOST_REMEMBERED: Final = 100
+_MOST_LOGGED: Final = 100
 _TOO_LARGE: Final = 413
 _TOO_MANY: Final = 503
-_OF_THE_BODY: Final = frozenset({b"content-type", b"content-length"})
+_BODY_HEADERS: Final = frozenset({b"content-type", b"content-length"})
 _WHITESPACE: Final = b" \t"
 _ANY: Final = "*"
 _WITHOUT_AUTHENTICATION: Final = (
@@ -70,10 +70,10 @@ class HostGuard:
         own = settings.host.lower()
         self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
         self._origins = _patterns(settings.allowed_origins)
-        self._told: set[str] = set()
-        self._most = settings.max_body_bytes
+        self._logged: set[str] = set()
+        self._max_bytes = settings.max_body_bytes
         self._too_large = (
-            f"A request may have {self._most:,} bytes. Send less, or have the server's max_body_bytes raised."
+            f"A request may have {self._max_bytes:,} bytes. Send less, or have the server's max_body_bytes raised."
         ).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,13 +81,13 @@ class HostGuard:
             await self._app(scope, receive, send)
             return
         host, origin = _read(scope["headers"])
-        is_open = scope["path"] in _OPEN
-        refusal = self._refusal(host, "" if is_open else origin, _reached(scope) if is_open else "")
+        is_health = scope["path"] in _HEALTH
+        refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
         # Requests that do not come from web pages skip the CORS middleware.
-        is_page = bool(origin) and (not is_open or self._origin_allowed(origin, host))
-        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._explaining(send))
+        is_page = bool(origin) and (not is_health or self._origin_allowed(origin, host))
+        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._with_explanation(send))
 
-    def _explaining(self, send: Send) -> Send:
+    def _with_explanation(self, send: Send) -> Send:
         """A `send` that adds the limit and its setting to a response 413, and `retry-after` to a response 503."""
         refused = False
 
@@ -95,8 +95,8 @@ class HostGuard:
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] == _TOO_LARGE:
                 refused = True
-                _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._most)
-                kept = [(name, value) for name, value in message["headers"] if name.lower() not in _OF_THE_BODY]
+                _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._max_bytes)
+                kept = [(name, value) for name, value in message["headers"] if name.lower() not in _BODY_HEADERS]
                 message = {**message, "headers": [*kept, (b"content-type", b"text/plain; charset=utf-8")]}
             elif message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
                 message = {**message, "headers": [*message["headers"], (b"retry-after", b"%d" % RETRY_SECONDS)]}
@@ -106,28 +106,28 @@ class HostGuard:
 
         return explain
 
-    def _refusal(self, host: str, origin: str, reached: str) -> PlainTextResponse | None:
-        if not _allowed(host, self._hosts) and (not reached or _without_port(host) != reached):
-            self._tell("host", host, "allowed_hosts", _without_port(host))
+    def _refusal(self, host: str, origin: str, local: str) -> PlainTextResponse | None:
+        if not _allowed(host, self._hosts) and (not local or _without_port(host) != local):
+            self._log_refusal("host", host, "allowed_hosts", _without_port(host))
             return PlainTextResponse("This server does not answer for that host. Its log says how to allow it.", 421)
         if origin and not self._origin_allowed(origin, host):
-            self._tell("origin", origin, "allowed_origins", origin)
+            self._log_refusal("origin", origin, "allowed_origins", origin)
             return PlainTextResponse("Pages from there may not call this server. Its log says how to allow it.", 403)
         return None
 
     def _origin_allowed(self, origin: str, host: str) -> bool:
-        scheme, _, place = origin.partition("://")
-        name = _without_port(place)
+        scheme, _, authority = origin.partition("://")
+        name = _without_port(authority)
         if not name:
             return _ANY in self._origins or origin in self._origins
-        if name in _LOOPBACK or (scheme in {"http", "https"} and place == host):
+        if name in _LOOPBACK or (scheme in {"http", "https"} and authority == host):
             return True
         return _ANY in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
 
-    def _tell(self, kind: str, value: str, setting: str, entry: str) -> None:
-        if value in self._told or len(self._told) >= _MOST_REMEMBERED:
+    def _log_refusal(self, kind: str, value: str, setting: str, entry: str) -> None:
+        if value in self._logged or len(self._logged) >= _MOST_LOGGED:
             return
-        self._told.add(value)
+        self._logged.add(value)
         _log.warning(
             "Refused a request with the %s %r. If that is how clients reach this server, allow it: GOALPORT_%s=%s,"
             ' or %s = ["%s"] in server/settings.toml.',
@@ -153,7 +153,7 @@ def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
     return host.strip().decode("latin-1").lower(), origin.strip().decode("latin-1").lower()
 
 
-def _reached(scope: Scope) -> str:
+def _local_address(scope: Scope) -> str:
     """The local address of a connection, written as in a Host header."""
     server = scope.get("server")
     return _bracketed(str(server[0])) if server else ""

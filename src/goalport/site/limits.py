@@ -24,10 +24,10 @@ _FEWEST_SPARE: Final = 32
 _SPARE: Final = 1 / 8
 """The share of the file descriptors that is kept free for files, databases and upstream servers."""
 _OF_ONE_ADDRESS: Final = 3 / 4
-_NEARLY: Final = 0.9
-_SILENCE: Final = 60.0
+_NEARLY_ALL: Final = 0.9
+_LOG_SECONDS: Final = 60.0
 """Seconds in which a message of one kind is logged at most once."""
-_NETWORK: Final = 64
+_PREFIX_LENGTH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,29 +69,29 @@ class Connections:
         self.limits = limits
         self._open: Counter[str] = Counter()
         self._total = 0
-        self._told: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def admit(self, address: str, descriptor: int) -> bool:
         """Count a connection from this address with this file descriptor; False, uncounted, if there are too many."""
         source, limits = _source(address), self.limits
         # The system assigns the lowest free descriptor, so its number approximates how many are in use.
-        if descriptor >= _NEARLY * limits.descriptors:
+        if descriptor >= _NEARLY_ALL * limits.descriptors:
             text = (
                 "File descriptors run short: %d of %d are in use. Raise the limit (ulimit -n), or end what takes them."
             )
-            self.tell(_log.warning, "descriptors", text, descriptor, limits.descriptors)
+            self.log_rarely(_log.warning, "descriptors", text, descriptor, limits.descriptors)
         if self._total >= limits.connections:
             text = "Refused a connection from %s: %d are open, as many as may be (max_connections)."
-            self.tell(_log.warning, "refused", text, address, self._total)
+            self.log_rarely(_log.warning, "refused", text, address, self._total)
             return False
         if self._open[source] >= limits.of_one_address:
             text = "Refused a connection from %s: it has %d open, as many as it may (max_connections_per_address)."
-            self.tell(_log.warning, "address", text, address, self._open[source])
+            self.log_rarely(_log.warning, "address", text, address, self._open[source])
             return False
         self._open[source] += 1
         self._total += 1
-        if self._total >= _NEARLY * limits.connections:
-            self.tell(
+        if self._total >= _NEARLY_ALL * limits.connections:
+            self.log_rarely(
                 _log.warning,
                 "nearly",
                 "%d of %d connections are open (max_connections).",
@@ -108,17 +108,17 @@ class Connections:
         if not self._open[source]:
             del self._open[source]
 
-    def tell(self, log: Callable[..., None], kind: str, text: str, *values: object) -> None:
-        """Log a message, at most one of its kind in `_SILENCE` seconds, so that no client can flood the log."""
+    def log_rarely(self, log: Callable[..., None], kind: str, text: str, *values: object) -> None:
+        """Log a message, at most one of its kind in `_LOG_SECONDS` seconds, so that no client can flood the log."""
         now = time.monotonic()
-        if now - self._told.get(kind, -_SILENCE) >= _SILENCE:
-            self._told[kind] = now
+        if now - self._logged_at.get(kind, -_LOG_SECONDS) >= _LOG_SECONDS:
+            self._logged_at[kind] = now
             log(text, *values)
 
 
 def _source(address: str) -> str:
     """What connections are counted by: an IPv4 address, or the /64 network of an IPv6 address."""
-    return str(IPv6Network((address.partition("%")[0], _NETWORK), strict=False)) if ":" in address else address
+    return str(IPv6Network((address.partition("%")[0], _PREFIX_LENGTH), strict=False)) if ":" in address else address
 
 
 def _descriptors() -> int:

@@ -33,7 +33,7 @@ class LimitedProtocol(HttpToolsProtocol):
         "_answered",
         "_connections",
         "_due",
-        "_held",
+        "_header_bytes",
         "_limits",
         "_since",
         "_unsent",
@@ -49,7 +49,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """What the client has to send next; None while it waits for the server."""
         self._since = self.loop.time()
         """The time at which the headers began or the last piece of a body arrived, on the event loop's clock."""
-        self._held = 0
+        self._header_bytes = 0
         """The number of bytes of unfinished headers: those received since the last headers or piece of a body."""
         self._answered: RequestResponseCycle | None = None
         """The request that is being answered; `cycle` is the one that arrived last."""
@@ -78,18 +78,18 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._due != "headers":
             self._since = self.loop.time()
             self._due = self._due or "headers"
-        room = self._limits.header_bytes - self._held
+        room = self._limits.header_bytes - self._header_bytes
         while len(data) >= room and not self.transport.is_closing():
             piece, data = data[:room], data[room:]
             self._parse(piece)
-            if not (room := self._limits.header_bytes - self._held):
+            if not (room := self._limits.header_bytes - self._header_bytes):
                 self._refuse_headers()
         if data and not self.transport.is_closing():
             self._parse(data)
 
     def _parse(self, data: bytes) -> None:
         before = self.cycle
-        self._held += len(data)
+        self._header_bytes += len(data)
         super().data_received(data)
         if self.cycle is not before:
             self._due = "body" if self.cycle.more_body else None
@@ -101,7 +101,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Called by uvicorn when the headers of a request are complete and earlier requests are answered."""
         if cycle.more_body:
-            self._held, self._due = 0, "body"
+            self._header_bytes, self._due = 0, "body"
         if len(cast("list[object]", cycle.scope["headers"])) > self._limits.header_lines:
             self._refuse_headers()
         else:
@@ -110,12 +110,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Called by the parser with a piece of a request body."""
-        self._held = 0
+        self._header_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Called by the parser at the end of a request."""
-        self._held = 0
+        self._header_bytes = 0
         self._due = None
         super().on_message_complete()
 
@@ -126,7 +126,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def check(self, now: float) -> None:
         """Close the connection if its client exceeded a time limit; `now` is on the event loop's clock."""
         if self.flow.write_paused or self.transport.is_closing():
-            self._check_reading(now)
+            self._check_unsent(now)
         elif self._unsent:
             self._unsent = 0
         if self._due is None or self.transport.is_closing():
@@ -135,23 +135,23 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.flow.read_paused or (self._due == "headers" and self._is_answering()):
             self._since = now
         elif now - self._since > seconds:
-            self._give_up(seconds)
+            self._time_out(seconds)
 
-    def _check_reading(self, now: float) -> None:
+    def _check_unsent(self, now: float) -> None:
         unsent = self.transport.get_write_buffer_size()
         if not self._unsent or unsent < self._unsent:
             self._unsent, self._unsent_since = unsent, now
         elif now - self._unsent_since > self._limits.stall_seconds:
-            self._say("reading", "nothing was read of an answer for %g s (stall_seconds)", self._limits.stall_seconds)
+            self._log("reading", "nothing was read of an answer for %g s (stall_seconds)", self._limits.stall_seconds)
             self.transport.abort()
 
-    def _give_up(self, seconds: float) -> None:
+    def _time_out(self, seconds: float) -> None:
         """Answer 408 and close; a connection without a byte of a request is closed without a response."""
         if self._due == "body":
-            self._say("body", "nothing came of a body for %g s (stall_seconds)", seconds)
+            self._log("body", "nothing came of a body for %g s (stall_seconds)", seconds)
         else:
-            self._say("headers", "no headers came within %g s (header_seconds)", seconds)
-        if self._due == "headers" and not self._held:
+            self._log("headers", "no headers came within %g s (header_seconds)", seconds)
+        if self._due == "headers" and not self._header_bytes:
             self.transport.close()
         else:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT)
@@ -159,21 +159,21 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refuse_headers(self) -> None:
         limits = self._limits
         text = "headers of more than %d bytes or %d lines (max_header_bytes, max_header_lines)"
-        self._say("size", text, limits.header_bytes, limits.header_lines)
+        self._log("size", text, limits.header_bytes, limits.header_lines)
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
-    def _say(self, kind: str, reason: str, *values: object) -> None:
-        self._connections.tell(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
+    def _log(self, kind: str, reason: str, *values: object) -> None:
+        self._connections.log_rarely(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
 
     def _refuse(self, status: HTTPStatus, headers: str = "", text: str = "") -> None:
         """Close with a response of this status, or without it if the client would take it for another request's."""
         if self.transport.is_closing():
             return
         if self._due == "body":
-            free = not self.cycle.response_started and not self.pipeline
+            answerable = not self.cycle.response_started and not self.pipeline
         else:
-            free = not self._is_answering()
-        if free:
+            answerable = not self._is_answering()
+        if answerable:
             content = text or status.phrase
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n{headers}"
             length = f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"

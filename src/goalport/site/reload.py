@@ -6,7 +6,6 @@ earlier workspace. `publish.publisher` adopts the new one; `startup` is above.
 
 import logging
 import stat
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -24,9 +23,7 @@ __all__ = ["watch"]
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
-_SILENT = frozenset({"__pycache__", ".git"})
-
-Stamps = dict[str, tuple[int, int]]
+_IGNORED = frozenset({"__pycache__", ".git"})
 
 
 async def watch(publisher: Publisher, interval: float = _SECONDS) -> None:
@@ -56,7 +53,8 @@ async def _reload(publisher: Publisher) -> None:
     before = set(publisher.publication.tools)
     await publisher.adopt(fresh)
     after = set(publisher.publication.tools)
-    _log.warning("Loaded the workspace anew. Tools: %s.", _difference(before, after))
+    changes = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
+    _log.warning("Loaded the workspace anew. Tools: %s.", " ".join(changes) or "the same names")
 
 
 def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
@@ -66,20 +64,14 @@ def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
     return fresh, list(publish(trial, fresh, settings).problems)
 
 
-def _difference(before: set[str], after: set[str]) -> str:
-    changes = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
-    return " ".join(changes) or "the same names"
-
-
-def _stamps(root: Path) -> Stamps:
-    return dict(_files(root))
-
-
-def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+def _stamps(root: Path) -> dict[str, tuple[int, int]]:
+    """The time of the last change, in nanoseconds, and the size of each file of the workspace."""
+    stamps: dict[str, tuple[int, int]] = {}
     for paths in (*((root / folder).rglob("*") for folder in FOLDERS), [root / CONFIG_FILE]):
         for path in paths:
-            if not _SILENT & set(path.parts):
+            if not _IGNORED & set(path.parts):
                 with suppress(OSError):  # it may vanish at any moment: editors write temporary files and rename them
                     state = path.stat()
                     if stat.S_ISREG(state.st_mode):
-                        yield str(path), (state.st_mtime_ns, state.st_size)
+                        stamps[str(path)] = (state.st_mtime_ns, state.st_size)
+    return stamps

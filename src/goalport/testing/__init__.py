@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "agents": ["McpClient", "client_of", "plan_of"],
+    "platforms": ["McpClient", "client_of", "plan_of"],
     "fakes": ["FakeEngine", "FakeOperationContext", "SubProcess"],
     "invocations": ["LlmInvocation", "contains", "matches"],
     "models": ["ScriptedModels"],

@@ -1,8 +1,3 @@
-from goalport.testing.agents import (
-    McpClient as McpClient,
-    client_of as client_of,
-    plan_of as plan_of,
-)
 from goalport.testing.fakes import (
     FakeEngine as FakeEngine,
     FakeOperationContext as FakeOperationContext,
@@ -14,6 +9,11 @@ from goalport.testing.invocations import (
     matches as matches,
 )
 from goalport.testing.models import ScriptedModels as ScriptedModels
+from goalport.testing.platforms import (
+    McpClient as McpClient,
+    client_of as client_of,
+    plan_of as plan_of,
+)
 from goalport.testing.rules import (
     Answers as Answers,
     UnexpectedPrompt as UnexpectedPrompt,

@@ -135,7 +135,10 @@ class _ScriptedLanguageModel:
     def _script(self, call: ModelCall) -> Script:
         self.models.calls.append(call)
         origin = call.origin
-        request = origin if isinstance(origin, Request) else _request_of(call)
+        if isinstance(origin, Request):
+            request = origin
+        else:  # a call that was made without an `Ai`
+            request = Request(interaction=Interaction(llm=call.options), messages=call.messages, verb="reply")
         self.models.rules.note(request)
         return self.models.rules.script(request)
 
@@ -162,8 +165,3 @@ class _Embedder:
         if isinstance(found, BaseException):
             raise found
         return cast("Sequence[float]", found)
-
-
-def _request_of(call: ModelCall) -> Request:
-    """A request for a call that was made without an `Ai`."""
-    return Request(interaction=Interaction(llm=call.options), messages=call.messages, verb="reply")

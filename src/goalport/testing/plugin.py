@@ -42,7 +42,7 @@ def scripted_models() -> Iterator[object]:
 @pytest.fixture
 def agent_platform(request: pytest.FixtureRequest) -> object:
     """An `AgentPlatform` that serves the workspace under test, with `scripted_models` where the test has them."""
-    from goalport.testing.agents import platform_of
+    from goalport.testing.platforms import platform_of
 
     return platform_of(request)
 
@@ -54,6 +54,6 @@ def mcp_client(request: pytest.FixtureRequest) -> object:
     `async with mcp_client() as client` connects to the workspace; `mcp_client(Hello(), services=[…])` serves just these
     agents: keyword arguments go to `AgentPlatform`, and those in `options` to `mcp.Client`.
     """
-    from goalport.testing.agents import clients_for
+    from goalport.testing.platforms import clients_for
 
     return clients_for(request)

@@ -11,7 +11,7 @@ from goalport import ActionContext, Export, UserInput, achieves_goal, action, ag
 from goalport.errors import Retryable
 from goalport.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
 from goalport.process import Killed
-from goalport.serve.progress import Meter, ProgressStep
+from goalport.serve.progress_notifications import Meter, ProgressStep
 from goalport.serve.sessions import without_deprecations
 from tests.rooms.serve.served import ERAS, Served, served
 

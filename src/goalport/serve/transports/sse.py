@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from goalport.serve.server import GoalServer
 from goalport.serve.state import McpState
-from goalport.serve.transports.messages import PostReader
+from goalport.serve.transports.jsonrpc import PostReader
 
 __all__ = ["Sse"]
 
@@ -29,7 +29,7 @@ class Sse:
         sse = SseServerTransport("/messages/", max_request_body_size=most)
         self.routes: Sequence[Route] = [
             Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
-            Route("/messages", PostReader(_Messages(sse), most)),
+            Route("/messages", PostReader(sse.handle_post_message, most)),
         ]
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -52,26 +52,13 @@ class _EventStream:
             return
         self._open += 1
         try:
-            await self._serve(scope, receive, send)
+            async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
+                await serve_dual_era_loop(
+                    self._server,
+                    incoming,
+                    outgoing,
+                    lifespan_state=self._state,
+                    init_options=self._server.create_initialization_options(),
+                )
         finally:
             self._open -= 1
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
-            await serve_dual_era_loop(
-                self._server,
-                incoming,
-                outgoing,
-                lifespan_state=self._state,
-                init_options=self._server.create_initialization_options(),
-            )
-
-
-class _Messages:
-    """The endpoint for the client's messages; an instance for the same reason."""
-
-    def __init__(self, sse: SseServerTransport) -> None:
-        self._sse = sse
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._sse.handle_post_message(scope, receive, send)

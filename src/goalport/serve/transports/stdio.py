@@ -2,7 +2,7 @@
 
 Each line gets an answer if its sender waits for one. The SDK would ignore a line that is not a valid message, and
 buffer a line without end; so this module reads the lines, and the SDK writes them. Empty lines are ignored.
-`messages` says which messages are valid; `site` starts the transport and ends it.
+`jsonrpc` says which messages are valid; `site` starts the transport and ends it.
 """
 
 import re
@@ -29,7 +29,7 @@ from goalport.handshake import EarlyHandshake
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import make_server
 from goalport.serve.state import McpState
-from goalport.serve.transports.messages import read_message, refusal
+from goalport.serve.transports.jsonrpc import read_message, refusal
 
 __all__ = ["Stdio"]
 

@@ -4,7 +4,7 @@ A call is answered as one JSON body if no message can precede its answer, else a
 server's cost of a quick call. So an ASGI middleware looks at a call before the SDK does: if it asks for no progress and
 no log messages, and its tool sends no requests to the client, the SDK is told to answer with JSON. If the answer takes
 longer than a second, a stream is begun after all: no proxy then times out, and the disconnect of a client is noticed.
-`messages.PostReader` is the middleware before this one.
+`jsonrpc.PostReader` is the middleware before this one.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
 from goalport.serve.server import GoalServer
 from goalport.serve.state import McpState
-from goalport.serve.transports.messages import PostReader, message_of
+from goalport.serve.transports.jsonrpc import PostReader, message_of
 
 __all__ = ["StreamableHttp"]
 

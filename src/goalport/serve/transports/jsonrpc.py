@@ -64,11 +64,6 @@ def _problem_in_answer(fields: Mapping[str, object]) -> str | None:
     return f'"id" should be that of the request; came {_shown(fields.get("id"))}.'
 
 
-def _is_request(message: object) -> bool:
-    """Whether a message is a request, so that its sender waits for a response."""
-    return isinstance(message, dict) and "method" in message and _id_of(cast("object", message)) is not None
-
-
 def _id_of(message: object) -> str | int | None:
     """The id of a message; None if it has no valid one."""
     found = cast("Mapping[str, object]", message).get("id") if isinstance(message, dict) else None
@@ -133,8 +128,10 @@ class PostReader:
             return
         scope[_KEY] = message
         session = next((value for name, value in scope["headers"] if name == _SESSION), b"")
-        if session and _is_request(message) and not is_modern_request(scope):
-            await self._answer_once(session, _id_of(message), scope, receive, send)
+        identity = _id_of(message)
+        is_request = identity is not None and "method" in cast("Mapping[str, object]", message)
+        if session and is_request and not is_modern_request(scope):
+            await self._answer_once(session, identity, scope, receive, send)
         else:
             await self._app(scope, receive, send)
 

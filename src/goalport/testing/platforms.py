@@ -1,4 +1,4 @@
-"""Testing whole agents: the plan that leads to a goal, and an in-memory MCP client of the server that publishes them.
+"""Testing with a whole platform: the plan that leads to a goal, and an in-memory MCP client of its goals.
 
 The client is the official one, connected without a network to the server that goalport would run. `plugin` makes
 fixtures of these functions.
