@@ -1,5 +1,6 @@
 """Running an agent: processes, the loop that plans and runs one action at a time, budgets and outcomes. Floor 5."""
 
+from goalport.process.action_progress import ActionInvocation, Failure
 from goalport.process.action_tools import Decider, agent_tool, require_type, with_awaiting
 from goalport.process.agent_process import AgentProcess, PlatformServices
 from goalport.process.context import ActionContext, OperationContext, run_subagent
@@ -8,7 +9,9 @@ from goalport.process.formulation import PLANNING_SECONDS, pruned
 from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
-from goalport.process.options import (
+from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
+from goalport.process.planners import Planner, planner_for
+from goalport.process.process_options import (
     Delay,
     EarlyTermination,
     FirstOf,
@@ -24,9 +27,6 @@ from goalport.process.options import (
     StuckResult,
     Verbosity,
 )
-from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
-from goalport.process.planners import Planner, planner_for
-from goalport.process.progress import ActionInvocation, Failure
 from goalport.process.questions import Question
 from goalport.process.repository import (
     AgentProcessRepository,

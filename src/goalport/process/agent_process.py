@@ -21,11 +21,11 @@ from goalport.domain import Agent, Goal, RetryPolicy, WaitFor
 from goalport.errors import AlreadyAnswered, GoalportError, ProcessEnded, leaves
 from goalport.events import Event, EventListener, ProcessFinished, QuestionAsked, QuestionSettled
 from goalport.llm import TokenUsage
+from goalport.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
 from goalport.process.ledger import NOTHING, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Lifecycle, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.process.listeners import Listeners
-from goalport.process.options import ProcessOptions
-from goalport.process.progress import MOST_WORDS, ActionInvocation, Failure, Progress, in_words
+from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, Questions, QuestionStatus
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver, calling_from
@@ -100,7 +100,7 @@ class AgentProcess(Lifecycle):
         on_bound, begin = self.listeners.binding_listener(process_id), options.blackboard
         self.blackboard = Blackboard(on_bound) if begin is None else begin.spawn(on_bound)
         self.blackboard.infer_types_by(scope.infer_type)
-        self.progress: Progress[AgentProcess] = Progress(process_id)
+        self.progress: ActionProgress[AgentProcess] = ActionProgress(process_id)
         self.questions = Questions(process_id)
         self.goal: Goal | None = None
         """The goal that is being pursued."""

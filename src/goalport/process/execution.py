@@ -32,13 +32,13 @@ from goalport.events import (
     PlanRejected,
 )
 from goalport.observe.spans import action_span, note_failure, note_spent
+from goalport.process.action_progress import ActionInvocation, in_words
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.effects import apply_result, as_declared, gave_nothing, leave_out, retract_post_conditions
 from goalport.process.journal import Parked
 from goalport.process.lifecycle import Failed
 from goalport.process.parameters import fill
-from goalport.process.progress import ActionInvocation, in_words
 from goalport.secrecy import hide
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 

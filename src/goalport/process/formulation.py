@@ -15,11 +15,11 @@ from typing import TypeGuard
 from goalport.blackboard import Blackboard
 from goalport.domain import Action, Condition, Cost
 from goalport.plan import Fact, Holds, NoPlan, Plan, Problem, Undecided, WorldState, prune
+from goalport.process.action_progress import in_words
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.parameters import fill, missing
 from goalport.process.planners import Planner
-from goalport.process.progress import in_words
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver
 

@@ -14,7 +14,7 @@ from goalport.domain import Agent, PlannerType
 from goalport.plan import Explanation, NoPlan, Plan, Problem, Undecided, WorldState, best_step, explain, idleness, plan
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import Failed, Outcome, Stuck, Waiting
-from goalport.process.options import ProcessOptions
+from goalport.process.process_options import ProcessOptions
 
 __all__ = ["Planner", "planner_for"]
 

@@ -22,8 +22,8 @@ from goalport.process.context import ActionContext
 from goalport.process.execution import invoke_all
 from goalport.process.formulation import formulate
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
-from goalport.process.options import StuckCode, StuckHandler, StuckResult
 from goalport.process.planners import planner_for
+from goalport.process.process_options import StuckCode, StuckHandler, StuckResult
 
 __all__ = ["drive", "step"]
 

@@ -1,4 +1,4 @@
-"""The progress of a process: what it has done and is about to do. Only the methods here change it.
+"""The progress of the actions of a process: what has run, runs, waits or failed. Only the methods here change it.
 
 Below: the journal of an action. Above: the process has one of these; `tick` and `execution` change it.
 """
@@ -14,7 +14,7 @@ from goalport.process.ledger import NOTHING
 from goalport.secrecy import hide
 from goalport.words import excerpt
 
-__all__ = ["MOST_WORDS", "ActionInvocation", "Failure", "Progress", "in_words"]
+__all__ = ["MOST_WORDS", "ActionInvocation", "ActionProgress", "Failure", "in_words"]
 
 P = TypeVar("P", bound=Child)
 _HALF = 300
@@ -49,7 +49,7 @@ class Failure:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-class Progress(Generic[P]):
+class ActionProgress(Generic[P]):
     """The actions of a process: which have run, are running, are waiting, or will not run again."""
 
     def __init__(self, process_id: str) -> None:
@@ -165,9 +165,9 @@ class Progress(Generic[P]):
             journal.end_calls()
         self.journals.clear()
 
-    def remnant(self) -> "Progress[P]":
+    def remnant(self) -> "ActionProgress[P]":
         """What is kept of the progress of a process that ended long ago: what its outcome and its history need."""
-        left: Progress[P] = Progress(self._process_id)
+        left: ActionProgress[P] = ActionProgress(self._process_id)
         left.left_out, left.declined, left.history = self.left_out, self.declined, self.history
         return left
 
