@@ -32,7 +32,7 @@ async def test_a_handshake_client_is_told_over_its_stream(tmp_path: Path) -> Non
     ):
         assert "cook" in [tool.name for tool in (await client.list_tools()).tools]
         await change(server, tmp_path)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await told.wait()
         assert "bake" in [tool.name for tool in (await client.list_tools()).tools]
 
