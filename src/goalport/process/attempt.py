@@ -185,7 +185,7 @@ def _refused(tool: Tool, reason: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _ReplyRecord:
     """The place in a journal for a model's reply: the `ReplyRecord` of `goalport.ai`."""
 
     journal: Journal[AgentProcess]
@@ -216,7 +216,7 @@ class ActionOperation:
         if not self._attempt.journal.again:
             return self._attempt.journal.note_request(model, call)
         name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
-        return _Record(self._attempt.journal, name)
+        return _ReplyRecord(self._attempt.journal, name)
 
     def emit(self, event: Event, /) -> None:
         """Emit an event of the process, and note while a provider has to be asked again."""

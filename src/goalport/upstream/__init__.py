@@ -5,7 +5,7 @@ tools. `platform`, above, owns both, and agents see nothing but tool groups; bel
 SDK is used here and in `serve` alone, and is imported when the first server is connected.
 """
 
-from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, OAuthConfig, Problem, ServerConfig
+from goalport.upstream.config import ConfigProblem, GroupConfig, McpConfig, NamingConfig, OAuthConfig, ServerConfig
 from goalport.upstream.config_file import read_config
 
-__all__ = ["GroupConfig", "McpConfig", "NamingConfig", "OAuthConfig", "Problem", "ServerConfig", "read_config"]
+__all__ = ["ConfigProblem", "GroupConfig", "McpConfig", "NamingConfig", "OAuthConfig", "ServerConfig", "read_config"]

@@ -16,11 +16,11 @@ from goalport.words import offer
 
 __all__ = [
     "Approval",
+    "ConfigProblem",
     "GroupConfig",
     "McpConfig",
     "NamingConfig",
     "OAuthConfig",
-    "Problem",
     "ServerConfig",
     "TransportKind",
 ]
@@ -150,7 +150,7 @@ class GroupConfig:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConfigProblem:
     """One mistake in a file, in one line. Line and column count from 1."""
 
     message: str
@@ -173,6 +173,6 @@ class McpConfig:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict[str, ServerConfig])
     groups: Mapping[str, GroupConfig] = field(default_factory=dict[str, GroupConfig])
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
     is_readable: bool = True
     """Whether the file could be read at all; where it could not, there are no servers and groups."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from goalport.upstream.config import Problem
+from goalport.upstream.config import ConfigProblem
 
 __all__ = ["JsonPath", "PathStep", "WrittenJson", "read_json"]
 
@@ -33,17 +33,17 @@ class WrittenJson:
     data: object = None
     positions: Mapping[JsonPath, tuple[int, int]] = field(default_factory=dict[JsonPath, tuple[int, int]])
     """The line and column, both from 1, of each key and of each item of a list."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
 
     @property
     def is_object(self) -> bool:
         return isinstance(self.data, dict)
 
-    def problem(self, message: str, at: JsonPath = (), *, server: str = "", is_fatal: bool = False) -> Problem:
+    def problem(self, message: str, at: JsonPath = (), *, server: str = "", is_fatal: bool = False) -> ConfigProblem:
         """A problem at the position of a path, or of the nearest one above it that is known."""
         near = next((at[:length] for length in range(len(at), 0, -1) if at[:length] in self.positions), None)
         line, column = self.positions[near] if near is not None else (None, None)
-        return Problem(" ".join(message.split()), self.path, line, column, server=server, is_fatal=is_fatal)
+        return ConfigProblem(" ".join(message.split()), self.path, line, column, server=server, is_fatal=is_fatal)
 
 
 def read_json(path: Path) -> WrittenJson:
@@ -66,12 +66,14 @@ def read_json(path: Path) -> WrittenJson:
     except (RecursionError, ValueError):
         return _unreadable(path, "it nests too deeply, or has a number with too many digits.")
     found = [*_positions(plain)]
-    problems = [Problem(f"{key!r} is there twice; the last one counts.", path, *at) for key, at in _duplicates(found)]
+    problems = [
+        ConfigProblem(f"{key!r} is there twice; the last one counts.", path, *at) for key, at in _duplicates(found)
+    ]
     return WrittenJson(path, data, dict(found), tuple(problems))
 
 
 def _unreadable(path: Path, message: str, line: int | None = None, column: int | None = None) -> WrittenJson:
-    return WrittenJson(path, problems=(Problem(message, path, line, column),))
+    return WrittenJson(path, problems=(ConfigProblem(message, path, line, column),))
 
 
 def _blank(found: re.Match[str]) -> str:

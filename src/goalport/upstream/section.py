@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final, cast
 
-from goalport.upstream.config import Problem
+from goalport.upstream.config import ConfigProblem
 from goalport.upstream.jsonc import JsonPath, WrittenJson
 from goalport.words import offer
 
@@ -101,7 +101,7 @@ class Notes:
     """The mistakes in a file, collected while it is read."""
 
     written: WrittenJson
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[ConfigProblem] = field(default_factory=list[ConfigProblem])
 
     def add(self, message: str, at: JsonPath, *, server: str = "", is_fatal: bool = False) -> None:
         self.problems.append(self.written.problem(message, at, server=server, is_fatal=is_fatal))

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 
 from goalport.errors import SettingsError
 from goalport.secrecy import hide_in, register_secrets
-from goalport.upstream.config import McpConfig, Problem, ServerConfig
+from goalport.upstream.config import ConfigProblem, McpConfig, ServerConfig
 from goalport.upstream.connection import Sample, SignIn, Timing, Transport
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.status import ServerReport, ServerState
@@ -98,7 +98,7 @@ class UpstreamServers:
         return self._servers
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[ConfigProblem, ...]:
         """What keeps a server, or all of them, from being used."""
         return tuple(each for each in self.config.problems if each.server or not self.config.is_readable)
 

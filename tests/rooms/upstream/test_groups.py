@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from goalport.tools import NAMING_STYLES, Naming, Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, tool
 from goalport.upstream import read_config
-from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, Problem, ServerConfig
+from goalport.upstream.config import ConfigProblem, GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.upstream.pins import Pins
 from goalport.upstream.status import ServerState
 from goalport.upstream.upstream_groups import UpstreamGroups, final_name, matches
@@ -193,7 +193,7 @@ def test_a_group_without_a_server_is_unmet_and_says_why(pins: Pins, state: Serve
 def test_a_server_that_cannot_be_used_and_one_that_is_not_there_are_told_apart(pins: Pins) -> None:
     config = McpConfig(
         groups={"web": GroupConfig("web", ("broken", "none")), "empty": GroupConfig("empty", ())},
-        problems=(Problem("server 'broken' cannot be used: the variable KEY is not set.", server="broken"),),
+        problems=(ConfigProblem("server 'broken' cannot be used: the variable KEY is not set.", server="broken"),),
     )
     groups = UpstreamGroups(Servers(config), pins)
 
