@@ -11,7 +11,7 @@ small problems it costs nothing. Below: landmarks, relaxed plans and the task. A
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
 from time import monotonic
@@ -26,6 +26,9 @@ __all__ = ["SearchStart", "search_start"]
 
 LARGE = 16
 """How many steps make it worth while to look for something to leave out."""
+
+WORTHWHILE = 0.25
+"""Which part of the steps has to be too dear for a plan at hand, so that the task is made anew without them at once."""
 
 ENOUGH = 3000
 """How many branches are looked into before the choices are left to the search."""
@@ -42,6 +45,10 @@ class SearchStart:
     known_steps: tuple[Operator, ...] | None = None
     """The steps of a plan of that weight, of a large task; it may take steps that were left out since."""
 
+    def with_plan(self, task: Task, plan: RelaxedPlan) -> "SearchStart":
+        """The same with a plan of a task that may have more steps."""
+        return replace(self, limit=plan.weight, known_steps=tuple(task.steps[index].operator for index in plan.path))
+
 
 def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: float | None) -> SearchStart:
     """What a search begins with; in a large task, without the steps that no cheapest plan takes where that is sure.
@@ -57,13 +64,23 @@ def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: f
     if plan is None:
         return SearchStart(task, landmarks, bound)
     if plan.weight > bound.total:
+        too_dear = _too_dear(task, bound, plan.weight)
+        if len(too_dear) >= len(task.steps) * WORTHWHILE:
+            smaller = search_start(without(too_dear), lambda moves: without(too_dear | moves), until)
+            return smaller if smaller.limit <= plan.weight else smaller.with_plan(task, plan)
         plan, fitting = _Choices(task, landmarks, bound).decided(plan, until)
-    known_steps = tuple(task.steps[index].operator for index in plan.path)
+    start = SearchStart(task, landmarks, bound)
     if fitting is not None:
-        task = without(frozenset(step.move for index, step in enumerate(task.steps) if index not in fitting))
-        landmarks = Landmarks(task)
-        bound = landmarks.unavoidable(task.start)
-    return SearchStart(task, landmarks, bound, plan.weight, known_steps)
+        smaller = without(frozenset(step.move for index, step in enumerate(task.steps) if index not in fitting))
+        landmarks = Landmarks(smaller)
+        start = SearchStart(smaller, landmarks, landmarks.unavoidable(smaller.start))
+    return start.with_plan(task, plan)
+
+
+def _too_dear(task: Task, bound: Bound, limit: int) -> frozenset[int]:
+    """The moves that would bring a plan above a weight."""
+    gain = limit - bound.total
+    return frozenset(step.move for step, left in zip(task.steps, bound.left, strict=True) if left > gain)
 
 
 class _Branch(NamedTuple):
