@@ -3,10 +3,8 @@
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
 from goalport.domain.decorators import (
     ActionMark,
-    Export,
     GoalMark,
     GroupRequirement,
-    PlannerType,
     achieves_goal,
     action,
     agent,
@@ -17,8 +15,10 @@ from goalport.domain.decorators import (
     lacks_mark,
 )
 from goalport.domain.encoding import operators_of, plan_goal
+from goalport.domain.export import Export
 from goalport.domain.formulas import conditions_of, names_known, needs_of, promises_of
 from goalport.domain.members import read_action, read_goal
+from goalport.domain.planner_type import PlannerType
 from goalport.domain.reader import read_agent, unmarked_givers
 from goalport.domain.retry import RetryPolicy, transient
 from goalport.domain.signature import (

@@ -11,7 +11,9 @@ from functools import partial
 from typing import TypeVar
 
 from goalport.blackboard import DEFAULT_BINDING, alternatives, fits
-from goalport.domain.decorators import ActionMark, Export, GroupRequirement, PlannerType
+from goalport.domain.decorators import ActionMark, GroupRequirement
+from goalport.domain.export import Export
+from goalport.domain.planner_type import PlannerType
 from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.errors import DeclarationError
 from goalport.introspection import Origin

@@ -4,13 +4,10 @@ They attach a record of their settings, a mark, and return the class or function
 in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.)
 """
 
-import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property, partial
-from typing import Any, Literal, Protocol, Self, TypeVar, get_args, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from goalport.domain.checks import (
     require_amount,
@@ -19,8 +16,9 @@ from goalport.domain.checks import (
     require_number,
     require_text,
     require_type,
-    require_types,
 )
+from goalport.domain.export import Export
+from goalport.domain.planner_type import PlannerType
 from goalport.domain.retry import RetryPolicy
 
 __all__ = [
@@ -28,10 +26,8 @@ __all__ = [
     "AgentMark",
     "ConditionMark",
     "CostMark",
-    "Export",
     "GoalMark",
     "GroupRequirement",
-    "PlannerType",
     "achieves_goal",
     "action",
     "agent",
@@ -48,9 +44,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 M = TypeVar("M")
 _ATTRIBUTE = "__goalport_marks__"
-_ANY_NUMBER = sys.maxsize
-
-OnDisconnect = Literal["kill", "detach"]
 
 
 class GroupRequirement(Protocol):
@@ -65,32 +58,6 @@ class GroupRequirement(Protocol):
     def tools(self) -> Sequence[str]:
         """The names of tools that must be in it."""
         ...
-
-
-class PlannerType(StrEnum):
-    """How the next action is chosen (user guide, section 3.18). How each kind behaves is in `goalport.process`.
-
-    Each member is written with its name and with the numbers of goals that such an agent may have.
-    """
-
-    GOAP = "goap", range(1, _ANY_NUMBER)
-    """The first step of the cheapest plan to a goal."""
-    UTILITY = "utility", range(_ANY_NUMBER)
-    """Of all that can be done now, what is worth most."""
-
-    goal_counts: range
-    """The numbers of goals that an agent with this planner may have; `range(1, 2)` is exactly one."""
-
-    def __new__(cls, name: str, goal_counts: range) -> Self:
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.goal_counts = goal_counts
-        return member
-
-    @classmethod
-    def written(cls) -> str:
-        """Every kind as it is written in code, for messages."""
-        return " or ".join(f"PlannerType.{each.name}" for each in cls)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,50 +127,6 @@ class ActionMark:
             raise TypeError(
                 f"Expected retry to be a RetryPolicy, but got {self.retry!r}. Write RetryPolicy(attempts=…)."
             )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Export:
-    """What `@achieves_goal(export=…)` says of a goal's publication (user guide, section 3.24.1)."""
-
-    name: str = ""
-    """The tool's name; by default `<agent>_<method>` in snake case."""
-    remote: bool = False
-    """Offer the goal over MCP."""
-    starting_input_types: Sequence[type] = ()
-    """The types from which the goal can be started: each becomes a tool. By default those that its plan needs and no
-    action makes."""
-    title: str = ""
-    """A title for people, shown by hosts instead of the name."""
-    description: str = ""
-    """What the tool does, for the model that may call it; by default the goal's description."""
-    read_only: bool | None = None
-    """A hint for hosts: reaching the goal changes nothing."""
-    destructive: bool | None = None
-    """A hint for hosts: reaching the goal may destroy something."""
-    idempotent: bool | None = None
-    """A hint for hosts: reaching the goal again with the same input changes nothing more."""
-    open_world: bool | None = None
-    """A hint for hosts: reaching the goal touches the world outside."""
-    on_disconnect: OnDisconnect = "kill"
-    """What becomes of the process when its client disconnects: it ends ("kill") or goes on without it ("detach")."""
-    long: bool | None = None
-    """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
-    `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent
-    takes an `Ai`. A goal whose own agent may ask a person is treated so whatever is said."""
-    wait_budget: float | None = None
-    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress."""
-
-    def __post_init__(self) -> None:
-        for what in ("name", "title", "description"):
-            require_text(what, getattr(self, what))
-        for what in ("remote", "read_only", "destructive", "idempotent", "open_world", "long"):
-            require_boolean(what, getattr(self, what))
-        require_types("starting_input_types", self.starting_input_types)
-        if self.on_disconnect not in get_args(OnDisconnect):
-            raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
-        if self.wait_budget is not None and not 0 < self.wait_budget < math.inf:
-            raise ValueError(f"Export(wait_budget=…) was expected to be seconds above 0, not {self.wait_budget!r}.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

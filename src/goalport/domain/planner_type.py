@@ -1,0 +1,38 @@
+"""The kinds of planners that an agent may have, by name.
+
+How each kind behaves is in `goalport.process.planners`. Below the decorators, whose `@agent` takes one of them.
+"""
+
+import sys
+from enum import StrEnum
+from typing import Self
+
+__all__ = ["PlannerType"]
+
+_ANY_NUMBER = sys.maxsize
+
+
+class PlannerType(StrEnum):
+    """How the next action is chosen (user guide, section 3.18).
+
+    Each member is written with its name and with the numbers of goals that such an agent may have.
+    """
+
+    GOAP = "goap", range(1, _ANY_NUMBER)
+    """The first step of the cheapest plan to a goal."""
+    UTILITY = "utility", range(_ANY_NUMBER)
+    """Of all that can be done now, what is worth most."""
+
+    goal_counts: range
+    """The numbers of goals that an agent with this planner may have; `range(1, 2)` is exactly one."""
+
+    def __new__(cls, name: str, goal_counts: range) -> Self:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.goal_counts = goal_counts
+        return member
+
+    @classmethod
+    def written(cls) -> str:
+        """Every kind as it is written in code, for messages."""
+        return " or ".join(f"PlannerType.{each.name}" for each in cls)
