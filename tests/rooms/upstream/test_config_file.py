@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from goalport.tools import Permission
+from goalport.tools import NAMING_STYLES, Permission
 from goalport.upstream import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.config_file import read_config
 
@@ -359,7 +359,7 @@ WRONG_GROUPS: list[tuple[Any, str]] = [
     ({"approve": True}, "approve should be a text or an object, but is true or false. It counts as always."),
     ({"pin": "yes"}, "pin should be true or false, but is a text. It counts as true."),
     ({"exports": "yes"}, "exports should be true or false, but is a text."),
-    ({"naming": {"style": "kebab"}}, "style should be one of identity, lower, upper, snake, but is 'kebab'."),
+    ({"naming": {"style": "made-up"}}, f"style should be one of {', '.join(NAMING_STYLES)}, but is 'made-up'."),
     ({"naming": "web_"}, "naming should be an object, but is a text."),
     ({"naming": {"prefx": "a"}}, "unknown key 'prefx' is ignored. Did you mean 'prefix'?"),
     ({"naming": {"prefix": []}}, "naming of the tool group 'web': prefix should hold texts, but there is a list."),

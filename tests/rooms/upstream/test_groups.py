@@ -251,13 +251,13 @@ def test_a_naming_strategy_is_known_everywhere_by_its_entry_in_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mcp_config.json"
-    file.write_text('{"mcpServers": {"a": {"command": "x"}}, "toolGroups": {"web": {"naming": {"style": "kebab"}}}}')
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}, "toolGroups": {"web": {"naming": {"style": "made-up"}}}}')
     (refused,) = read_config(file, {}).problems
-    assert refused.message == f"style should be one of {', '.join(NAMING_STYLES)}, but is 'kebab'."
-    with pytest.raises(ValueError, match=r"Unknown naming style 'kebab'\. Known: identity"):
-        NamingConfig(style="kebab")
+    assert refused.message == f"style should be one of {', '.join(NAMING_STYLES)}, but is 'made-up'."
+    with pytest.raises(ValueError, match=r"Unknown naming style 'made-up'\. Known: identity"):
+        NamingConfig(style="made-up")
 
-    monkeypatch.setitem(cast("dict[str, Naming]", NAMING_STYLES), "kebab", lambda name: name.replace("_", "-"))
+    monkeypatch.setitem(cast("dict[str, Naming]", NAMING_STYLES), "made-up", lambda name: name.replace("_", "-"))
     config = read_config(file, {})
     assert config.problems == ()
     assert final_name("read_page", config.groups["web"].naming) == "read-page"
