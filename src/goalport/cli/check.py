@@ -65,7 +65,7 @@ def check(
 
 
 def _findings(loaded: LoadedWorkspace) -> Findings:
-    empty = [] if len(loaded.platform.agents) else [loaded.no_agents]
+    empty = [] if len(loaded.platform.agents) else [loaded.no_agents_message]
     published = publish(loaded.platform, loaded.workspace, loaded.settings)
     unready = (f"[models] {each}" for each in loaded.platform.models.problems())
     mistakes = mistakes_in(loaded.platform.agents, loaded.platform.expected_groups)

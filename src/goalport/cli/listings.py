@@ -36,13 +36,14 @@ def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
         }
         for agent in loaded.platform.agents
     ]
-    show(records, format, none=loaded.no_agents)
+    show(records, format, none=loaded.no_agents_message)
 
 
 def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
     """List the goals: the tools that each is published as, or why it is not."""
     loaded = open_with_warnings(workspace)
-    show([each for each in _goals(loaded) if agent in {None, each["agent"]}], format, none=_none(loaded, agent))
+    records = [each for each in _goals(loaded) if agent in {None, each["agent"]}]
+    show(records, format, none=_empty_message(loaded, agent, "goals"))
 
 
 def actions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
@@ -50,7 +51,7 @@ def actions(*, agent: OfAgent = None, format: Format = "text", workspace: Worksp
     loaded = open_with_warnings(workspace)
     held = [*loaded.platform.agents, *loaded.platform.agents.components]
     records = [_action(each, step) for each in held if agent in {None, each.name} for step in each.actions]
-    show(records, format, none=_none(loaded, agent))
+    show(records, format, none=_empty_message(loaded, agent, "actions"))
 
 
 def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
@@ -62,11 +63,13 @@ def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
     show(list(_models(loaded)), format, none="There are no models.")
 
 
-def _none(loaded: LoadedWorkspace, agent: str | None) -> str:
-    """Why a list is empty, in a sentence. Raises `UnknownName` when there is no such agent."""
-    if agent is None or not len(loaded.platform.agents):
-        return loaded.no_agents
-    return f"{loaded.platform.agents.named(agent).name} has none."
+def _empty_message(loaded: LoadedWorkspace, agent: str | None, what: str) -> str:
+    """Why a list of goals or actions is empty, in a sentence. Raises `UnknownName` when there is no such agent."""
+    if not len(loaded.platform.agents):
+        return loaded.no_agents_message
+    if agent is None:
+        return f"No agent here has {what}."
+    return f"{loaded.platform.agents.named(agent).name} has no {what}."
 
 
 def _goals(loaded: LoadedWorkspace) -> Iterator[Record]:

@@ -80,7 +80,7 @@ def serve(
             log_level="debug" if logging.verbose else logging.log_level,
         )
     if not len(loaded.platform.agents):
-        say(f"warning: {loaded.no_agents}")
+        say(f"warning: {loaded.no_agents_message}")
     parts = (loaded.platform, loaded.workspace, loaded.settings)
     if handshake is None:
         server = partial(serve_http, *parts, reload=reload)

@@ -31,7 +31,8 @@ class LoadedWorkspace:
         return (*map(str, self.workspace.problems), *self.platform.problems)
 
     @property
-    def no_agents(self) -> str:
+    def no_agents_message(self) -> str:
+        """What is said of a workspace without agents, in a sentence or two; it does not look whether there are any."""
         folder = self.workspace.root / "agents"
         if self.problems:
             return f"No agent in {folder} could be loaded; the problems say why."
@@ -74,7 +75,7 @@ def open_goal(folder: Path, name: str) -> tuple[LoadedWorkspace, GoalChoice]:
     """
     loaded = open_with_warnings(folder)
     if not len(loaded.platform.agents):
-        raise BadInput(loaded.no_agents)
+        raise BadInput(loaded.no_agents_message)
     return loaded, _goal(loaded.platform, name)
 
 

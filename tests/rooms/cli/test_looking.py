@@ -57,6 +57,17 @@ class Wonderer:
 """
 
 
+GOALLESS = """
+from goalport import PlannerType, UserInput, action, agent
+
+@agent(description="Sorts", planner=PlannerType.UTILITY)
+class Sorter:
+    @action
+    def sort(self, user_input: UserInput) -> list[str]:
+        return sorted(user_input.content)
+"""
+
+
 def test_lists_are_lines_with_tabs_in_a_pipe_and_records_as_json(goalport: Command, workspace: Path) -> None:
     lines = goalport("agents", "--workspace", str(workspace)).out.splitlines()
     records = json.loads(goalport("agents", "--workspace", str(workspace), "--format", "json").out)
@@ -100,6 +111,18 @@ def test_a_workspace_without_agents_says_how_to_get_one(goalport: Command, tmp_p
         assert (ran.code, ran.out) == (0, "")
         assert "There are no agents in " in ran.err
         assert "goalport new DIR" in ran.err
+
+
+def test_a_workspace_whose_agents_have_no_goals_says_so(goalport: Command, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "sorter.py").write_text(GOALLESS)
+
+    assert "Sorter" in goalport("agents", "--workspace", str(tmp_path)).out
+    assert "sort" in goalport("actions", "--workspace", str(tmp_path)).out
+    every = goalport("goals", "--workspace", str(tmp_path))
+    one = goalport("goals", "--agent", "Sorter", "--workspace", str(tmp_path))
+    assert (every.code, every.out, every.err.strip()) == (0, "", "No agent here has goals.")
+    assert (one.code, one.out, one.err.strip()) == (0, "", "Sorter has no goals.")
 
 
 def test_an_agent_that_is_not_there_is_named_with_the_nearest(goalport: Command, workspace: Path) -> None:
