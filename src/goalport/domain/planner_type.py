@@ -33,6 +33,6 @@ class PlannerType(StrEnum):
         return member
 
     @classmethod
-    def written(cls) -> str:
-        """Every kind as it is written in code, for messages."""
-        return " or ".join(f"PlannerType.{each.name}" for each in cls)
+    def written(cls, *, goals: int | None = None) -> str:
+        """Every kind as it is written in code, for messages; with `goals`, those that may have so many goals."""
+        return " or ".join(f"PlannerType.{each.name}" for each in cls if goals is None or goals in each.goal_counts)

@@ -11,6 +11,7 @@ from goalport.blackboard import fits
 from goalport.domain.agents import Action, Agent
 from goalport.domain.decorators import AgentMark, mark_of, marks_of
 from goalport.domain.members import Members, read_members
+from goalport.domain.planner_type import PlannerType
 from goalport.domain.signature import Resolver, read_outputs
 from goalport.domain.values import State, is_state
 from goalport.errors import DeclarationError
@@ -111,7 +112,8 @@ def _refuse_without_goal(mark: AgentMark, description: str, members: Members, cl
             class_place(cls),
             expected="exactly one goal" if len(allowed) == 1 else "at least one goal",
             came=f"{count} methods achieve one" if count else f"no method achieves one{_unmarked(cls)}",
-            fix='Put @achieves_goal(description="…") on the last action, or use @component or PlannerType.UTILITY.',
+            fix='Put @achieves_goal(description="…") on the last action, or use @component or '
+            f"{PlannerType.written(goals=count)}.",
         )
 
 

@@ -89,7 +89,8 @@ class Goap:
 
     def nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
         if not problem.goals:
-            return Failed(f"{process.agent.name} has no goal to plan for. Give it one, or run it with planner=UTILITY.")
+            fix = f"Give it one, or run it with planner={PlannerType.written(goals=0)}."
+            return Failed(f"{process.agent.name} has no goal to plan for. {fix}")
         return _failed(process) or _stuck(process, explain(problem, found))
 
 

@@ -315,6 +315,7 @@ def test_mistakes_of_whole_classes_are_explained() -> None:
     class Unmarked: ...
 
     assert "at least one goal" in reading(Aimless)
+    assert "or use @component or PlannerType.UTILITY." in reading(Aimless)
     assert "a description of the agent" in reading(Mute)
     assert "needy = Needy(…)" in reading(Needy)
     assert "@agent(description=" in reading(Unmarked())

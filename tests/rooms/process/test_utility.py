@@ -206,6 +206,7 @@ async def test_an_agent_without_goals_cannot_be_run_towards_one() -> None:
 
     assert isinstance(process.outcome, Failed)
     assert process.outcome.reason.startswith("Watcher has no goal to plan for.")
+    assert process.outcome.reason.endswith("run it with planner=PlannerType.UTILITY.")
 
 
 @component
