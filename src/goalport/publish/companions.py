@@ -106,7 +106,7 @@ def handle_tools(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ..
             StatusCall,
             _READ_ONLY,
         ),
-        *(Companion.of(each.tool, each.title, each.description, each.call, answering) for each in reversed(FORMS)),
+        *(Companion.of(each.tool, each.title, each.description, each.call, answering) for each in FORMS),
         Companion.of(
             CANCEL,
             "Cancel a process",

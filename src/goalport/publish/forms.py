@@ -194,8 +194,11 @@ class FieldsForm(Form):
         return f"Ask the person; then {call} formData is their answer, valid against this JSON Schema: {schema}"
 
 
-FORMS: Final[Sequence[type[Form]]] = (YesNoForm, FieldsForm)
-"""The kinds of questions. The first kind that takes the type of the answer is used; the last kind takes every type."""
+FORMS: Final[Sequence[type[Form]]] = (FieldsForm, YesNoForm)
+"""The kinds of questions, in the order in which clients see them and their tools.
+
+The last kind that takes the type of the answer is used; the first kind takes every type.
+"""
 
 
 def form_answered_by(call: Answer) -> type[Form]:
@@ -205,4 +208,4 @@ def form_answered_by(call: Answer) -> type[Form]:
 
 def form_of(question: Question) -> Form:
     """The form of a question. Raises one of `UNREADABLE` if its answer's type cannot be read from JSON."""
-    return next(filter(None, (each.of(question.response_type) for each in FORMS)))
+    return next(filter(None, (each.of(question.response_type) for each in reversed(FORMS))))

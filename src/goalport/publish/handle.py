@@ -43,7 +43,7 @@ HANDLE: Final[Schema] = {
                     "id": {"type": "string"},
                     "message": {"type": "string"},
                     "schema": {"type": "object", "description": "The JSON Schema of the answer"},
-                    "kind": {"type": "string", "enum": [each.kind for each in reversed(FORMS)]},
+                    "kind": {"type": "string", "enum": [each.kind for each in FORMS]},
                 },
                 "required": ["id", "message", "schema", "kind"],
             },
