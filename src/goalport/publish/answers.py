@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
-from goalport.publish.goal_tools import Terms
+from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import Handle, LargeResult
 from goalport.publish.output import OutputFormat, Pages, Wire, beginning_of, done, failed, text_block
 from goalport.publish.own_resources import cost_of, result_uri
@@ -34,18 +34,18 @@ def error_wire(text: str) -> Wire:
     return failed(text_block(cleaned(hide_known(text))))
 
 
-def _handle(terms: Terms, process: AgentProcess) -> Wire:
-    if not terms.may_give_handle:
+def _handle(policy: CallPolicy, process: AgentProcess) -> Wire:
+    if not policy.may_give_handle:
         process.kill("It asks a person, and its publication does not say that it may.")
         return error_wire(
-            f"{terms.name} has to ask a person, but is not published as a goal that may: an action of it asks in its"
+            f"{policy.name} has to ask a person, but is not published as a goal that may: an action of it asks in its"
             " middle, or an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
         )
     try:
-        handle = Handle.of(process, terms.name)
+        handle = Handle.of(process, policy.name)
     except UNREADABLE as error:
         reason = first_line(str(error))
-        return error_wire(f"{terms.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
+        return error_wire(f"{policy.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
     return done([text_block(cleaned(hide_known("\n".join(_handle_in_words(handle)))))], handle.structured)
 
 
@@ -56,12 +56,12 @@ class AnswerFormat:
     max_bytes: int
     """The most bytes of an answer on the wire; MCP clients close the connection at 1 MiB."""
 
-    def of(self, terms: Terms, process: AgentProcess, outcome: Outcome | None) -> Wire:
+    def of(self, policy: CallPolicy, process: AgentProcess, outcome: Outcome | None) -> Wire:
         """The answer to a call of a goal or of a companion tool. An `outcome` of None means the process still runs."""
         if outcome is None or isinstance(outcome, Waiting):
-            wire = _handle(terms, process)
+            wire = _handle(policy, process)
         else:
-            wire = self._end(terms.name, terms.output, process, outcome)
+            wire = self._end(policy.name, policy.output, process, outcome)
         wire["_meta"] = {
             "goalport/processId": process.id,
             "goalport/cost": cost_of(process),

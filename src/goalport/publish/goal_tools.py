@@ -2,8 +2,8 @@
 
 First it is decided what the goals of a platform offer (`Offer`, `Refusal`, `UnreadableGoal`), then a tool is made for
 each offer. All of it is immutable data, made at publication; `serve` runs it. One goal tool may stand for several goals
-of one agent that share a published name and an output type. How long and for whom the process of a call runs (`Terms`)
-depends on the goals alone, so a later call with the handle of a process follows it on the terms of the first call.
+of one agent that share a published name and an output type. How long a call waits, and whether its process outlives it
+(`CallPolicy`), depends on the goals alone: a later call with the handle of a process has the policy of the first call.
 `publication` is above.
 """
 
@@ -25,7 +25,7 @@ from goalport.publish.output import OutputFormat
 from goalport.publish.portability import snake_identifier
 from goalport.words import type_label, type_name
 
-__all__ = ["GoalTool", "Offer", "Refusal", "Terms", "UnreadableGoal", "offers_of", "start_sets"]
+__all__ = ["CallPolicy", "GoalTool", "Offer", "Refusal", "UnreadableGoal", "offers_of", "start_sets"]
 
 _SECONDS_WITHOUT_PROGRESS: Final = 45.0
 """How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
@@ -144,7 +144,7 @@ def _offers(agent: Agent, points: Sequence[_StartingPoint]) -> Iterator[Offer]:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CallPolicy:
     """How a goal's process relates to the calls that wait for it, and how its output is written."""
 
     name: str
@@ -158,8 +158,8 @@ class Terms:
     """Seconds that a call waits for the result, if an export says so."""
 
     @classmethod
-    def of(cls, name: str, goals: Sequence[Goal], *, may_wait: bool, asks_models: bool = False) -> "Terms":
-        """The terms of goals that share one tool; `asks_models` is the default where an export does not set `long`."""
+    def of(cls, name: str, goals: Sequence[Goal], *, may_wait: bool, asks_models: bool = False) -> "CallPolicy":
+        """The policy of goals that share one tool; `asks_models` is the default where an export does not set `long`."""
         exports = [goal.export for goal in goals]
         return cls(
             name,
@@ -170,8 +170,8 @@ class Terms:
         )
 
     @classmethod
-    def of_process(cls, process: AgentProcess) -> "Terms":
-        """The terms of a process that a caller follows by its handle."""
+    def of_process(cls, process: AgentProcess) -> "CallPolicy":
+        """The policy of a process that a caller follows by its handle."""
         goals = [process.scope.goals[name] for name in process.goals]
         return cls.of(_published_name(process.agent, goals[0]), goals, may_wait=True)
 
@@ -191,7 +191,7 @@ class GoalTool:
     goals: tuple[str, ...]
     """The full names of the goals; the process is done when it has reached one of them."""
     arguments: PublishedArguments
-    terms: Terms
+    policy: CallPolicy
 
     @classmethod
     def of(cls, platform: AgentPlatform, offer: Offer) -> "GoalTool":
@@ -199,11 +199,11 @@ class GoalTool:
         actions = platform.agents.scope(offer.agent).actions.values()
         may_wait = any(_may_ask(platform, action) for action in actions)
         asks_models = any(map(asks_a_model, offer.agent.actions))
-        terms = Terms.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
-        first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), terms.output
-        others = [*([HANDLE] if terms.may_give_handle else ()), *([LARGE] if output.may_be_large else ())]
+        policy = CallPolicy.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
+        first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), policy.output
+        others = [*([HANDLE] if policy.may_give_handle else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(
-            name=terms.name,
+            name=policy.name,
             title=first.export.title or None,
             # The prefix comes first: some hosts show the model only the beginning of a description.
             description=offer.description_prefix + (first.export.description or first.description),
@@ -211,7 +211,7 @@ class GoalTool:
             output_schema=with_alternatives(output.schema, *others),
             annotations=annotations_of(first.export),
         )
-        return cls(tool, offer.agent, tuple(goal.name for goal in offer.goals), arguments, terms)
+        return cls(tool, offer.agent, tuple(goal.name for goal in offer.goals), arguments, policy)
 
 
 def _may_ask(platform: AgentPlatform, action: Action) -> bool:

@@ -197,8 +197,8 @@ def _functions(workspace: Workspace, settings: Settings, problems: list[str]) ->
 def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _Candidate]:
     """The candidates by name, with the companion tools that the goals need; problems are appended to `problems`."""
     goals = [each.published for each in candidates if isinstance(each.published, GoalTool)]
-    hints = [each.tool.annotations for each in goals if each.terms.may_give_handle]
-    large = any(each.terms.output.may_be_large for each in goals)
+    hints = [each.tool.annotations for each in goals if each.policy.may_give_handle]
+    large = any(each.policy.output.may_be_large for each in goals)
     needed = [*(handle_tools(hints) if hints else ()), *([result_tool()] if large else ())]
     companions = {each.tool.name: each for each in needed}
     problems += [

@@ -39,7 +39,7 @@ def _what(tool: PublishedTool) -> str:
     match tool:
         case GoalTool():
             starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
-            how = "; may ask a person or take long" if tool.terms.may_give_handle else ""
+            how = "; may ask a person or take long" if tool.policy.may_give_handle else ""
             return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}{how}"
         case FunctionTool():
             return "exported tool"

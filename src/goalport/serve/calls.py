@@ -77,14 +77,14 @@ async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestPa
 
     def start() -> Run:
         process = state.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
-        return state.runs.of(process, detached=goal.terms.detached)
+        return state.runs.of(process, detached=goal.policy.detached)
 
     name, key = goal.tool.name, (params.meta or {}).get(_KEY)
     run = start() if key is None else state.runs.join(IdempotentCall.of(caller, name, key, arguments), start)
-    outcome = await outcome_of(context, run, goal.terms.seconds(gets_progress=progress_wanted(context)))
+    outcome = await outcome_of(context, run, goal.policy.seconds(gets_progress=progress_wanted(context)))
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", name, run.process.id, outcome.status, outcome.reason)
-    return state.answers.of(goal.terms, run.process, outcome)
+    return state.answers.of(goal.policy, run.process, outcome)
 
 
 def _ended_by_disconnect(context: Context) -> anyio.CancelScope:

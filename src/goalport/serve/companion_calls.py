@@ -20,7 +20,7 @@ from goalport.publish.companions import (
     StatusCall,
 )
 from goalport.publish.forms import Answer, form_answered_by, form_of
-from goalport.publish.goal_tools import Terms
+from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
 from goalport.serve.progress_notifications import observed_outcome, outcome_of
@@ -49,7 +49,7 @@ async def call_companion(context: Context, companion: Companion, arguments: dict
         match call:
             case StatusCall():
                 outcome = await observed_outcome(context, process, call.wait_seconds)
-                return state.answers.of(Terms.of_process(process), process, outcome)
+                return state.answers.of(CallPolicy.of_process(process), process, outcome)
             case Answer():
                 question = _question(process, call.question_id, form_answered_by(call).kind)
                 return await _answer(context, process, question, form_of(question).read(call.answer))
@@ -65,14 +65,14 @@ async def call_companion(context: Context, companion: Companion, arguments: dict
 
 
 async def _answer(context: Context, process: AgentProcess, question: Question, response: object) -> Wire:
-    state, terms = context.lifespan_context, Terms.of_process(process)
+    state, policy = context.lifespan_context, CallPolicy.of_process(process)
     try:
         state.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
-    run = state.runs.of(process, detached=terms.detached)
-    outcome = await outcome_of(context, run, terms.seconds(gets_progress=progress_wanted(context)))
-    return state.answers.of(terms, process, outcome)
+    run = state.runs.of(process, detached=policy.detached)
+    outcome = await outcome_of(context, run, policy.seconds(gets_progress=progress_wanted(context)))
+    return state.answers.of(policy, process, outcome)
 
 
 async def _cancel(process: AgentProcess) -> Wire:
