@@ -5,6 +5,7 @@ models; below: `errors` and `secrecy`.
 """
 
 from goalport.llm.catalogue import CustomModel, Models, ModelsSettings
+from goalport.llm.endpoints import ProviderSettings
 from goalport.llm.messages import (
     AssistantMessage,
     FinishReason,
@@ -34,7 +35,6 @@ from goalport.llm.model import (
     Vectors,
     check_vector_count,
 )
-from goalport.llm.providers import ProviderSettings
 
 __all__ = [
     "AssistantMessage",

@@ -34,6 +34,7 @@ from goalport.llm.conversions import (
     to_model_settings,
     to_request_parameters,
 )
+from goalport.llm.endpoints import Endpoint
 from goalport.llm.messages import has_images
 from goalport.llm.model import (
     ModelCall,
@@ -47,7 +48,6 @@ from goalport.llm.model import (
     check_vector_count,
 )
 from goalport.llm.provider_errors import SchemaRefused, provider_errors
-from goalport.llm.providers import Endpoint
 from goalport.llm.retries import TransientFailure
 
 __all__ = ["ClientPerLoop", "Pricing", "PydanticAiEmbeddings", "PydanticAiModel"]

@@ -19,6 +19,7 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from goalport.errors import ModelNotReady
+from goalport.llm.endpoints import Endpoint, ProviderSettings
 from goalport.llm.model import (
     Closable,
     ClosableEmbeddings,
@@ -33,7 +34,8 @@ from goalport.llm.model import (
     TextDelta,
     ThinkingDelta,
 )
-from goalport.llm.providers import ALIASES, PROVIDERS, Endpoint, ProviderSettings, endpoint, provider_of
+from goalport.llm.provider_endpoints import endpoint, provider_of
+from goalport.llm.providers import ALIASES, PROVIDERS
 from goalport.words import did_you_mean, nearest, offer
 
 __all__ = ["CustomModel", "Models", "ModelsSettings"]
@@ -249,7 +251,7 @@ class Models:
         if ready is None:
             found = self._find(wanted)
             provider = found.endpoint.provider
-            if provider in PROVIDERS and not PROVIDERS[provider].has_embeddings:
+            if found.endpoint.dialect.embeddings is None:
                 raise ModelNotReady(f"{provider} has no embedding models. Choose one of another provider.")
             ready = self._made_embeddings[wanted] = _LazyEmbeddings(found.card, wanted, found.model, found.endpoint)
         return ready

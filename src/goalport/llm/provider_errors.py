@@ -9,7 +9,7 @@ wrong key is left out, and the key is removed from the rest. Above: `provider_cl
 import json
 import re
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,8 @@ from pydantic_ai.exceptions import (
 from pydantic_core import from_json
 
 from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, leaves
-from goalport.llm.providers import PROVIDERS, Dialect, Endpoint, KnownProvider
+from goalport.llm.endpoints import Endpoint
+from goalport.llm.providers import PROVIDERS, KnownProvider
 from goalport.llm.retries import TransientFailure
 from goalport.secrecy import hide
 from goalport.words import did_you_mean, excerpt
@@ -48,21 +49,8 @@ _TRANSIENT_STATUS = frozenset({408, 425})
 _EXCERPT = 300
 """Characters of what a provider says that an error shows."""
 
-# Quotes inside of texts are escaped in JSON, so that no text of a model looks like one of these.
-_OPENAI = re.compile(rb'"finish_reason"\s*:\s*"\w|[\r\n]data:\s*\[DONE\]')
-_RESPONSES = re.compile(rb'"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
-_CLAUDE = re.compile(rb'[\r\n]event:\s*message_stop|"type"\s*:\s*"message_stop"')
-_STREAM_ENDS: Mapping[Dialect, re.Pattern[bytes]] = {
-    "openai": _OPENAI,
-    "openai-responses": _RESPONSES,
-    "azure": _OPENAI,
-    "anthropic": _CLAUDE,
-    "deepseek": _OPENAI,
-    "ollama": _OPENAI,
-}
-"""How each dialect marks the end of a stream. The libraries of the other dialects look for it themselves."""
 _OVERLAP = 100
-"""Bytes of a piece that are searched again with the next one: the longest mark above, and spaces."""
+"""Bytes of a piece that are searched again with the next one: the longest mark of a `stream_end`, and spaces."""
 _LONGEST_ERROR = 20_000
 """Bytes; a longer body is an answer."""
 _ANSWER_FIELDS = frozenset({"choices", "content", "output", "data"})
@@ -90,9 +78,8 @@ class SchemaRefused(ModelRefused):
     """The provider does not accept the JSON Schema of the output."""
 
 
-def check_responses(client: httpx2.AsyncClient, dialect: Dialect) -> None:
-    """Make a client raise for a stream that ends too early, as for a broken connection, and for an error in a body."""
-    end = _STREAM_ENDS.get(dialect)
+def check_responses(client: httpx2.AsyncClient, end: re.Pattern[bytes] | None) -> None:
+    """Make a client raise for a stream without this end, as for a broken connection, and for an error in a body."""
 
     async def check(response: httpx2.Response) -> None:
         kind = response.headers.get("content-type", "").lower()

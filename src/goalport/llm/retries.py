@@ -14,6 +14,7 @@ from typing import TypeVar
 import anyio
 
 from goalport.errors import ModelUnavailable
+from goalport.llm.endpoints import ProviderSettings
 from goalport.llm.model import (
     ClosableEmbeddings,
     ClosableModel,
@@ -24,7 +25,6 @@ from goalport.llm.model import (
     TextDelta,
     ThinkingDelta,
 )
-from goalport.llm.providers import ProviderSettings
 
 __all__ = ["RetryingEmbeddings", "RetryingModel", "TransientFailure"]
 

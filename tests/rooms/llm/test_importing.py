@@ -6,7 +6,7 @@ import sys
 import pytest
 from anyio.to_thread import run_sync
 
-from tests.rooms.llm.servers import Answer, chat, claude, embeddings, serving
+from tests.rooms.llm.servers import Answer, chat, claude, embeddings, responses, serving
 
 ASKED = """
 import sys, threading
@@ -21,7 +21,7 @@ class Watch:
             on_the_loop.append(name)
 
 async def main(name, address):
-    at = {{"openai": address + "/v1", "anthropic": address}}
+    at = dict.fromkeys(("openai", "azure", "deepseek", "ollama"), address + "/v1") | {{"anthropic": address}}
     made = {{each: {{"base_url": url, "api_key": "k"}} for each, url in at.items()}}
     models = Models(ModelsSettings.model_validate({{"providers": made}}), environment={{}})
     sys.meta_path.insert(0, Watch())
@@ -41,10 +41,14 @@ EMBED = ASKED.format(ask="await models.embedding(name).embed(['cat'])")
     ("code", "name", "answers"),
     [
         (REPLY, "gpt-4.1-mini", [chat("Hello")]),
+        (REPLY, "openai-responses:gpt-4.1-mini", [responses({"type": "output_text", "text": "Hi", "annotations": []})]),
+        (REPLY, "azure:gpt-4.1-mini", [chat("Hello")]),
+        (REPLY, "deepseek:chat", [chat("Hello")]),
+        (REPLY, "ollama:llama", [chat("Hello")]),
         (REPLY, "anthropic:claude-haiku-4-0", [claude({"type": "text", "text": "Hello"})]),
         (EMBED, "text-embedding-3-small", [embeddings([1.0])]),
     ],
-    ids=["openai", "anthropic", "embeddings"],
+    ids=["openai", "responses", "azure", "deepseek", "ollama", "anthropic", "embeddings"],
 )
 async def test_the_first_request_imports_nothing_on_the_event_loop(code: str, name: str, answers: list[Answer]) -> None:
     async with serving(*answers) as server:
