@@ -105,8 +105,11 @@ def provider_process() -> Iterator[Providers]:
     lock, copy = CLIENTS / "node" / "package-lock.json", NODE_PACKAGES / ".prepared"
     if not (_MAIN.is_file() and copy.is_file() and copy.read_bytes() == lock.read_bytes()):
         (pytest.fail if os.environ.get("GOALPORT_CLIENTS") == "required" else pytest.skip)(_MISSING)
-    # Importing it takes seconds on a busy machine, which no test's time limit should have to hold.
-    import_module("goalport.llm.provider_clients")
+    from goalport.llm.dialects import ANTHROPIC, OPENAI
+
+    # Importing these takes seconds on a busy machine, which no test's time limit should have to hold.
+    for name in ("goalport.llm.provider_clients", *OPENAI.imports, *ANTHROPIC.imports):
+        import_module(name)
     with mock_providers() as providers:
         yield providers
 
