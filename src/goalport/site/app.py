@@ -1,4 +1,4 @@
-"""The ASGI app: the routes of every door and `/health`, behind the guard.
+"""The ASGI app: the routes of every door and `/health`, behind the guard and the limit of bodies.
 
 It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
@@ -20,6 +20,7 @@ from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
 from goalport.serve.door import McpDoor
 from goalport.settings import Settings
+from goalport.site.body_limit import BodyLimit
 from goalport.site.guard import HostGuard
 from goalport.workspace import Workspace
 
@@ -77,7 +78,10 @@ class Site:
         exposed = [header for door in self.doors for header in door.exposed_headers]
         self.app = Starlette(
             routes=list(self._routes()),
-            middleware=[Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed)],
+            middleware=[
+                Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
+                Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
+            ],
             lifespan=self._lifespan,
         )
         self.app.router.redirect_slashes = False

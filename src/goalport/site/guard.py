@@ -26,9 +26,7 @@ _HEALTH: Final = frozenset({"/health", "/health/"})
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
 _MOST_LOGGED: Final = 100
-_TOO_LARGE: Final = 413
 _TOO_MANY: Final = 503
-_BODY_HEADERS: Final = frozenset({b"content-type", b"content-length"})
 _WHITESPACE: Final = b" \t"
 _ANY: Final = "*"
 _WITHOUT_AUTHENTICATION: Final = (
@@ -71,10 +69,6 @@ class HostGuard:
         self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
         self._origins = _patterns(settings.allowed_origins)
         self._logged: set[str] = set()
-        self._max_bytes = settings.max_body_bytes
-        self._too_large = (
-            f"A request may have {self._max_bytes:,} bytes. Send less, or have the server's max_body_bytes raised."
-        ).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,26 +79,7 @@ class HostGuard:
         refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
         # Requests that do not come from web pages skip the CORS middleware.
         is_page = bool(origin) and (not is_health or self._origin_allowed(origin, host))
-        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, self._with_explanation(send))
-
-    def _with_explanation(self, send: Send) -> Send:
-        """A `send` that adds the limit and its setting to a response 413, and `retry-after` to a response 503."""
-        refused = False
-
-        async def explain(message: Message) -> None:
-            nonlocal refused
-            if message["type"] == "http.response.start" and message["status"] == _TOO_LARGE:
-                refused = True
-                _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._max_bytes)
-                kept = [(name, value) for name, value in message["headers"] if name.lower() not in _BODY_HEADERS]
-                message = {**message, "headers": [*kept, (b"content-type", b"text/plain; charset=utf-8")]}
-            elif message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
-                message = {**message, "headers": [*message["headers"], (b"retry-after", b"%d" % RETRY_SECONDS)]}
-            elif refused:
-                message = {**message, "body": b"" if message.get("more_body") else self._too_large}
-            await send(message)
-
-        return explain
+        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, _with_retry_after(send))
 
     def _refusal(self, host: str, origin: str, local: str) -> PlainTextResponse | None:
         if not _allowed(host, self._hosts) and (not local or _without_port(host) != local):
@@ -138,6 +113,17 @@ class HostGuard:
             setting,
             entry[:200],
         )
+
+
+def _with_retry_after(send: Send) -> Send:
+    """A `send` that adds `retry-after` to a response 503."""
+
+    async def explain(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
+            message = {**message, "headers": [*message["headers"], (b"retry-after", b"%d" % RETRY_SECONDS)]}
+        await send(message)
+
+    return explain
 
 
 def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """A door beside the MCP server: one class and one entry of the table, and the site knows all of it that it needs."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
@@ -25,12 +25,18 @@ class Knocker:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self.routes = [Route("/knock", self._knock)]
+        self.routes = [Route("/knock", self._knock), Route("/letter", self._letter, methods=["POST"])]
+        self.letters: list[bytes] = []
         self.closed = False
 
     async def _knock(self, _: Request) -> JSONResponse:
         with self._publisher.calls:
             return JSONResponse(self._publisher.calls.number, headers={"Knocks": "1"})
+
+    async def _letter(self, request: Request) -> JSONResponse:
+        async for part in request.stream():
+            self.letters.append(part)
+        return JSONResponse(sum(map(len, self.letters)))
 
     def report(self, address: str) -> Iterator[str]:
         yield f"Knock at: {address}/knock"
@@ -60,3 +66,33 @@ async def test_a_second_door_is_served_reported_and_closed(tmp_path: Path, monke
 
     await site.close()
     assert [each.closed for each in site.doors if isinstance(each, Knocker)] == [True]
+
+
+async def _in_parts(number: int) -> AsyncGenerator[bytes]:
+    for _ in range(number):
+        yield b"x" * 100
+
+
+async def test_no_door_gets_a_body_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "DOORS", (*app.DOORS, Knocker))
+    site = Site(state_of(tmp_path, max_body_bytes=1_000).publisher)
+    (knocker,) = (each for each in site.doors if isinstance(each, Knocker))
+    page = {"Origin": "http://localhost:3000"}
+
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(site.app), base_url=ADDRESS) as http:
+        for path in ("/letter", "/mcp", "/messages/"):
+            for body in (b"x" * 1_001, _in_parts(11)):
+                answer = await http.post(path, content=body, headers=page)
+                assert answer.status_code == 413
+                assert answer.text == (
+                    "A request may have 1,000 bytes. Send less, or have the server's max_body_bytes raised."
+                )
+                assert answer.headers["access-control-allow-origin"]
+        padded = await http.post("/letter", content=b"x" * 1_001, headers={"Content-Length": "1001".zfill(40)})
+        assert padded.status_code == 413
+        assert knocker.letters == []
+
+        for body in (b"x" * 1_000, _in_parts(10)):
+            answer = await http.post("/letter", content=body)
+            assert (answer.status_code, answer.json()) == (200, 1_000)
+            knocker.letters.clear()

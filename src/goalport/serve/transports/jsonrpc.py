@@ -18,13 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.serve.disconnects import is_modern_request
 from goalport.words import first_line
 
-__all__ = ["PostReader", "message_of", "read_message", "refusal"]
+__all__ = ["PostReader", "message_of", "read_message", "refusal", "replayed"]
 
 _KEY: Final = "goalport.message"
 _SESSION: Final = b"mcp-session-id"
-_LENGTH: Final = b"content-length"
 _RESUME: Final = b"last-event-id"
-_DIGITS: Final = 20
 _MOST_SHOWN: Final = 80
 
 
@@ -95,11 +93,10 @@ def message_of(scope: Scope) -> object:
 
 
 class PostReader:
-    """ASGI middleware that reads the body of each POST to `app`; `app` refuses a body larger than `max_bytes`."""
+    """ASGI middleware that reads the body of each POST to `app`, whose size the site has limited."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._max_bytes = max_bytes
         self._in_use: dict[bytes, set[str]] = {}
         """The ids of open requests by session, as texts, since the SDK compares the texts of ids."""
 
@@ -109,20 +106,13 @@ class PostReader:
             scope["headers"] = [each for each in scope["headers"] if each[0] != _RESUME]
             await self._app(scope, receive, send)
             return
-        said = next((value for name, value in scope["headers"] if name == _LENGTH), b"")
-        if said.isdigit() and int(said[:_DIGITS]) > self._max_bytes:
-            await self._app(scope, receive, send)
-            return
-        body = await _read_body(receive, self._max_bytes)
+        body = await _read_body(receive)
         if body["type"] == "http.request":
-            await self._check(scope, _replayed(body, receive), send, body)
+            await self._check(scope, replayed(body, receive), send, body["body"])
 
-    async def _check(self, scope: Scope, receive: Receive, send: Send, body: Message) -> None:
-        """Refuse an invalid message; pass on a valid one, and a body that is too large, which `app` refuses."""
-        if body["more_body"]:
-            await self._app(scope, receive, send)
-            return
-        message, refused = read_message(body["body"])
+    async def _check(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+        """Refuse an invalid message, and pass on a valid one."""
+        message, refused = read_message(body)
         if refused is not None:
             await _refuse(refused, scope, receive, send)
             return
@@ -154,8 +144,8 @@ class PostReader:
                 self._in_use.pop(session, None)
 
 
-async def _read_body(receive: Receive, most: int) -> Message:
-    """The whole body as one message; the part that was read if it exceeds `most` bytes; or the disconnect message."""
+async def _read_body(receive: Receive) -> Message:
+    """The whole body as one message, or the disconnect message."""
     message = await receive()
     if message["type"] != "http.request" or not message.get("more_body"):
         return {"more_body": False, "body": b"", **message}
@@ -163,13 +153,13 @@ async def _read_body(receive: Receive, most: int) -> Message:
     while message["type"] == "http.request":
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if not more or len(body) > most:
-            return {"type": "http.request", "body": bytes(body), "more_body": more}
+        if not more:
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
         message = await receive()
     return message
 
 
-def _replayed(body: Message, receive: Receive) -> Receive:
+def replayed(body: Message, receive: Receive) -> Receive:
     """A `receive` that gives the body, which has been read already, and then what `receive` gives."""
     before = [body]
 

@@ -25,11 +25,10 @@ class Sse:
     title = "SSE, for older clients"
 
     def __init__(self, server: GoalServer, state: McpState) -> None:
-        most = state.settings.max_body_bytes
-        sse = SseServerTransport("/messages/", max_request_body_size=most)
+        sse = SseServerTransport("/messages/", max_request_body_size=state.settings.max_body_bytes)
         self.routes: Sequence[Route] = [
             Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
-            Route("/messages", PostReader(sse.handle_post_message, most)),
+            Route("/messages", PostReader(sse.handle_post_message)),
         ]
 
     def running(self) -> AbstractAsyncContextManager[None]:

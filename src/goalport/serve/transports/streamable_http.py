@@ -56,7 +56,7 @@ class StreamableHttp:
         )
         transport = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
         replies = _Replies(transport, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
-        self.routes: Sequence[Route] = [Route("/mcp", PostReader(replies, settings.max_body_bytes))]
+        self.routes: Sequence[Route] = [Route("/mcp", PostReader(replies))]
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which sessions can be opened; at its end all are closed."""
