@@ -4,6 +4,9 @@ Spans are exported by the SDK that the embedding program, or `opentelemetry-inst
 span is made, at almost no cost. Texts of people, models and tools are in no span unless the environment variable
 `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true` (or `span_only`, `span_and_event`); this includes
 messages of errors, since they quote such texts. Above: `ai` and `process` make the spans.
+
+An attribute that is known when a span begins is a parameter of its `*_span` function; one that is known later is
+recorded by a `note_*` function. Other rooms set no attributes themselves, so all names are in this module.
 (Names: github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai.)
 """
 
@@ -12,7 +15,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
 from opentelemetry import context
 from opentelemetry.trace import (
@@ -36,9 +39,9 @@ __all__ = [
     "embeddings_span",
     "model_span",
     "note_contents",
+    "note_end",
     "note_failure",
     "note_reply",
-    "note_spent",
     "note_tool",
     "process_span",
     "tool_span",
@@ -146,9 +149,10 @@ def note_reply(span: Span, spent: Spent, *, model: str = "", finish: str = "", c
         span.set_attributes(_present(attributes))
 
 
-def note_spent(span: Span, spent: Spent) -> None:
-    """Record the total of an action or a process, under our own names: the spans of calls have the standard ones."""
+def note_end(span: Span, of: Literal["action", "process"], status: str, spent: Spent) -> None:
+    """Record the status and the total of an action or a process, under our own names: those of calls are standard."""
     if span.is_recording():
+        span.set_attribute(f"goalport.{of}.status", status)
         names = ("goalport.usage.input_tokens", "goalport.usage.output_tokens", "goalport.cost")
         span.set_attributes(dict(zip(names, spent, strict=True)))
 

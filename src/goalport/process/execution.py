@@ -31,7 +31,7 @@ from goalport.events import (
     ActionStatus,
     PlanRejected,
 )
-from goalport.observe.spans import action_span, note_failure, note_spent
+from goalport.observe.spans import action_span, note_end, note_failure
 from goalport.process.action_progress import ActionInvocation, in_words
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
@@ -111,8 +111,7 @@ class _End:
 async def _run_traced(process: AgentProcess, action: Action) -> _End:
     with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
         end = await _run(process, action)
-        span.set_attribute("goalport.action.status", end.status)
-        note_spent(span, process.ledger.unsettled(action.name).spent)
+        note_end(span, "action", end.status, process.ledger.unsettled(action.name).spent)
         if end.error is not None and not isinstance(end.error, Signal):
             note_failure(span, end.error)
     return end

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import anyio
 
 from goalport.events import GoalAchieved, PlanFormulated, ProcessPaused, StuckHandled
-from goalport.observe.spans import note_spent, process_span
+from goalport.observe.spans import note_end, process_span
 from goalport.plan import Fact, NoPlan, Operator, Plan, WorldState
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
@@ -62,8 +62,7 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
             else:
                 _end(process, outcome)
         if process.traced:
-            span.set_attribute("goalport.process.status", str(process.status))
-            note_spent(span, process.usage.spent)
+            note_end(span, "process", str(process.status), process.usage.spent)
 
 
 def _end(process: AgentProcess, outcome: Outcome | None) -> None:

@@ -13,8 +13,8 @@ from goalport.observe.spans import (
     embeddings_span,
     model_span,
     note_contents,
+    note_end,
     note_reply,
-    note_spent,
     note_tool,
     process_span,
     tool_span,
@@ -75,12 +75,13 @@ def test_a_model_call_tells_model_provider_settings_tokens_and_cost_in_the_terms
 
 def test_a_process_tells_its_agent_and_what_it_spent_under_names_that_nobody_adds_to_the_calls(spans: Spans) -> None:
     with process_span("Writer", process_id="p1", description="Writes") as process:
-        note_spent(process, (10, 5, 0.25))
+        note_end(process, "process", "completed", (10, 5, 0.25))
     assert spans.attributes("invoke_agent Writer") == {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": "Writer",
         "gen_ai.agent.description": "Writes",
         "goalport.process.id": "p1",
+        "goalport.process.status": "completed",
         "goalport.usage.input_tokens": 10,
         "goalport.usage.output_tokens": 5,
         "goalport.cost": 0.25,
