@@ -32,6 +32,18 @@ class Door(Protocol):
 
     It is made from the publisher: it subscribes to the changes of what is published, a reload among them, and enters
     `Publisher.calls` for each call, so that a shutdown waits for it.
+
+    The site does for every door: it checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits
+    bodies (`BodyLimit`: a door may read all that it is given); the listener limits connections, headers and slow
+    clients. Nobody is authenticated yet.
+
+    A door does by itself:
+
+    - It notices when a client leaves before its answer, and then kills the process of the call, unless its goal is
+      detached (`CallPolicy.detached`) or another call waits for it; a process that waits for a person goes on.
+    - It says whose process it is: it starts it with a `Caller`, and lets no other caller follow, answer or cancel it.
+    - It answers a bug in one request as its protocol has it. It may catch everything in one place, which is entered in
+      `EDGES` of `tests/house/failures.py`; all other errors it catches by name.
     """
 
     @property
