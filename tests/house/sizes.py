@@ -15,7 +15,7 @@ SLACK = 500
 MODULE_LINES, TEST_LINES = 400, 500
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
-FACADES = frozenset({"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "OperationContext"})
+FACADES = frozenset({"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "Lifecycle", "OperationContext"})
 """What users hold in their hands. They have as many methods as those need: a limit made shapes that served only it."""
 
 

@@ -1,6 +1,6 @@
 """The blackboard: what a process knows so far, as objects with their declared types. Floor 1."""
 
-from goalport.blackboard.board import DEFAULT_BINDING, Blackboard, Typed
+from goalport.blackboard.board import DEFAULT_BINDING, Blackboard, BoardState, Entry, Typed
 from goalport.blackboard.membership import is_of, matcher
 from goalport.blackboard.type_expressions import (
     NOMINAL,
@@ -18,6 +18,8 @@ __all__ = [
     "DEFAULT_BINDING",
     "NOMINAL",
     "Blackboard",
+    "BoardState",
+    "Entry",
     "Typed",
     "alternatives",
     "field_kinds",

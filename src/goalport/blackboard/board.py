@@ -5,14 +5,14 @@ treated as immutable: a new version is added, never changed in place. The blackb
 process above derives facts from it. (User guide, sections 3.2.3 and 3.2.4.)
 """
 
-from collections.abc import Callable, Mapping, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast, overload
 
 from goalport.blackboard.membership import is_of, matcher
 from goalport.blackboard.type_expressions import alternatives
 
-__all__ = ["DEFAULT_BINDING", "Blackboard", "Typed"]
+__all__ = ["DEFAULT_BINDING", "Blackboard", "BoardState", "Entry", "Typed"]
 
 DEFAULT_BINDING = "it"
 """The name under which an object is bound when no other name is given."""
@@ -56,6 +56,21 @@ class Entry:
     def is_of(self, kind: object) -> bool:
         """Whether the object is of a type."""
         return is_of(self.value, self.kind, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardState:
+    """What is on a blackboard at one moment."""
+
+    entries: Sequence[Entry]
+    names: Mapping[str, Entry]
+    """The entry of each name."""
+    hidden: AbstractSet[int]
+    """The places in `entries` of the hidden ones."""
+    protected: AbstractSet[str]
+    """The names whose objects `clear` keeps."""
+    conditions: Mapping[str, bool]
+    last_entry: Entry | None
 
 
 class Blackboard:
@@ -214,6 +229,22 @@ class Blackboard:
         copy._protected = self._protected
         copy._last_entry = self._last_entry
         return copy
+
+    @property
+    def state(self) -> BoardState:
+        """What is on it now; `restore` puts that on another blackboard."""
+        hidden = self._hidden
+        places = frozenset(place for place, each in enumerate(self._entries) if hidden and id(each.value) in hidden)
+        entries, names = tuple(self._entries), dict(self._names)
+        return BoardState(entries, names, places, self._protected, dict(self._conditions), self._last_entry)
+
+    def restore(self, state: BoardState) -> None:
+        """Have on it what was on a blackboard, in place of what is on it; nobody is told of the objects."""
+        self._entries, self._names = list(state.entries), dict(state.names)
+        self._hidden = {id(state.entries[place].value) for place in state.hidden}
+        self._protected = frozenset(state.protected)
+        self._conditions = dict(state.conditions)
+        self._last_entry = state.last_entry
 
     def infer_types_by(self, infer_type: TypeInference) -> None:
         """Set the function that returns, for a name and an object without a declared type, its type or None.

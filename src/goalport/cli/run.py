@@ -123,7 +123,7 @@ class GoalRun:
     async def answer(self, question: Question, response: object) -> Outcome:
         """Answer a question; return when the process has ended or asks the next one."""
         assert self._process is not None
-        self._platform.answer(self._process.id, question.id, response)
+        await self._platform.answer(self._process.id, question.id, response)
         return await self._outcome(self._process)
 
     @property

@@ -31,16 +31,15 @@ from goalport.platform.processes import Inputs, Processes
 from goalport.platform.reachability import explain_goal, starting_types
 from goalport.process import (
     AgentProcess,
-    AgentProcessRepository,
     ArgumentResolver,
     ContextRepository,
     InMemoryContextRepository,
-    InMemoryProcessRepository,
     ProcessOptions,
 )
 from goalport.prompts import Templates
 from goalport.secrecy import register_secrets
 from goalport.settings import Settings, secrets_of
+from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
 from goalport.upstream import McpConfig
@@ -65,7 +64,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     - `guards`: they check every text that goes to a model or comes from one.
     - `llm`: the limits and defaults of every request of a model.
     - `templates`: the templates of prompts; by default there are none.
-    - `repository`: it keeps the processes; by default in memory.
+    - `store`: it keeps the processes that nothing runs; by default in memory.
     - `max_threads`: the most `def` functions that run at once, each in a worker thread.
     - `retry`: how often an action that fails is tried again, unless the action says otherwise.
     - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
@@ -101,7 +100,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         guards: Iterable[Guard] = (),
         llm: LlmOperations | None = None,
         templates: Templates | None = None,
-        repository: AgentProcessRepository | None = None,
+        store: ProcessStore | None = None,
         max_threads: int = 40,
         retry: RetryPolicy | None = None,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
@@ -116,7 +115,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._engines = Engines(self.models, llm or LlmOperations(), self.service, guards, templates)
         self.ai = self._engines.ai(lambda: self.groups)
         self.processes = Processes(
-            repository or InMemoryProcessRepository(),
+            store or InMemoryProcessStore(),
             self.contexts,
             max_threads,
             self.service,
@@ -143,7 +142,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
         `models` take the place of those that the workspace and its settings name.
         """
-        repository = InMemoryProcessRepository(
+        store = InMemoryProcessStore(
             settings.max_processes, seconds=settings.result_seconds, waiting=settings.max_waiting
         )
         platform = cls(
@@ -152,7 +151,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             listeners=listeners,
             llm=settings.llm_operations,
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
-            repository=repository,
+            store=store,
             max_threads=settings.max_threads,
             retry=settings.retry.policy,
             upstream=workspace_upstream(workspace, settings),
@@ -249,11 +248,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             raise
         return process
 
-    def process(self, process_id: str) -> AgentProcess:
+    async def process(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
-        return self.processes.find(process_id)
+        return await self.processes.find(process_id)
 
-    def answer(
+    async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
     ) -> AgentProcess:
         """Answer a question of a process, and let it go on; without `question_id`, the only one that is open.
@@ -262,7 +261,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         is the reason why a person says no instead. Raises `UnknownName`, `BadInput` (the question stays open; so it
         does when the process has ended) and `AlreadyAnswered`: the first answer counts.
         """
-        process = self.process(process_id)
+        process = await self.process(process_id)
         self.processes.answer(process, question_id, response, declined)
         return process
 

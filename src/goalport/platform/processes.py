@@ -6,10 +6,11 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
+from typing import cast
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
@@ -25,9 +26,11 @@ from goalport.process import (
     AgentProcessRepository,
     Context,
     ContextRepository,
+    Definition,
     Listeners,
     PlatformServices,
     ProcessOptions,
+    ProcessState,
     ProcessStatus,
     Scope,
     answer,
@@ -41,6 +44,7 @@ from goalport.process import (
     step,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
+from goalport.store import ProcessRecord, ProcessStore
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -94,7 +98,7 @@ class Processes:
 
     def __init__(
         self,
-        repository: AgentProcessRepository,
+        store: ProcessStore,
         contexts: ContextRepository,
         max_threads: int,
         service: Callable[[type], object | None],
@@ -102,7 +106,7 @@ class Processes:
         engine: Callable[[Operation, ToolGroupResolver], Engine],
         retry: RetryPolicy,
     ) -> None:
-        self._repository = repository
+        self._repository = AgentProcessRepository(store, self._restored)
         self._contexts = contexts
         self._thread_limits = _ThreadLimits(max_threads)
         self._service = service
@@ -144,12 +148,9 @@ class Processes:
             parent=inputs.parent,
             started_by=inputs.started_by,
         )
-        process.subscribe(self.listeners if inputs.parent is None else inputs.parent.listeners)
+        self._listen(process)
         if process.listeners.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
-        if inputs.parent is None:
-            for listener in options.verbosity.listeners:
-                process.subscribe(listener)
         _fill(process.blackboard, context, inputs)
         return process
 
@@ -160,13 +161,36 @@ class Processes:
             self._service,
             self._start_child,
             self._engine,
-            self._at_rest,
+            self._ended_idle,
             self.resume,
             self._step,
             self._retry,
             self.tells_errors,
             self._warned_of_blocking,
         )
+
+    def _listen(self, process: AgentProcess) -> None:
+        if process.parent is not None:
+            process.listeners.add(process.parent.listeners)
+            return
+        process.listeners.add(self.listeners)
+        for listener in process.options.verbosity.listeners:
+            process.listeners.add(listener)
+
+    def _restored(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
+        """A process for a record of it, which has nothing on its blackboard yet."""
+        definition = cast("Definition", record.definition)
+        process = AgentProcess(
+            record.id,
+            definition.scope,
+            definition.options,
+            record.caller,
+            self._services(definition.groups),
+            goals=cast("ProcessState", record.state).goals,
+            parent=parent,
+        )
+        self._listen(process)
+        return process
 
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and continue what waited for it.
@@ -195,29 +219,29 @@ class Processes:
         self.begin(process)
         return process
 
-    def find(self, process_id: str) -> AgentProcess:
+    async def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
-        found = self._repository.find(process_id)
+        found = await self._repository.find(process_id)
         if found is None:
             # The ids of processes are secrets of those who started them.
             raise UnknownName("process", process_id, None)
         return found
 
-    def __iter__(self) -> Iterator[AgentProcess]:
-        """The processes that are kept, oldest first."""
-        return iter(self._repository.all())
+    async def records(self) -> Sequence[ProcessRecord]:
+        """What is known of all processes that are still kept, oldest first."""
+        return await self._repository.records()
 
-    def __len__(self) -> int:
-        return len(self._repository.all())
-
-    def __getitem__(self, index: int) -> AgentProcess:
-        return self._repository.all()[index]
+    @property
+    def running(self) -> Sequence[AgentProcess]:
+        """The processes that run in this program, oldest first."""
+        return tuple(self._running.values())
 
     async def close(self) -> None:
         """Kill the processes that run or wait, and wait until they have ended; on other event loops they end later."""
         here, running = asyncio.get_running_loop(), dict(self._running)
-        for process in [*running.values(), *self]:
-            if not process.status.ended:
+        waiting = [await self._repository.find(each.id) for each in await self.records() if not each.ended]
+        for process in (*running.values(), *waiting):
+            if process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
 
@@ -247,32 +271,43 @@ class Processes:
         await asyncio.wait([self._drive(process, stepped=True)])
 
     def _drive(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
-        task = process.launch(step if stepped else drive, self._task_ended, stepped=stepped)
+        async def run(process: AgentProcess) -> None:
+            await self._repository.claim(process)
+            try:
+                await (step if stepped else drive)(process)
+            finally:
+                if process.outcome is not None and not process.driven:
+                    self._continue_others(process)
+                    await self._save(process)
+
+        task = process.launch(run, self._task_ended, stepped=stepped)
         self._running[task] = process
-        self._save(process)
+        self._repository.hold(process)
+        _update_ancestors(process)
         return task
 
-    def _save(self, process: AgentProcess) -> None:
-        """Keep a process, and those that started it as far as their status follows from its own."""
-        changed = [process]
-        while (parent := changed[-1].parent) is not None and parent.follow_children():
-            changed.append(parent)
-        for each in changed:
-            if not each.options.ephemeral:
-                self._repository.save(each)
-
     def _task_ended(self, task: "asyncio.Task[None]") -> None:
-        process = self._running.pop(task)
-        if process.outcome is not None and not process.driven:
-            self._at_rest(process)
+        del self._running[task]
 
-    def _at_rest(self, process: AgentProcess) -> None:
-        """Save a process that has ended or waits, and continue the one that waited for it."""
-        self._save(process)
+    def _ended_idle(self, process: AgentProcess) -> None:
+        self._continue_others(process)
+        process.beside(self._save(process))
+
+    def _continue_others(self, process: AgentProcess) -> None:
+        """Continue what waited for a process that has ended now, or waits."""
+        _update_ancestors(process)
         if process.status is ProcessStatus.WAITING:
             self._wake_at_expiry(process)
         elif process.parent is not None and process.parent.progress.unpark(process):
             self._go_on(process.parent)
+
+    async def _save(self, process: AgentProcess) -> None:
+        await self._repository.save(process)
+        store = self._repository.store
+        for surplus in await store.surplus():
+            longest = await self._repository.find(surplus)
+            if longest is not None:
+                longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
 
     def _wake_at_expiry(self, process: AgentProcess) -> None:
         times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
@@ -307,3 +342,10 @@ def _fill(blackboard: Blackboard, context: Context | None, inputs: Inputs) -> No
             blackboard.declare(DEFAULT_BINDING, part, declared)
     for name, value in inputs.bindings.items():
         blackboard.bind(name, value)
+
+
+def _update_ancestors(process: AgentProcess) -> None:
+    """Update the processes above that wait for this one, as far as their status changes with its status."""
+    above = process.parent
+    while above is not None and above.follow_children():
+        above = above.parent

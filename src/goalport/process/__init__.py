@@ -4,12 +4,14 @@ from goalport.process.action_progress import ActionInvocation, Failure
 from goalport.process.action_tools import Decider, agent_tool, require_type, with_awaiting
 from goalport.process.agent_process import AgentProcess, PlatformServices
 from goalport.process.context import ActionContext, OperationContext, run_subagent
+from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
 from goalport.process.effects import answer, decline, find_question
 from goalport.process.formulation import PLANNING_SECONDS, pruned
 from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
 from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
+from goalport.process.persistence import Definition, ProcessState
 from goalport.process.planners import Planner, planner_for
 from goalport.process.process_options import (
     Delay,
@@ -28,14 +30,7 @@ from goalport.process.process_options import (
     Verbosity,
 )
 from goalport.process.questions import Question
-from goalport.process.repository import (
-    AgentProcessRepository,
-    Context,
-    ContextRepository,
-    InMemoryContextRepository,
-    InMemoryProcessRepository,
-    new_id,
-)
+from goalport.process.repository import AgentProcessRepository, new_id
 from goalport.process.scope import Scope, blackboard_for_child
 from goalport.process.tick import drive, step
 
@@ -53,13 +48,13 @@ __all__ = [
     "ContextRepository",
     "CurrentOperation",
     "Decider",
+    "Definition",
     "Delay",
     "EarlyTermination",
     "Failed",
     "Failure",
     "FirstOf",
     "InMemoryContextRepository",
-    "InMemoryProcessRepository",
     "Killed",
     "Ledger",
     "Listeners",
@@ -72,6 +67,7 @@ __all__ = [
     "Planner",
     "PlatformServices",
     "ProcessOptions",
+    "ProcessState",
     "ProcessStatus",
     "ProcessView",
     "Question",

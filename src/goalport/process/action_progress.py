@@ -3,6 +3,7 @@
 Below: the journal of an action. Above: the process has one of these; `tick` and `execution` change it.
 """
 
+from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, TypeVar, cast
@@ -14,7 +15,7 @@ from goalport.process.ledger import NOTHING
 from goalport.secrecy import hide
 from goalport.words import excerpt
 
-__all__ = ["MOST_WORDS", "ActionInvocation", "ActionProgress", "Failure", "in_words"]
+__all__ = ["MOST_WORDS", "ActionInvocation", "ActionProgress", "ActionProgressState", "Failure", "in_words"]
 
 P = TypeVar("P", bound=Child)
 _HALF = 300
@@ -49,6 +50,21 @@ class Failure:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionProgressState:
+    """The progress of a process at one moment, without its history, results and journals; see `ActionProgress`."""
+
+    has_run: AbstractSet[str]
+    left_out: Mapping[str, str]
+    declined: Mapping[str, str]
+    waits: Mapping[str, str]
+    skipped: AbstractSet[str]
+    numbers: Mapping[str, int]
+    """The number of each action that has begun and is not over."""
+    begun: int
+    paced_after: int
+
+
 class ActionProgress(Generic[P]):
     """The actions of a process: which have run, are running, are waiting, or will not run again."""
 
@@ -77,6 +93,30 @@ class ActionProgress(Generic[P]):
         self._stuck_after = -1
         self._paused_after = -1
 
+    @property
+    def state(self) -> ActionProgressState:
+        """The progress now, without history, results and journals."""
+        return ActionProgressState(
+            has_run=frozenset(self.has_run),
+            left_out=dict(self.left_out),
+            declined=dict(self.declined),
+            waits=dict(self.waits),
+            skipped=frozenset(self.skipped),
+            numbers=dict(self._sequence),
+            begun=self.begun,
+            paced_after=self._paced_after,
+        )
+
+    def restore(self, state: ActionProgressState) -> None:
+        """Have the progress that a process had, and a journal without records for each action that has begun."""
+        self.has_run, self.skipped = set(state.has_run), set(state.skipped)
+        self.left_out, self.declined, self.waits = dict(state.left_out), dict(state.declined), dict(state.waits)
+        self._sequence, self.begun, self._paced_after = dict(state.numbers), state.begun, state.paced_after
+        self.journals = {action: Journal(self._key(action)) for action in self._sequence}
+
+    def _key(self, action: str) -> str:
+        return f"{self._process_id}:{self._sequence[action]}"
+
     def number_of(self, action: str) -> int:
         """The number of a running action, from 0 in order of beginning; of another action, the next number."""
         return self._sequence.get(action, self.begun)
@@ -85,7 +125,7 @@ class ActionProgress(Generic[P]):
         """Note that an action begins. If it begins again, it keeps its number and its journal."""
         if action not in self._sequence:
             self._sequence[action], self.begun = self.begun, self.begun + 1
-            self.journals[action] = Journal(f"{self._process_id}:{self._sequence[action]}")
+            self.journals[action] = Journal(self._key(action))
 
     def end(self, action: str) -> Journal[P]:
         """Note that an action is over, and return its journal; its next run gets a new one."""
@@ -164,12 +204,6 @@ class ActionProgress(Generic[P]):
         for journal in self.journals.values():
             journal.end_calls()
         self.journals.clear()
-
-    def remnant(self) -> "ActionProgress[P]":
-        """What is kept of the progress of a process that ended long ago: what its outcome and its history need."""
-        left: ActionProgress[P] = ActionProgress(self._process_id)
-        left.left_out, left.declined, left.history = self.left_out, self.declined, self.history
-        return left
 
 
 def in_words(error: BaseException) -> str:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar, cast
 
 from anyio import CancelScope, CapacityLimiter, current_time
@@ -97,6 +97,7 @@ class AgentProcess(Lifecycle):
         self.listeners = Listeners(options.listeners)
         """The listeners for every event of the process. Where there are none, no events are made."""
         self.listeners.use_running_loop()
+        self._followers: set[Callable[[], None]] = set()
         on_bound, begin = self.listeners.binding_listener(process_id), options.blackboard
         self.blackboard = Blackboard(on_bound) if begin is None else begin.spawn(on_bound)
         self.blackboard.infer_types_by(scope.infer_type)
@@ -190,7 +191,19 @@ class AgentProcess(Lifecycle):
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Add a listener for all events from now on; the returned function removes it."""
-        return self.listeners.add(listener)
+        remove = self.listeners.add(listener)
+        self._followers.add(remove)
+
+        def unsubscribe() -> None:
+            self._followers.discard(remove)
+            remove()
+
+        return unsubscribe
+
+    @property
+    def followed(self) -> bool:
+        """Whether anybody has subscribed to its events."""
+        return bool(self._followers)
 
     def emit(self, event: Event) -> None:
         """Tell the listeners of an event; callable from a worker thread too, and the order is kept."""
@@ -227,10 +240,14 @@ class AgentProcess(Lifecycle):
 
         The budget is checked before the next action, and before a model is asked again.
         """
-        entry, process, name = Spending(self.id, action, model, usage, seconds), self, action
+        self.charge(Spending(self.id, action, model, usage, seconds))
+
+    def charge(self, entry: Spending) -> None:
+        """Add an entry to the ledgers of this process and those that started it."""
+        process, name = self, entry.action
         with _spending_lock:
             while process is not None:
-                process.usage += usage
+                process.usage += entry.usage
                 process.ledger.note(entry, name)
                 process, name = process.parent, process.started_by
 
@@ -284,6 +301,11 @@ class AgentProcess(Lifecycle):
             return False
         return True
 
+    def restore(self, goal: str, plan: Sequence[str], failure: Failure | None, *, forgotten: bool) -> None:
+        """Pursue what a process pursued of which there are records; `forgotten`: only its end and its history."""
+        self.goal, self.plan, self.failure = self.scope.goals.get(goal), tuple(plan), failure
+        self.forgotten = forgotten
+
     def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
         """Note a failure, of an action or of the process itself, whether or not there is another way.
 
@@ -334,17 +356,6 @@ class AgentProcess(Lifecycle):
         finally:
             _current.reset(token)
             self.cancel_scope = None
-
-    def remnant(self, parent: "AgentProcess | None" = None) -> "AgentProcess":
-        """What is kept of a process that ended long ago, and of those that it started: the outcome and the history."""
-        left = AgentProcess.__new__(AgentProcess)
-        vars(left).update(vars(self))  # called often on a busy server, and copy.copy takes three times as long
-        left.forgotten, left.parent, left.blackboard = True, parent, Blackboard()
-        left.progress = self.progress.remnant()
-        if self.options.blackboard is not None:
-            left.options = replace(self.options, blackboard=None)
-        left.children = [each.remnant(left) for each in self.children]
-        return left
 
     def settle(self, outcome: Outcome) -> None:
         """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""

@@ -18,7 +18,7 @@ import asyncio
 import json
 from asyncio import Future
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -185,6 +185,10 @@ class Journal(Generic[P]):
         self.parked = False
         self.waits_for.clear()
         self.again, self.begun = self.begun, True
+        self.name_replies()
+
+    def name_replies(self) -> None:
+        """Give the replies of the first run their names."""
         names = Names(self.key)
         for each in self.unnamed_replies:
             with at_place(each.place):
@@ -198,6 +202,19 @@ class Journal(Generic[P]):
         self.parked = True
         if child is not None:
             self.waits_for.append(child)
+
+    @property
+    def steps(self) -> Iterator[tuple[str, str, object]]:
+        """What the action has done, as the kind, the name and the value of each step; calls under way are left out."""
+        self.name_replies()
+        for name, reply in self.replies.items():
+            yield "reply", name, reply
+        for name, result in self.results.items():
+            yield "result", name, result
+        for name, question in self.questions.items():
+            yield "approval" if name in self._approvals else "question", name, question
+        for name, child in self.children.items():
+            yield "child", name, child
 
     def note_question(self, name: str, question: Question, *, approval: bool = False) -> None:
         """Record a question; `approval` says that it is whether a tool may be called."""

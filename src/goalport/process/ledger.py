@@ -81,6 +81,15 @@ class Ledger:
         """What a running action has spent since it began."""
         return self._open.get(action, NOTHING)
 
+    @property
+    def all_unsettled(self) -> Mapping[str, TokenUsage]:
+        """What each running action has spent since it began."""
+        return dict(self._open)
+
+    def restore_unsettled(self, spent: Mapping[str, TokenUsage]) -> None:
+        """Set what each running action has spent since it began, after all entries were noted again."""
+        self._open = dict(spent)
+
     def settle(self, action: str) -> TokenUsage:
         """What an action has spent since it began; call it when the action is over, as it starts a new count."""
         return self._open.pop(action, NOTHING)

@@ -29,6 +29,8 @@ from goalport.process.questions import Question
 __all__ = ["Completed", "Failed", "Killed", "Lifecycle", "Outcome", "ProcessStatus", "Stuck", "Terminated", "Waiting"]
 
 _counting_lock = threading.Lock()
+_working: set["asyncio.Task[None]"] = set()
+"""The tasks that work beside processes; the event loop itself keeps no task alive."""
 
 
 class ProcessStatus(StrEnum):
@@ -280,6 +282,19 @@ class Lifecycle:
         task.add_done_callback(ended)
         return task
 
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something for it in a task of its own, while nothing runs it; `rest` waits for that."""
+        self._tasks += 1
+
+        def leave(_: "asyncio.Task[None]") -> None:
+            _working.discard(task)
+            self._tasks -= 1
+            self.notify_waiters()
+
+        task = asyncio.get_running_loop().create_task(work, name=self.id)
+        _working.add(task)
+        task.add_done_callback(leave)
+
     def begin(self) -> None:
         """Note that a run has begun; a process with an outcome is not changed."""
         if self._outcome is None:
@@ -294,6 +309,21 @@ class Lifecycle:
         finally:
             if self._status is ProcessStatus.PAUSED:
                 self._status = ProcessStatus.RUNNING
+
+    def stand(
+        self,
+        status: ProcessStatus,
+        outcome: Outcome | None,
+        *,
+        created_at: datetime,
+        finished_at: datetime | None,
+        end_requested: Outcome | None,
+        stepped: bool,
+    ) -> None:
+        """Stand where a process stood that nothing ran, of which there are records."""
+        self._status, self._outcome = status, outcome
+        self.created_at, self._finished_at = created_at, finished_at
+        self.end_requested, self.stepped = end_requested, stepped
 
     def reopen(self) -> None:
         """Return a process that waits or is stuck to a state in which it can continue."""

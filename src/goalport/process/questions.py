@@ -105,6 +105,10 @@ class Questions:
         self._asked.append(question)
         return question
 
+    def restore(self, question: Question) -> None:
+        """Add a question that was asked before, with its answer if it has one."""
+        self._asked.append(question)
+
     def __iter__(self) -> Iterator[Question]:
         return iter(self._asked)
 

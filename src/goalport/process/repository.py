@@ -1,37 +1,21 @@
-"""The repositories of processes and of contexts, which find them by their ids.
+"""Finds processes by their ids: those that run in this program, and those of which a store has records.
 
-The repository in memory keeps all processes that may go on, and a limited number of those that have ended. It keeps or
-drops families as a whole: a process that somebody started, with all those that its actions started. A context outlives
-processes: a named store of objects with which new processes may begin. (User guide, section 3.2.5.)
+A process that rests is given to the store and let go here. It is made of its records again when somebody asks for it or
+lets it go on; as long as the program references it, it stays the same object. A family is stored as a whole, when
+nothing runs in it any more. Below: the records. Above: the platform, which runs processes.
 """
 
 import re
 import secrets
-import time
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Final, Protocol, TypeVar, runtime_checkable
-from weakref import ref
+from collections.abc import Callable
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from goalport.blackboard import Blackboard, Typed
 from goalport.process.agent_process import AgentProcess
-from goalport.process.lifecycle import ProcessStatus
+from goalport.process.persistence import Recorder, family_of, record_of, recordable, restored
+from goalport.store import ProcessRecord, ProcessStore
 
-__all__ = [
-    "AgentProcessRepository",
-    "Context",
-    "ContextRepository",
-    "InMemoryContextRepository",
-    "InMemoryProcessRepository",
-    "new_id",
-]
+__all__ = ["AgentProcessRepository", "new_id"]
 
-_LONG: Final = 1.0
-"""Seconds after which a process counts as long, whatever its goal declares."""
-_MOST_LONG: Final = 10
-"""The most long processes that are kept for each short one, if more end within `seconds`."""
-T = TypeVar("T")
 _ADJECTIVES = """
 amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
 honest humble keen kind lively lucid merry mild neat nimble noble plain proud quick quiet rapid ready silver smart
@@ -46,224 +30,73 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._]+")
 _FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
-class AgentProcessRepository(Protocol):
-    """A store of processes; the platform uses these methods."""
+class AgentProcessRepository:
+    """The processes of a platform, wherever they are kept.
 
-    def save(self, process: AgentProcess) -> None:
-        """Store a process, or its changes."""
-        ...
-
-    def find(self, process_id: str) -> AgentProcess | None:
-        """The process of that id, or None."""
-        ...
-
-    def all(self) -> tuple[AgentProcess, ...]:
-        """Every process that is kept, oldest first."""
-        ...
-
-
-class _Family:
-    """A process that somebody started, and the processes that its actions started."""
-
-    def __init__(self, root: AgentProcess) -> None:
-        self.root = root
-        self.members: set[str] = set()
-        """The ids of all its processes."""
-        self.running: set[str] = set()
-        """The ids of the processes that have not ended."""
-        self.ended_at = 0.0
-        self.queues: list[OrderedDict[str, _Family]] = []
-        """The queues that contain this family."""
-
-    def update(self, process: AgentProcess) -> None:
-        """Note a process of the family, and whether it has ended."""
-        self.members.add(process.id)
-        if process.status.ended:
-            self.running.discard(process.id)
-            self.ended_at = time.monotonic()
-        else:
-            self.running.add(process.id)
-
-    def keep_remnants(self) -> Iterator[AgentProcess]:
-        """Keep only what the outcomes and the history of its processes need, and return these remnants."""
-        self.root = self.root.remnant()
-        return _tree(self.root)
-
-    def enqueue(self, queue: "OrderedDict[str, _Family]") -> None:
-        """Append the family to a queue."""
-        queue[self.root.id] = self
-        self.queues.append(queue)
-
-    def leave_queues(self) -> None:
-        """Remove the family from all queues."""
-        for each in self.queues:
-            each.pop(self.root.id, None)
-        self.queues.clear()
-
-    @property
-    def long(self) -> bool:
-        """Whether the caller may fetch its result later: it ran long, asked people, or has a `long` goal."""
-        root = self.root
-        if root.finished_at is not None and (root.finished_at - root.created_at).total_seconds() >= _LONG:
-            return True
-        return any(root.questions) or any(root.scope.goals[each].export.long for each in root.goals)
-
-
-class InMemoryProcessRepository:
-    """Keeps the processes of this program in memory.
-
-    Parameters: of short processes that have ended, the last `window` are kept. Of those that took a second or
-    more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
-    (ten times `window` at most). Of those that wait for people, up to `waiting`: then the one that has waited longest
-    is terminated. Running processes are always kept. Of those that have ended, the newest `whole` keep everything;
-    others keep only their outcome and their history. A process that the program itself references is not changed.
+    Parameters: `store` keeps the records. `make` gives a new process for a record, and for the process that started it.
     """
 
-    def __init__(self, window: int = 1000, whole: int = 100, *, seconds: float = 3600.0, waiting: int = 10_000) -> None:
-        self._window, self._most_whole, self._seconds, self._most_waiting = window, whole, seconds, waiting
-        self._processes: dict[str, AgentProcess] = {}
-        self._held: dict[str, ref[AgentProcess]] = {}
-        """The complete processes of which only remnants are kept here, for as long as other code references them."""
-        self._families: dict[str, _Family] = {}
-        self._short: OrderedDict[str, _Family] = OrderedDict()
-        self._long: OrderedDict[str, _Family] = OrderedDict()
-        self._waiting: OrderedDict[str, _Family] = OrderedDict()
-        self._whole: OrderedDict[str, _Family] = OrderedDict()
+    def __init__(self, store: ProcessStore, make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess]) -> None:
+        self.store = store
+        self._make = make
+        self._held: dict[str, AgentProcess] = {}
+        """The processes that run, and those of which the records do not say everything."""
+        self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
+        """The processes that live in the memory of the program."""
+        self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
 
-    def save(self, process: AgentProcess) -> None:
-        """Keep a process; if there are too many of its kind, drop the one that ended, or began to wait, first."""
-        root = process
-        while root.parent is not None:
-            root = root.parent
-        family = self._families.get(root.id)
-        if family is None:
-            family = self._families[root.id] = _Family(root)
-        self._processes.setdefault(process.id, process)
-        family.update(process)
-        family.leave_queues()
-        if not family.running:
-            self._keep_ended(family)
-        elif family.root.status is ProcessStatus.WAITING:
-            family.enqueue(self._waiting)
-            if len(self._waiting) > self._most_waiting:
-                oldest = next(iter(self._waiting.values())).root
-                oldest.terminate(f"More than {self._most_waiting:,} processes wait, and it had waited longest.")
+    @property
+    def held(self) -> tuple[AgentProcess, ...]:
+        """The processes that run in this program, and those that wait in it because records cannot say everything."""
+        return tuple(self._held.values())
 
-    def find(self, process_id: str) -> AgentProcess | None:
-        """The process of that id; None if it is unknown or was dropped."""
-        held = self._held.get(process_id)
-        return (held and held()) or self._processes.get(process_id)
+    def hold(self, process: AgentProcess) -> None:
+        """Keep a process that begins to run, with its family, until it is stored."""
+        if not process.options.ephemeral:
+            self._held[process.id] = self._known[process.id] = process
 
-    def all(self) -> tuple[AgentProcess, ...]:
-        """Every process that is kept, oldest first."""
-        found = map(self.find, list(self._processes))
-        return tuple(each for each in found if each is not None)
+    async def claim(self, process: AgentProcess) -> None:
+        """Have the store keep what it has of the family of a process that begins to run."""
+        if process in self._recorders and not await self.store.claim(process.id):
+            for each in family_of(process):
+                self._recorders.pop(each, None)  # the next records say everything again
 
-    def _keep_ended(self, family: _Family) -> None:
-        family.enqueue(self._long if family.long else self._short)
-        if family.root.over:
-            family.enqueue(self._whole)
-        if len(self._whole) > self._most_whole:
-            self._reduce(self._whole.popitem(last=False)[1])
-        while len(self._short) > self._window:
-            self._drop(self._short.popitem(last=False)[1])
-        while len(self._long) > self._window:
-            oldest = next(iter(self._long.values()))
-            if time.monotonic() - oldest.ended_at < self._seconds and len(self._long) <= _MOST_LONG * self._window:
-                break
-            self._drop(oldest)
-
-    def _drop(self, family: _Family) -> None:
-        family.leave_queues()
-        del self._families[family.root.id]
-        for each in family.members:
-            del self._processes[each]
-            self._held.pop(each, None)
-
-    def _reduce(self, family: _Family) -> None:
-        """Keep only what the outcome and the history of a family need."""
-        if family.root.forgotten:
+    async def save(self, process: AgentProcess) -> None:
+        """Store the family of a process, unless some of it runs still."""
+        family = [each for each in family_of(process) if not each.options.ephemeral]
+        if not family or any(each.driven or each.outcome is None for each in family):
             return
-        for each in family.members:
-            self._held[each] = ref(self._processes[each])
-        self._processes.update((each.id, each) for each in family.keep_remnants())
+        await self.store.save([self._recorder(each).changes(each) for each in family])
+        for each in family:
+            if recordable(each):
+                self._held.pop(each.id, None)
 
+    async def find(self, process_id: str) -> AgentProcess | None:
+        """The process of that id; None if it is unknown or was dropped."""
+        if process_id in self._held:
+            return self._held[process_id]
+        family = await self.store.family(process_id)
+        if not family:
+            return None
+        known = self._known.get(process_id)
+        if known is not None:
+            return known
+        self._recorders.update(found := restored(family, self._make))
+        self._known.update((each.id, each) for each in found)
+        return self._known[process_id]
 
-def _tree(process: AgentProcess) -> Iterator[AgentProcess]:
-    yield process
-    for child in process.children:
-        yield from _tree(child)
+    async def records(self) -> list[ProcessRecord]:
+        """The records of all processes, oldest first; of one that lives in this program, as it is now."""
+        records = {each.id: each for each in await self.store.records()}
+        here = [each for each in self._known.values() if each.id in records or each.id in self._held]
+        records.update((each.id, record_of(each)) for each in here)
+        return sorted(records.values(), key=lambda each: each.created_at)
 
-
-class Context:
-    """Objects that are stored under an id, some of them with names of their own."""
-
-    def __init__(self, context_id: str) -> None:
-        self.id = context_id
-        self._objects: list[object] = []
-        self._names: dict[str, object] = {}
-
-    def add(self, value: object) -> None:
-        """Store an object."""
-        self._objects.append(value)
-
-    def bind(self, name: str, value: object) -> None:
-        """Store an object under a name, in place of the earlier object of that name."""
-        self._names[name] = value
-
-    def __setitem__(self, name: str, value: object) -> None:
-        self.bind(name, value)
-
-    @property
-    def names(self) -> Mapping[str, object]:
-        """The objects with names."""
-        return MappingProxyType({name: Typed.value_of(each) for name, each in self._names.items()})
-
-    @property
-    def objects(self) -> tuple[object, ...]:
-        """The objects without names, oldest first."""
-        return tuple(map(Typed.value_of, self._objects))
-
-    def last(self, kind: type[T]) -> T | None:
-        """The newest object of a type; objects with names count as older than those without."""
-        blackboard = Blackboard()
-        self.populate(blackboard)
-        return blackboard.last(kind)
-
-    def populate(self, blackboard: Blackboard) -> None:
-        """Put all objects on a blackboard: those with names first, then the others, none twice."""
-        for name, value in self._names.items():
-            blackboard.bind(name, value)
-        bound = {id(value) for value in self.names.values()}
-        for value in self._objects:
-            if id(Typed.value_of(value)) not in bound:
-                blackboard.add(value)
-
-
-@runtime_checkable
-class ContextRepository(Protocol):
-    """A store of contexts; the platform uses these methods."""
-
-    def find(self, context_id: str) -> Context | None:
-        """The context of that id, or None."""
-        ...
-
-    def save(self, context: Context) -> None:
-        """Store a context, or its changes."""
-        ...
-
-
-class InMemoryContextRepository:
-    """Keeps the contexts of this program in memory."""
-
-    def __init__(self) -> None:
-        self._contexts: dict[str, Context] = {}
-
-    def find(self, context_id: str) -> Context | None:
-        return self._contexts.get(context_id)
-
-    def save(self, context: Context) -> None:
-        self._contexts[context.id] = context
+    def _recorder(self, process: AgentProcess) -> Recorder:
+        recorder = self._recorders.get(process)
+        if recorder is None:
+            recorder = self._recorders[process] = Recorder()
+        return recorder
 
 
 def new_id(*labels: str) -> str:

@@ -38,7 +38,7 @@ async def call_companion(context: Context, companion: Companion, arguments: dict
     (call,) = companion.arguments.read(arguments)
     assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)
     state = context.lifespan_context
-    process = state.process(call.process_id, current_caller())
+    process = await state.process(call.process_id, current_caller())
     if process is None:
         raise BadInput(
             f"There is no process {call.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
@@ -67,7 +67,7 @@ async def call_companion(context: Context, companion: Companion, arguments: dict
 async def _answer(context: Context, process: AgentProcess, question: Question, response: object) -> Wire:
     state, policy = context.lifespan_context, CallPolicy.of_process(process)
     try:
-        state.platform.answer(process.id, question.id, response)
+        await state.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
     run = state.runs.of(process, detached=policy.detached)

@@ -45,14 +45,14 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
         return await state.answer_of(uri, raw.handler(context, params))
     own = read_uri(uri)
     if own is not None:
-        return _read_own(state, uri, own)
+        return await _read_own(state, uri, own)
     for template in state.publication.templates:
         if template.matches(uri):
             return await state.answer_of(uri, template.handler(context, params))
     raise _not_found(uri)
 
 
-def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:
+async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:
     if own.goals:
         return ReadResourceResult(contents=[_json(uri, goals_view(state.publication.tools, state.platform))])
     if own.agent:
@@ -61,7 +61,7 @@ def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult
         except UnknownName:
             raise _not_found(uri) from None
         return ReadResourceResult(contents=[_json(uri, agent_view(agent))])
-    process = state.process(own.process, current_caller())
+    process = await state.process(own.process, current_caller())
     if process is None:
         raise _not_found(uri)
     if own.result:
@@ -101,10 +101,10 @@ async def initialized(context: Context, _: NotificationParams) -> None:
 async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyResult:
     """Notify this client when the resource changes. Raises `MCPError` (-32602) if it may not read the resource."""
     state, uri = context.lifespan_context, str(params.uri)
-    if not _may_watch(state, uri):
+    if not await _may_watch(state, uri):
         raise _not_found(uri)
     state.notifications.subscribe(context, uri)
-    _watch(state, uri)
+    await _watch(state, uri)
     return EmptyResult()
 
 
@@ -126,11 +126,11 @@ class SubscriptionStreams:
     ) -> SubscriptionsListenResult:
         state: McpState = context.lifespan_context
         wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        uris = [uri for uri in wanted if _may_watch(state, uri)]
+        uris = [uri for uri in wanted if await _may_watch(state, uri)]
         allowed = params.notifications.model_copy(update={"resource_subscriptions": uris})
         self._notifications.watched.update(uris)
         for uri in uris:
-            _watch(state, uri)
+            await _watch(state, uri)
         try:
             return await self._handler(context, params.model_copy(update={"notifications": allowed}))
         finally:
@@ -141,17 +141,17 @@ class SubscriptionStreams:
         self._handler.close()
 
 
-def _may_watch(state: McpState, uri: str) -> bool:
+async def _may_watch(state: McpState, uri: str) -> bool:
     """Whether the current caller may watch a URI: every one, except those of other callers' processes."""
     own = read_uri(uri)
-    return own is None or not own.process or state.process(own.process, current_caller()) is not None
+    return own is None or not own.process or await state.process(own.process, current_caller()) is not None
 
 
-def _watch(state: McpState, uri: str) -> None:
+async def _watch(state: McpState, uri: str) -> None:
     """If the URI is of a process that has not ended, notify its subscribers of the process's events."""
     own = read_uri(uri)
-    process = state.process(own.process, current_caller()) if own is not None and own.process else None
-    if process is not None and process.outcome is None:
+    process = await state.process(own.process, current_caller()) if own is not None and own.process else None
+    if process is not None and not process.over:
         _ProcessListener(state.notifications, uri).begin(process)
 
 

@@ -50,10 +50,10 @@ class McpState:
         """The current publication."""
         return self.publisher.publication
 
-    def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
+    async def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
         """A process of this caller; None if there is none, or, without a difference, if it is another caller's."""
         try:
-            found = self.platform.process(process_id)
+            found = await self.platform.process(process_id)
         except UnknownName:
             return None
         return found if (found.caller.id, found.caller.issuer) == (caller.id, caller.issuer) else None

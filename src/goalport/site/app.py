@@ -137,7 +137,7 @@ class Site:
             "tools": len(publication.tools),
             "prompts": len(publication.prompts),
             "resources": len(publication.resource_list),
-            "processes": Counter(str(process.status) for process in platform.processes),
+            "processes": Counter(each.status for each in await platform.processes.records()),
             "openCalls": self.publisher.calls.number,
             "toolGroups": groups_of(platform),
             "upstreamServers": servers_of(platform),

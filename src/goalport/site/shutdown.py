@@ -78,7 +78,7 @@ def default_signals_in_children() -> Generator[None]:
 async def finish(publisher: Publisher) -> None:
     """Wait at most `shutdown_seconds` for processes that still run, which are detached ones, and close the platform."""
     with anyio.move_on_after(publisher.settings.shutdown_seconds):
-        for process in publisher.platform.processes:
+        for process in publisher.platform.processes.running:
             await process.rest()
     await publisher.platform.aclose()
 

@@ -43,7 +43,7 @@ async def test_a_run_reads_as_lines_in_the_log(caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.DEBUG, "goalport.process")
     platform = AgentPlatform([Writer], listeners=[LogListener()])
     process = await platform.run("Writer", UserInput("x"))
-    platform.answer(process.id, response=True)
+    await platform.answer(process.id, response=True)
     await process.wait()
     text = caplog.text
     for words in (

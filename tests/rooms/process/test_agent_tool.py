@@ -213,7 +213,7 @@ async def answered(platform: AgentPlatform, process: AgentProcess, response: obj
     """Answer the one question that is open, and wait until the process has come to an end, or waits again."""
     ended = Ended(process.id)
     process.subscribe(ended)
-    platform.answer(process.id, response=response)
+    await platform.answer(process.id, response=response)
     with anyio.fail_after(5):
         await ended.news.wait()
 

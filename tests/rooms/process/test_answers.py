@@ -58,8 +58,8 @@ async def test_an_answer_that_a_question_of_ones_own_refuses_needs_correcting() 
     platform = AgentPlatform([Picky])
     process = await platform.run("Picky", UserInput("x"))
     with pytest.raises(BadInput, match=r"needs correcting:\n- answer: At most three\."):
-        platform.answer(process.id, response=4)
-    platform.answer(process.id, response=3)
+        await platform.answer(process.id, response=4)
+    await platform.answer(process.id, response=3)
     assert await settled(process) == Completed(Draft("3"))
 
 
@@ -73,9 +73,9 @@ async def test_an_answer_that_cannot_be_read_from_json_is_given_as_an_object() -
     platform = AgentPlatform([Rigid])
     process = await platform.run("Rigid", UserInput("x"))
     with pytest.raises(BadInput, match="Unreadable cannot be read from JSON"):
-        platform.answer(process.id, response={"size": 1})
+        await platform.answer(process.id, response={"size": 1})
     chosen = Unreadable(1)
-    platform.answer(process.id, response=chosen)
+    await platform.answer(process.id, response=chosen)
     assert await settled(process) == Completed(chosen)
 
 

@@ -70,7 +70,7 @@ async def settled(process: AgentProcess) -> object:
 
 
 async def answer(platform: AgentPlatform, process: AgentProcess, response: object) -> object:
-    platform.answer(process.id, response=response)
+    await platform.answer(process.id, response=response)
     return await settled(process)
 
 
@@ -122,7 +122,7 @@ async def test_a_no_is_told_to_the_model_and_fails_nothing() -> None:
 async def test_who_declines_to_answer_says_why() -> None:
     model = ScriptedModel([calls_tool("delete", path="a"), last_words])
     async with started(Tidy, "x", ToolGroup.of("files", Files(), approve="always"), model) as (platform, process):
-        platform.answer(process.id, declined="I need that file.")
+        await platform.answer(process.id, declined="I need that file.")
         assert "I need that file." in str(await settled(process))
 
 
@@ -131,8 +131,8 @@ async def test_each_call_of_a_turn_is_asked_about_and_decided_by_itself() -> Non
     model = ScriptedModel([[calls_tool("delete", path="a"), calls_tool("delete", path="b")], last_words])
     async with started(Tidy, "x", ToolGroup.of("files", files, approve="always"), model) as (platform, process):
         first, second = process.open_questions
-        platform.answer(process.id, first.id, response=False)
-        platform.answer(process.id, second.id, response=True)
+        await platform.answer(process.id, first.id, response=False)
+        await platform.answer(process.id, second.id, response=True)
         assert await settled(process) == Completed(Text("b is gone"))
     assert files.done == ["delete b"]
     assert len(model.calls) == 2
@@ -248,7 +248,7 @@ async def test_a_server_s_question_in_a_call_is_a_question_of_the_process(revisi
         (question,) = process.open_questions
         assert question.message == "plain asks: Which sign?"
         with pytest.raises(BadInput, match="sign"):
-            platform.answer(process.id, response={"sign": 3})
+            await platform.answer(process.id, response={"sign": 3})
         outcome = await answer(platform, process, {"sign": "Leo"})
         assert isinstance(outcome, Completed)
         assert '"accept"' in str(outcome.value)
@@ -273,7 +273,7 @@ async def test_a_server_asks_through_the_layers_around_its_tool() -> None:
 
 async def test_a_server_is_told_when_a_person_declines() -> None:
     async with asking_server() as (_, platform, process):
-        platform.answer(process.id, declined="No.")
+        await platform.answer(process.id, declined="No.")
         assert '"decline"' in str(await settled(process))
 
 
@@ -325,7 +325,7 @@ async def test_a_server_s_call_goes_on_while_another_part_of_the_action_is_parke
                     await anyio.lowlevel.checkpoint()
             for question in process.open_questions:
                 own = question.message == "Your own?"
-                platform.answer(process.id, question.id, "Virgo" if own else {"sign": "Leo"})
+                await platform.answer(process.id, question.id, "Virgo" if own else {"sign": "Leo"})
             outcome = await settled(process)
         assert "Leo" in str(outcome)
         assert "Virgo" in str(outcome)

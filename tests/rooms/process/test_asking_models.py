@@ -364,7 +364,8 @@ async def test_termination_is_seen_between_two_turns() -> None:
         def on_event(self, event: Event, /) -> None:
             if isinstance(event, ToolCalled):
                 heard.append(event.process_id)
-                platform.process(event.process_id).terminate("Enough.")
+                (running,) = platform.processes.running
+                running.terminate("Enough.")
 
     platform = AgentPlatform(
         [Adder],

@@ -74,7 +74,7 @@ def only(bank: Bank) -> Tool:
 
 
 async def answered(platform: AgentPlatform, process: AgentProcess, response: object, **said: str) -> object:
-    platform.answer(process.id, response=response, **said)
+    await platform.answer(process.id, response=response, **said)
     with anyio.fail_after(10):
         return await process.wait()
 

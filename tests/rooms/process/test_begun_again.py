@@ -47,7 +47,7 @@ async def test_a_model_is_asked_again_when_it_or_an_image_is_another(asking: Ask
     async with AgentPlatform([Looks], models=models) as platform:
         process = platform.start("Looks", UserInput("tale"))
         await settled(process)
-        platform.answer(process.id, response="!")
+        await platform.answer(process.id, response="!")
         assert await settled(process) == Completed(Text("a bee!"))
     assert len(attempts) == 2
     assert len(models.calls) == requests
@@ -76,7 +76,7 @@ async def test_a_model_that_failed_is_not_asked_again_where_another_answered(str
         process = platform.start("Looks", UserInput("tale"))
         await settled(process)
         asked = len(first.calls)
-        platform.answer(process.id, response="!")
+        await platform.answer(process.id, response="!")
         assert await settled(process) == Completed(Text("a bee Maya!"))
     assert (len(first.calls), len(second.calls)) == (asked, 2)
 
@@ -124,9 +124,9 @@ async def test_a_call_of_an_upstream_tool_that_is_still_open_ends_with_its_actio
         asked = {question.message: question for question in process.open_questions}
         assert set(asked) == {"sky asks: Which sign?", "Go on?"}
         if how == "answered":
-            platform.answer(process.id, asked["Go on?"].id, "yes")
+            await platform.answer(process.id, asked["Go on?"].id, "yes")
             await settled(process)
-            platform.answer(process.id, asked["sky asks: Which sign?"].id, {"sign": "Leo"})
+            await platform.answer(process.id, asked["sky asks: Which sign?"].id, {"sign": "Leo"})
             assert await settled(process) == Completed(Text("without the stars"))
         else:
             process.kill("Enough.")

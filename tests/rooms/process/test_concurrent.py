@@ -151,6 +151,6 @@ async def test_a_question_is_asked_while_the_step_beside_it_works() -> None:
     process = await platform.run("Asks", UserInput("x"), options=AT_ONCE)
     assert isinstance(process.outcome, Waiting)
     assert process.last(Right) == Right("right")
-    platform.answer(process.id, response=True)
+    await platform.answer(process.id, response=True)
     with anyio.fail_after(5):
         assert await process.wait() == Completed(Both("asked right"))

@@ -153,7 +153,7 @@ async def test_whoever_only_watches_does_not_hurt_a_process_but_whoever_runs_it_
     assert process.status is ProcessStatus.RUNNING
     with anyio.move_on_after(0.01):
         await platform.run("Sleeper", UserInput("y"))
-    mine = platform.processes[-1]
+    mine = await platform.process((await platform.processes.records())[-1].id)
     with anyio.fail_after(5):
         assert isinstance(await mine.wait(), Killed)
     assert process.status is ProcessStatus.RUNNING

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
-from anyio import fail_after, lowlevel, to_thread
+from anyio import fail_after, from_thread, lowlevel, to_thread
 
 from goalport.domain import WaitFor, achieves_goal, action, agent
 from goalport.platform import AgentPlatform
@@ -71,7 +72,7 @@ def test_a_parent_goes_on_in_a_program_that_has_only_asyncio() -> None:
     async def main() -> Outcome:
         async with AgentPlatform([Hotel]) as platform:
             process = await platform.run("Hotel", Room(100))
-            platform.answer(process.id, response={"nights": 3})
+            await platform.answer(process.id, response={"nights": 3})
             return await ended(process)
 
     assert asyncio.run(main()) == Completed(Booking(103))
@@ -95,7 +96,7 @@ def test_an_answer_may_come_from_a_worker_thread() -> None:
     async def main() -> Outcome:
         async with AgentPlatform([Desk]) as platform:
             process = await platform.run("Desk", Room(100))
-            await to_thread.run_sync(lambda: platform.answer(process.id, response=Wish(2)))
+            await to_thread.run_sync(lambda: from_thread.run(partial(platform.answer, process.id, response=Wish(2))))
             return await ended(process)
 
     assert asyncio.run(main()) == Completed(Booking(102))
@@ -152,6 +153,6 @@ async def test_children_that_start_in_another_order_after_an_answer_are_told_apa
     async with AgentPlatform([Group]) as platform:
         process = await platform.run("Group", Room(0))
         for question in process.open_questions:
-            platform.answer(process.id, question.id, Wish(10 if "1?" in question.message else 20))
+            await platform.answer(process.id, question.id, Wish(10 if "1?" in question.message else 20))
         assert await ended(process) == Completed([Booking(11), Booking(22)])
         assert len(process.children) == 2

@@ -19,12 +19,12 @@ from goalport.process import (
     AgentProcess,
     Completed,
     Failed,
-    InMemoryProcessRepository,
     Killed,
     OperationContext,
     ProcessOptions,
     Terminated,
 )
+from goalport.store import InMemoryProcessStore
 from tests.rooms.toy_domain import Invoice, Order, Receipt
 
 
@@ -178,7 +178,7 @@ async def test_a_process_that_failed_is_forgotten_without_the_garbage_collector(
         async def bill(self, order: Order) -> Invoice:
             raise ValueError(order.item)
 
-    platform = AgentPlatform([Fails], repository=InMemoryProcessRepository(window=0))
+    platform = AgentPlatform([Fails], store=InMemoryProcessStore(window=0))
     gc.disable()
     try:
         process = weakref.ref(await platform.run("Fails", Order("tea")))
@@ -241,7 +241,7 @@ async def test_an_unknown_process_is_not_answered_with_the_ids_of_others() -> No
     platform = AgentPlatform([Waits])
     process = platform.start("Waits", Order("tea"))
     with pytest.raises(UnknownName) as caught:
-        platform.process(f"{process.id[:-1]}x")
+        await platform.process(f"{process.id[:-1]}x")
     assert process.id not in str(caught.value)
     assert caught.value.known == ()
     await platform.aclose()

@@ -53,7 +53,7 @@ async def settled(process: AgentProcess) -> object:
 async def answered(platform: AgentPlatform, process: AgentProcess, *answers: object) -> object:
     """Answer each open question, in order, and wait for what comes next."""
     for question, response in zip(process.open_questions, answers, strict=True):
-        platform.answer(process.id, question.id, response)
+        await platform.answer(process.id, question.id, response)
     return await settled(process)
 
 
@@ -103,7 +103,7 @@ async def test_an_action_asks_in_its_middle_and_no_model_is_asked_again_when_it_
 async def test_an_answer_that_does_not_fit_leaves_the_question_open() -> None:
     async with started(Trips(), ScriptedModel(["the sea"])) as (platform, process):
         with pytest.raises(BadInput, match="nights"):
-            platform.answer(process.id, response={"city": "Oslo", "nights": "many"})
+            await platform.answer(process.id, response={"city": "Oslo", "nights": "many"})
         assert process.status is ProcessStatus.WAITING
         assert len(process.open_questions) == 1
 
@@ -119,10 +119,10 @@ async def test_a_no_is_an_error_that_the_action_may_catch() -> None:
                 return Text(declined.reason)
 
     async with started(Polite()) as (platform, process):
-        platform.answer(process.id, declined="None of your business.")
+        await platform.answer(process.id, declined="None of your business.")
         assert await settled(process) == Completed(Text("None of your business."))
     async with started(Trips(), ScriptedModel(["the sea"])) as (platform, process):
-        platform.answer(process.id, declined="I stay at home.")
+        await platform.answer(process.id, declined="I stay at home.")
         outcome = await settled(process)
     assert isinstance(outcome, Failed)
     assert "I stay at home" in outcome.reason
@@ -155,7 +155,7 @@ async def test_an_answer_of_a_json_schema_is_a_dict_that_is_valid_against_it() -
 
     async with started(Tailor()) as (platform, process):
         with pytest.raises(BadInput, match="minimum"):
-            platform.answer(process.id, response={"size": 0})
+            await platform.answer(process.id, response={"size": 0})
         assert await answered(platform, process, {"size": 4}) == Completed(Text("{'size': 4}"))
 
 
@@ -190,9 +190,9 @@ async def test_several_tools_that_ask_in_one_turn_ask_at_once() -> None:
         assert sorted(each.message for each in process.open_questions) == ["Tell me a.", "Tell me b."]
         assert process.status is ProcessStatus.WAITING
         by_words = {each.message: each.id for each in process.open_questions}
-        platform.answer(process.id, by_words["Tell me b."], "2")
+        await platform.answer(process.id, by_words["Tell me b."], "2")
         assert isinstance(await settled(process), Waiting)
-        platform.answer(process.id, by_words["Tell me a."], "1")
+        await platform.answer(process.id, by_words["Tell me a."], "1")
         assert await settled(process) == Completed(Text("1 bee is a word 2"))
     assert tools.calls.count("look_up bee") == 1
 
@@ -251,7 +251,7 @@ async def test_a_sub_process_s_conditions_are_no_part_of_the_action_that_started
 
     async with started(Outer()) as (platform, process):
         assert process.progress.journals["Outer.work"].results == {}
-        platform.answer(process.id, response="Oslo")
+        await platform.answer(process.id, response="Oslo")
         with anyio.fail_after(5):
             while [each.message for each in process.open_questions] != ["Sure?"]:
                 await anyio.lowlevel.checkpoint()
@@ -430,7 +430,7 @@ async def test_a_process_that_is_killed_while_it_waits_in_an_action_has_no_open_
 
 async def test_what_an_action_has_done_is_forgotten_when_it_is_over() -> None:
     async with started(Trips(), ScriptedModel(["the sea"])) as (platform, process):
-        assert len(process.progress.journals["Trips.plan"].unnamed_replies) == 1
+        assert len(process.progress.journals["Trips.plan"].replies) == 1
         await answered(platform, process, {"city": "Oslo"})
         await answered(platform, process, True)
         assert process.progress.journals == {}

@@ -100,9 +100,9 @@ async def test_an_ephemeral_process_is_remembered_nowhere() -> None:
     platform = AgentPlatform([Plain])
     process = await platform.run("Plain", UserInput("hi"), options=EPHEMERAL)
     assert process.outcome == Completed(Reply("hi"))
-    assert len(platform.processes) == 0
+    assert not await platform.processes.records()
     with pytest.raises(UnknownName):
-        platform.process(process.id)
+        await platform.process(process.id)
 
 
 async def test_an_ephemeral_process_neither_asks_people_nor_starts_others() -> None:

@@ -84,7 +84,7 @@ async def test_waiting_after_the_answer_to_a_sub_process_gives_what_comes_of_it(
     with anyio.fail_after(5):
         platform, office, process = await begun()
         assert isinstance(process.outcome, Waiting)
-        platform.answer(process.id, response=3)
+        await platform.answer(process.id, response=3)
         assert (process.status, process.outcome) == (ProcessStatus.RUNNING, None)
         await office.thinks.wait()
         assert (process.status, process.outcome) == (ProcessStatus.RUNNING, None)
@@ -92,7 +92,7 @@ async def test_waiting_after_the_answer_to_a_sub_process_gives_what_comes_of_it(
         outcome = await process.wait()
         assert isinstance(outcome, Waiting)
         assert [each.message for each in outcome.questions] == ["Is 3 m allowed?"]
-        platform.answer(process.id, response=Permit(7))
+        await platform.answer(process.id, response=Permit(7))
         assert await process.wait() == Completed(House(7))
 
 
@@ -100,7 +100,7 @@ async def test_waiting_after_the_answer_to_a_sub_process_gives_what_comes_of_it(
 async def test_a_process_that_only_waits_for_a_running_one_can_be_ended(end: str, outcome: Killed | Terminated) -> None:
     with anyio.fail_after(5):
         platform, office, process = await begun()
-        platform.answer(process.id, response=3)
+        await platform.answer(process.id, response=3)
         await office.thinks.wait()
         getattr(process, end)("No.")
         assert await process.wait() == outcome

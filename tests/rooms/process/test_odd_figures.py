@@ -202,7 +202,7 @@ async def test_nothing_begins_from_nothing() -> None:
         with pytest.raises(UnknownName, match="goal"):
             platform.start("Gardener", Seed(), goals=["nowhere"])
         assert told == []
-        assert len(platform.processes) == 0
+        assert not await platform.processes.records()
 
 
 @agent(description="d")
@@ -225,13 +225,13 @@ async def test_an_answer_to_no_question_in_particular_says_which_there_are() -> 
         process = await platform.run("Asker", Seed())
         one, two = process.open_questions
         with pytest.raises(BadInput, match=rf"Say which[^.]*{one.id}[^.]*{two.id}"):
-            platform.answer(process.id, response={"size": 1})
+            await platform.answer(process.id, response={"size": 1})
         for each in (one, two):
-            platform.answer(process.id, each.id, {"size": 1})
+            await platform.answer(process.id, each.id, {"size": 1})
         with fail_after(5):
             await process.wait()
         with pytest.raises(BadInput, match="No question is open"):
-            platform.answer(process.id, response={"size": 1})
+            await platform.answer(process.id, response={"size": 1})
 
 
 async def test_of_many_who_answer_at_once_one_counts() -> None:
@@ -239,16 +239,16 @@ async def test_of_many_who_answer_at_once_one_counts() -> None:
         process = await platform.run("Asker", Seed())
         one, two = process.open_questions
 
-        def answer(size: int) -> bool:
+        async def answer(size: int) -> bool:
             try:
-                platform.answer(process.id, one.id, {"size": size})
+                await platform.answer(process.id, one.id, {"size": size})
             except Exception:
                 return False
             return True
 
-        taken = await asyncio.gather(*(asyncio.to_thread(answer, size) for size in range(8)))
+        taken = await asyncio.gather(*(answer(size) for size in range(8)))
         assert taken.count(True) == 1
-        platform.answer(process.id, two.id, {"size": 100})
+        await platform.answer(process.id, two.id, {"size": 100})
         with fail_after(5):
             outcome = await process.wait()
         assert outcome == Completed(Tree(100 + taken.index(True)))

@@ -377,7 +377,7 @@ async def test_ids_tell_the_agent_and_its_version_where_that_is_wanted() -> None
     options = ProcessOptions().with_(agent_name_in_id=True, version_in_id=True)
     process = await platform.run("Help desk/1", Ticket("hi"), options=options)
     assert process.id.startswith("Help-desk-1-2.1-")
-    assert platform.process(process.id) is process
+    assert await platform.process(process.id) is process
 
 
 async def test_plans_are_logged_for_people_who_want_to_see_them(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,11 +12,11 @@ from goalport.platform import AgentPlatform
 from goalport.process import (
     AgentProcess,
     Completed,
-    InMemoryProcessRepository,
     ProcessStatus,
     Terminated,
     run_subagent,
 )
+from goalport.store import InMemoryProcessStore
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Delegates:
         return Note(letter.text)
 
 
-def knows(platform: AgentPlatform, process_id: str) -> bool:
+async def knows(platform: AgentPlatform, process_id: str) -> bool:
     try:
-        platform.process(process_id)
+        await platform.process(process_id)
     except UnknownName:
         return False
     return True
@@ -90,108 +90,110 @@ async def ran(platform: AgentPlatform, agent: str, times: int = 1) -> list[str]:
 
 
 async def test_the_process_that_ended_first_is_forgotten_first_whenever_it_began() -> None:
-    platform = AgentPlatform([Quick, slow := Slow()], repository=InMemoryProcessRepository(window=3))
+    platform = AgentPlatform([Quick, slow := Slow()], store=InMemoryProcessStore(window=3))
     with anyio.fail_after(5):
         first = platform.start("Slow", UserInput("late"))
         quick = await ran(platform, "Quick", 3)
         slow.door.set()
         await first.rest()
         (last,) = await ran(platform, "Quick")
-    assert [knows(platform, each) for each in (*quick, first.id, last)] == [False, False, True, True, True]
+    assert [await knows(platform, each) for each in (*quick, first.id, last)] == [False, False, True, True, True]
 
 
 async def test_a_long_goals_result_outlasts_any_number_of_short_calls() -> None:
-    platform = AgentPlatform([Quick, Long], repository=InMemoryProcessRepository(window=2))
+    platform = AgentPlatform([Quick, Long], store=InMemoryProcessStore(window=2))
     (long,) = await ran(platform, "Long")
     await ran(platform, "Quick", 10)
-    assert platform.process(long).outcome == Completed(Letter("x"))
+    assert (await platform.process(long)).outcome == Completed(Letter("x"))
 
 
 async def test_long_results_are_kept_for_their_time_and_then_as_many_as_short_ones() -> None:
-    lasting = AgentPlatform([Long], repository=InMemoryProcessRepository(window=2))
+    lasting = AgentPlatform([Long], store=InMemoryProcessStore(window=2))
     kept = await ran(lasting, "Long", 5)
-    assert all(knows(lasting, each) for each in kept)
-    fleeting = AgentPlatform([Long], repository=InMemoryProcessRepository(window=2, seconds=0.0))
+    assert all([await knows(lasting, each) for each in kept])
+    fleeting = AgentPlatform([Long], store=InMemoryProcessStore(window=2, seconds=0.0))
     kept = await ran(fleeting, "Long", 5)
-    assert [knows(fleeting, each) for each in kept] == [False, False, False, True, True]
+    assert [await knows(fleeting, each) for each in kept] == [False, False, False, True, True]
 
 
 async def test_even_long_results_have_a_limit() -> None:
-    platform = AgentPlatform([Long], repository=InMemoryProcessRepository(window=1))
+    platform = AgentPlatform([Long], store=InMemoryProcessStore(window=1))
     kept = await ran(platform, "Long", 12)
-    assert [knows(platform, each) for each in kept] == [False, False, *[True] * 10]
+    assert [await knows(platform, each) for each in kept] == [False, False, *[True] * 10]
 
 
 async def test_processes_that_wait_take_no_room_from_those_that_have_ended() -> None:
-    platform = AgentPlatform([Quick, Asker], repository=InMemoryProcessRepository(window=2))
+    platform = AgentPlatform([Quick, Asker], store=InMemoryProcessStore(window=2))
     waiting = await ran(platform, "Asker", 5)
     ended = await ran(platform, "Quick", 2)
-    assert all(knows(platform, each) for each in (*waiting, *ended))
+    assert all([await knows(platform, each) for each in (*waiting, *ended)])
 
 
 async def test_of_too_many_waiting_processes_the_one_that_has_waited_longest_is_terminated() -> None:
-    platform = AgentPlatform([Asker], repository=InMemoryProcessRepository(waiting=2))
+    platform = AgentPlatform([Asker], store=InMemoryProcessStore(waiting=2))
     one, two = await ran(platform, "Asker", 2)
     with anyio.fail_after(5):
-        platform.process(one).resume()  # nothing has changed, so it waits again, as the newest
-        await platform.process(one).wait()
+        (await platform.process(one)).resume()  # nothing has changed, so it waits again, as the newest
+        await (await platform.process(one)).wait()
         await ran(platform, "Asker")
-    assert platform.process(one).status is ProcessStatus.WAITING
-    outcome = platform.process(two).outcome
+    assert (await platform.process(one)).status is ProcessStatus.WAITING
+    outcome = (await platform.process(two)).outcome
     assert isinstance(outcome, Terminated)
     assert "More than 2 processes wait" in outcome.reason
 
 
 async def test_a_process_is_forgotten_with_all_that_it_started_and_not_before() -> None:
-    platform = AgentPlatform([Delegates, Quick], repository=InMemoryProcessRepository(window=2))
+    platform = AgentPlatform([Delegates, Quick], store=InMemoryProcessStore(window=2))
     (outer,) = await ran(platform, "Delegates")
-    (child,) = platform.process(outer).children
+    (child,) = (await platform.process(outer)).children
     await ran(platform, "Quick")
-    assert knows(platform, outer)
-    assert knows(platform, child.id)
+    assert await knows(platform, outer)
+    assert await knows(platform, child.id)
     await ran(platform, "Quick")
-    assert not knows(platform, outer)
-    assert not knows(platform, child.id)
+    assert not await knows(platform, outer)
+    assert not await knows(platform, child.id)
 
 
 async def test_a_killed_process_that_waited_makes_room_as_any_other() -> None:
-    platform = AgentPlatform([Asker], repository=InMemoryProcessRepository(window=1, seconds=0.0))
+    platform = AgentPlatform([Asker], store=InMemoryProcessStore(window=1, seconds=0.0))
     one, two = await ran(platform, "Asker", 2)
     for each in (one, two):
-        platform.process(each).kill()
-    assert not knows(platform, one)
-    assert platform.process(two).status is ProcessStatus.KILLED
+        killed = await platform.process(each)
+        killed.kill()
+        await killed.rest()
+    assert not await knows(platform, one)
+    assert (await platform.process(two)).status is ProcessStatus.KILLED
 
 
 async def test_a_process_that_the_program_holds_keeps_all_that_it_knew_and_is_still_found() -> None:
-    platform = AgentPlatform([Delegates, Quick], repository=InMemoryProcessRepository(whole=0))
+    platform = AgentPlatform([Delegates, Quick], store=InMemoryProcessStore(whole=0))
     held = await platform.run("Delegates", UserInput("x"))
     await ran(platform, "Quick", 2)
-    assert platform.process(held.id) is held
+    assert await platform.process(held.id) is held
     assert held.last(Note) == Note("x")
     assert held.children[0].result_of_type(Note) == Note("x")
 
 
 async def test_of_one_that_nobody_holds_only_the_end_is_kept_and_it_says_so() -> None:
-    platform = AgentPlatform([Delegates, Quick], repository=InMemoryProcessRepository(whole=1))
+    platform = AgentPlatform([Delegates, Quick], store=InMemoryProcessStore(whole=1))
     (old,) = await ran(platform, "Delegates")
     (new,) = await ran(platform, "Quick")
     gc.collect()
-    found = platform.process(old)
+    found = await platform.process(old)
     assert (found.status, found.outcome, len(found.history)) == (ProcessStatus.COMPLETED, Completed(Note("x")), 1)
     assert found.result_of_type(Note) == Note("x")
     assert found.children[0].outcome == Completed(Letter("x"))
     for ask in (lambda: found.last(Letter), lambda: found.result_of_type(Letter)):
         with pytest.raises(ProcessEnded, match=r"Letter is not known any more.*Hold on to the process"):
             ask()
-    assert platform.process(new).last(Note) == Note("x")
+    assert (await platform.process(new)).last(Note) == Note("x")
 
 
 async def test_a_stuck_process_keeps_what_it_knows_since_it_may_go_on() -> None:
-    platform = AgentPlatform([Quick], repository=InMemoryProcessRepository(whole=0))
+    platform = AgentPlatform([Quick], store=InMemoryProcessStore(whole=0))
     process_id = (await platform.run("Quick")).id
     gc.collect()
     with anyio.fail_after(5):
-        platform.process(process_id).resume(UserInput("at last"))
-        found: AgentProcess = platform.process(process_id)
+        (await platform.process(process_id)).resume(UserInput("at last"))
+        found: AgentProcess = await platform.process(process_id)
         assert await found.wait() == Completed(Letter("at last"))

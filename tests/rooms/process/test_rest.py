@@ -1,5 +1,6 @@
 """When nothing goes on any more: `rest` tells it by an event, and `wait` never gives what was answered already."""
 
+import asyncio
 import threading
 from dataclasses import dataclass
 
@@ -105,13 +106,13 @@ async def test_waiting_after_one_of_two_sub_processes_was_answered_gives_the_oth
         process = await platform.run("Group", Room(0))
         questions = process.open_questions
         assert told(process.outcome) == ["How many nights in 100?", "How many nights in 200?"]
-        platform.answer(process.id, questions[first].id, Wish(1))
+        await platform.answer(process.id, questions[first].id, Wish(1))
         assert (process.status, process.outcome) == (ProcessStatus.RUNNING, None)
         await desk.booking.wait()
         assert (process.status, process.outcome) == (ProcessStatus.RUNNING, None)
         desk.door.set()
         assert told(await process.wait()) == [questions[1 - first].message]
-        platform.answer(process.id, response=Wish(2))
+        await platform.answer(process.id, response=Wish(2))
         assert await process.wait() == Completed(Bookings((101, 202) if first == 0 else (102, 201)))
 
 
@@ -122,7 +123,8 @@ async def test_waiting_right_after_an_answer_from_another_thread_gives_what_come
     with anyio.fail_after(5):
         process = await platform.run("Guest", Room(3))
         (question,) = process.open_questions
-        thread = threading.Thread(target=platform.answer, args=(process.id, question.id, Wish(2)))
+        answer = platform.answer(process.id, question.id, Wish(2))
+        thread = threading.Thread(target=asyncio.run, args=(answer,))
         thread.start()
         thread.join()  # the event loop stands still meanwhile: nothing can have gone on
         assert question.status == "answered"
@@ -146,7 +148,7 @@ async def test_a_stepped_process_that_was_answered_does_not_wait_any_more() -> N
         process = platform.create_agent_process("Form", Room(3))
         await process.tick()
         assert await process.tick() is ProcessStatus.WAITING
-        platform.answer(process.id, response=Wish(2))
+        await platform.answer(process.id, response=Wish(2))
         assert (process.status, process.outcome) == (ProcessStatus.RUNNING, None)
         assert await process.rest() is None
         with anyio.move_on_after(0) as scope:
@@ -177,7 +179,7 @@ async def test_a_process_does_not_rest_while_one_that_it_started_goes_on() -> No
 
     with anyio.fail_after(5):
         process = await platform.run("Guest", Room(3))
-        platform.answer(process.id, response=Wish(2))
+        await platform.answer(process.id, response=Wish(2))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(look, process)
             tasks.start_soon(look, process.children[0])
@@ -194,7 +196,7 @@ async def test_who_hears_of_the_end_of_a_sub_process_finds_its_parent_going_on()
     with anyio.fail_after(5):
         process = await platform.run("Guest", Room(3))
         (child,) = process.children
-        platform.answer(process.id, response=Wish(2))
+        await platform.answer(process.id, response=Wish(2))
         await child.wait()
         assert process.outcome is None
         assert await process.rest() == Completed(Offer(5))
@@ -241,7 +243,7 @@ async def test_a_cancelled_wait_for_rest_leaves_the_process_as_it_is() -> None:
     platform = AgentPlatform([Desk()])
     with anyio.fail_after(5):
         process = await platform.run("Desk", Room(3))
-        platform.answer(process.id, response=Wish(1))
+        await platform.answer(process.id, response=Wish(1))
         with anyio.move_on_after(0):
             await process.rest()
         assert process.status is ProcessStatus.RUNNING

@@ -48,19 +48,19 @@ async def test_a_process_is_created_stepped_and_looked_at() -> None:
     await anyio.lowlevel.checkpoint()
     assert (process.status, process.outcome, writer.done) == (ProcessStatus.NOT_STARTED, None, [])
     with pytest.raises(UnknownName):
-        platform.process(process.id)
+        await platform.process(process.id)
 
     with anyio.fail_after(5):
         assert await process.tick() is ProcessStatus.RUNNING
         assert (writer.done, process.last(Draft), process.outcome) == (["draft"], Draft("tale"), None)
         assert process.plan == ("Writer.draft", "Writer.review", "Writer.finish")
-        assert platform.process(process.id) is process
+        assert await platform.process(process.id) is process
 
         assert await process.tick() is ProcessStatus.RUNNING  # asked
         assert await process.tick() is ProcessStatus.WAITING
         assert isinstance(process.outcome, Waiting)
 
-        platform.answer(process.id, response={"stars": 3})
+        await platform.answer(process.id, response={"stars": 3})
         await anyio.lowlevel.checkpoint()
         assert writer.done == ["draft", "review"]
         assert await process.tick() is ProcessStatus.RUNNING
@@ -78,7 +78,7 @@ async def test_a_process_that_was_stepped_can_run_on_to_its_end() -> None:
     with anyio.fail_after(5):
         await process.tick()
         assert isinstance(await process.run(), Waiting)
-        platform.answer(process.id, response={"stars": 3})  # it goes on by itself from here
+        await platform.answer(process.id, response={"stars": 3})  # it goes on by itself from here
         assert await process.wait() == Completed(Story("tale 3"))
         assert await process.run() == Completed(Story("tale 3"))
 

@@ -266,7 +266,7 @@ class Asking:
 async def test_an_answer_is_of_the_type_that_was_asked_for() -> None:
     platform = AgentPlatform([Asking])
     process = await platform.run("Asking", UserInput("x"))
-    process = platform.answer(process.id, response=[])
+    process = await platform.answer(process.id, response=[])
     await process.wait()
     assert value_of(process) == Report("1")
 

@@ -278,7 +278,7 @@ async def test_while_a_person_is_asked_everything_else_is_done() -> None:
             assert isinstance(process.outcome, Waiting)
             assert ran(process) == ["Asking.ask", "Asking.label"]
 
-            platform.answer(process.id, response={"what": "smoke"})
+            await platform.answer(process.id, response={"what": "smoke"})
             assert await process.wait() == Completed(Alarm("smoke"))
 
 

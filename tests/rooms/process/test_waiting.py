@@ -68,7 +68,7 @@ async def test_a_process_waits_with_its_question_and_goes_on_with_the_answer() -
     assert isinstance(process.outcome, Waiting)
     (question,) = process.open_questions
     assert (question.message, question.response_type) == ("What do you think of 'tale'?", Feedback)
-    platform.answer(process.id, question.id, {"comments": "fine", "stars": 5})
+    await platform.answer(process.id, question.id, {"comments": "fine", "stars": 5})
     assert await settled(process) == Completed(Story("tale (fine, 5)"))
     assert writer.calls == ["draft", "ask"]
     assert [each.action for each in process.history] == ["Writer.draft", "Writer.ask", "Writer.finish"]
@@ -79,13 +79,13 @@ async def test_an_answer_of_another_type_leaves_the_question_open_and_the_first_
     process = await platform.run("Writer", UserInput("tale"))
     (question,) = process.open_questions
     with pytest.raises(BadInput, match="stars"):
-        platform.answer(process.id, question.id, {"comments": "x", "stars": "many"})
+        await platform.answer(process.id, question.id, {"comments": "x", "stars": "many"})
     with pytest.raises(UnknownName, match="question"):
-        platform.answer(process.id, "q-nowhere", {})
+        await platform.answer(process.id, "q-nowhere", {})
     assert process.status is ProcessStatus.WAITING
-    platform.answer(process.id, response=Feedback(comments="ok"))
+    await platform.answer(process.id, response=Feedback(comments="ok"))
     with pytest.raises(AlreadyAnswered, match="answered already"):
-        platform.answer(process.id, question.id, Feedback(comments="late"))
+        await platform.answer(process.id, question.id, Feedback(comments="late"))
     assert await settled(process) == Completed(Story("tale (ok, 3)"))
 
 
@@ -98,12 +98,12 @@ async def test_a_declined_question_leaves_another_way_or_fails_with_the_reason()
 
     platform = AgentPlatform([Writer, Careful])
     process = await platform.run("Writer", UserInput("tale"))
-    platform.answer(process.id, declined="I have no time.")
+    await platform.answer(process.id, declined="I have no time.")
     outcome = await settled(process)
     assert isinstance(outcome, Failed)
     assert "Writer.ask was declined: I have no time" in outcome.reason
     other = await platform.run("Careful", UserInput("tale"))
-    platform.answer(other.id, declined="no")
+    await platform.answer(other.id, declined="no")
     assert await settled(other) == Completed(Story("tale (nobody asked, 3)"))
 
 
@@ -125,8 +125,8 @@ async def test_a_confirmation_gives_its_object_with_a_yes_and_nothing_with_a_no(
     assert (await platform.run("Orders", UserInput("5"))).outcome == Completed(Order(5))
     yes, no = [await platform.run("Orders", UserInput("500")) for _ in range(2)]
     assert yes.open_questions[0].response_type is bool
-    platform.answer(yes.id, response=True)
-    platform.answer(no.id, response=False)
+    await platform.answer(yes.id, response=True)
+    await platform.answer(no.id, response=False)
     assert await settled(yes) == Completed(Order(500))
     assert isinstance(await settled(no), Failed)
 
@@ -154,9 +154,9 @@ async def test_several_questions_are_open_at_once_and_work_that_needs_none_is_do
     process = await platform.run("Survey", UserInput("x"))
     one, two = process.open_questions
     assert process.last(Draft) == Draft("done meanwhile")
-    platform.answer(process.id, two.id, {"euros": 7})
+    await platform.answer(process.id, two.id, {"euros": 7})
     assert isinstance(await settled(process), Waiting)
-    platform.answer(process.id, one.id, {"comments": "good"})
+    await platform.answer(process.id, one.id, {"comments": "good"})
     assert await settled(process) == Completed(Story("good 7 done meanwhile"))
 
 
@@ -195,7 +195,7 @@ async def test_a_question_of_ones_own_translates_the_answer() -> None:
 
     platform = AgentPlatform([Chooses])
     process = await platform.run("Chooses", UserInput("x"))
-    platform.answer(process.id, response=1)
+    await platform.answer(process.id, response=1)
     assert await settled(process) == Completed(Order(20))
 
 
@@ -243,7 +243,7 @@ async def test_a_person_is_asked_in_each_round_of_a_loop_of_states() -> None:
     process = await platform.run("WriteAndReview", UserInput("a story"))
     for comments, stars in (("longer", 1), ("funnier", 2), ("fine", 5)):
         (question,) = process.open_questions
-        platform.answer(process.id, question.id, {"comments": comments, "stars": stars})
+        await platform.answer(process.id, question.id, {"comments": comments, "stars": stars})
         await settled(process)
     assert process.outcome == Completed(Story("a story, longer, funnier"))
 
@@ -252,7 +252,8 @@ async def test_a_waiting_process_can_be_killed_and_is_not_a_result() -> None:
     platform = AgentPlatform([Writer])
     with pytest.raises(ProcessWaiting, match="What do you think"):
         await AgentInvocation.on(platform).returning(Story).invoke(UserInput("x"))
-    waiting = platform.processes[-1]
+    (record,) = await platform.processes.records()
+    waiting = await platform.process(record.id)
     waiting.kill("Never mind.")
     assert waiting.outcome == Killed("Never mind.")
 
@@ -265,7 +266,7 @@ async def test_a_process_that_was_killed_asks_nothing_any_more_and_takes_no_answ
     assert process.open_questions == ()
     for declined in ("", "no time"):
         with pytest.raises(BadInput, match="has ended: killed"):
-            platform.answer(process.id, question.id, Feedback(comments="good"), declined=declined)
+            await platform.answer(process.id, question.id, Feedback(comments="good"), declined=declined)
     assert question.status == "open"
     assert process.last(Feedback) is None
 
@@ -297,7 +298,7 @@ async def test_a_question_of_a_sub_process_parks_its_parent_which_finds_what_it_
     (child,) = process.children
     assert child.parent is process
     (question,) = process.open_questions
-    platform.answer(process.id, question.id, Feedback(comments="good"))
+    await platform.answer(process.id, question.id, Feedback(comments="good"))
     assert await settled(process) == Completed(Draft("tale (good, 3) for 5"))
     assert delegates.begun == 2
     assert writer.calls == ["draft", "ask"]

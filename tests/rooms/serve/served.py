@@ -12,6 +12,7 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent, Tool
 
 from goalport.platform import AgentPlatform
+from goalport.process import AgentProcess
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import GoalServer, make_server
@@ -33,6 +34,11 @@ class Served:
     @property
     def platform(self) -> AgentPlatform:
         return self.state.platform
+
+    async def process(self) -> AgentProcess:
+        """The only process, which runs or has ended."""
+        (record,) = await self.platform.processes.records()
+        return await self.platform.process(record.id)
 
     @asynccontextmanager
     async def client(self, era: str = "auto", **options: Any) -> AsyncGenerator[Client]:

@@ -85,9 +85,9 @@ async def test_going_away_kills_what_runs_and_nothing_that_waits_for_a_person(tm
                     tasks.start_soon(client.call_tool, "submitFormAndResumeProcess", answer)
                     await gate.begun.wait()
                     tasks.cancel_scope.cancel()
-                outcome = await server.platform.process(running["processId"]).wait()
+                outcome = await (await server.platform.process(running["processId"])).wait()
         assert outcome.status is ProcessStatus.KILLED
-        assert server.platform.process(waiting["processId"]).status is ProcessStatus.WAITING
+        assert (await server.platform.process(waiting["processId"])).status is ProcessStatus.WAITING
         gate.opened.set()
         async with server.client() as client:
             answer = {"processId": waiting["processId"], "formData": {"name": "cheese"}}
@@ -126,7 +126,7 @@ async def test_a_process_is_unknown_to_everybody_but_its_caller(
                 refused = await call(client, tool, processId=handle["processId"], **arguments)
                 assert refused.is_error
                 assert "or it is not yours" in text_of(refused)
-        assert server.platform.process(handle["processId"]).status is ProcessStatus.WAITING
+        assert (await server.platform.process(handle["processId"])).status is ProcessStatus.WAITING
 
 
 async def test_a_call_under_the_same_key_gets_the_same_handle(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_a_call_under_the_same_key_gets_the_same_handle(tmp_path: Path) ->
         results = [await client.call_tool("order_pizza", {"size": 30}, meta=meta) for _ in range(2)]
         first, second = (each.structured_content for each in results)
         assert first == second
-        assert len(server.platform.processes) == 1
+        assert len(await server.platform.processes.records()) == 1
 
 
 @agent(description="Does not say that it may ask")
@@ -152,7 +152,7 @@ async def test_a_goal_that_asks_without_having_said_so_is_stopped_and_its_author
         refused = await call(client, "be_sly", size=30)
         assert refused.is_error
         assert "Export(long=True)" in text_of(refused)
-        assert {each.status for each in server.platform.processes} == {ProcessStatus.KILLED}
+        assert {each.status for each in await server.platform.processes.records()} == {ProcessStatus.KILLED}
 
 
 @agent(description="Plans a party")

@@ -115,7 +115,7 @@ async def test_a_silent_action_is_heard_of_at_each_heartbeat(tmp_path: Path, era
 async def test_the_first_message_names_the_process(tmp_path: Path, era: str) -> None:
     async with served(tmp_path, Writer()) as server:
         told = await progress_of(server, era)
-        process = server.platform.processes[0]
+        process = await server.process()
     assert told[0] == (0, None, f"process {process.id} begins")
 
 
@@ -164,7 +164,7 @@ async def test_a_call_that_breaks_while_it_is_watched_leaves_nothing_running(tmp
         state.settings = state.settings.model_copy(update={"heartbeat_seconds": "no number"})
         with anyio.fail_after(5):
             assert (await client.call_tool("hold", {"content": "x"}, progress_callback=note)).is_error
-            outcome = await server.platform.processes[0].wait()
+            outcome = await (await server.process()).wait()
     assert isinstance(outcome, Killed)
 
 

@@ -156,7 +156,7 @@ async def test_a_cancelled_call_stops_the_action_and_kills_the_process(tmp_path:
     async with served(tmp_path, Cook(kitchen)) as server:
         with anyio.fail_after(5):
             await started(server, era, kitchen)
-            outcome = await server.platform.processes[0].wait()
+            outcome = await (await server.process()).wait()
     assert isinstance(outcome, Killed)
     assert kitchen.stopped == 1
 
@@ -168,7 +168,7 @@ async def test_a_detached_process_goes_on_and_can_be_joined(tmp_path: Path, era:
         with anyio.fail_after(5):
             await started(server, era, kitchen, "k1")
             await anyio.wait_all_tasks_blocked()
-            assert server.platform.processes[0].outcome is None
+            assert (await server.process()).outcome is None
             kitchen.go_on.set()
             async with server.client(era) as client:
                 assert text_of(await order(client, "k1")) == "soup"

@@ -174,7 +174,7 @@ async def test_it_hears_no_more_once_it_unsubscribed(tmp_path: Path) -> None:
         await subscribed(client, uri)
         await client.unsubscribe_resource(uri)  # pyright: ignore[reportDeprecated]
         cook.go_on.set()
-        await server.platform.processes[0].wait()
+        await (await server.process()).wait()
         await server.state.notifications.updated(uri)
         await anyio.wait_all_tasks_blocked()
     assert not news.messages
@@ -217,4 +217,4 @@ async def test_a_client_that_left_is_told_nothing(tmp_path: Path) -> None:
         with anyio.fail_after(5):
             await server.state.notifications.announce("tools")
         cook.go_on.set()
-        await server.platform.processes[0].wait()
+        await (await server.process()).wait()

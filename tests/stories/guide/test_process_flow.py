@@ -90,7 +90,7 @@ async def test_a_process_has_an_id_a_timed_history_and_its_goal() -> None:
     one = await platform.run("Driver", UserInput("Basel Bern"))
     two = await platform.run("Driver", UserInput("Basel Bern"))
     assert one.id != two.id
-    assert platform.process(one.id) is one
+    assert await platform.process(one.id) is one
     assert one.goal
     assert one.goal.name == "Driver.drive"
     starts = [each.started_at for each in one.history]
@@ -118,7 +118,7 @@ async def test_a_process_passes_through_the_statuses_of_its_life() -> None:
         assert process.status is ProcessStatus.NOT_STARTED
         await process.wait()
         assert process.status is ProcessStatus.WAITING
-        platform.answer(process.id, response=True)
+        await platform.answer(process.id, response=True)
         await process.wait()
         assert process.status is ProcessStatus.COMPLETED
 

@@ -66,12 +66,12 @@ async def test_the_choice_of_the_person_drives_the_result(place: str) -> None:
     declared = Adventure()
     async with AgentPlatform([declared]) as platform:
         process = await platform.run("Adventure", UserInput("Player1"))
-        assert platform.process(process.id).status is ProcessStatus.WAITING
+        assert (await platform.process(process.id)).status is ProcessStatus.WAITING
         (question,) = process.open_questions
         assert question.message == "Where to, Player1?"
         assert isinstance(question.wait, ChoiceAwaitable)
         assert question.wait.options == ("Castle", "Forest")
-        platform.answer(process.id, question.id, {"option": place})
+        await platform.answer(process.id, question.id, {"option": place})
         assert await settled(process) == Completed(AdventureResult(f"You chose: {place}"))
     assert process.last(UserChoice) == UserChoice(choice=place)
     assert [each.action for each in process.history] == ["Adventure.get_choice", "Adventure.process_choice"]
@@ -81,16 +81,16 @@ async def test_the_choice_of_the_person_drives_the_result(place: str) -> None:
 async def test_only_a_process_that_is_there_and_waits_can_be_answered() -> None:
     async with AgentPlatform([Adventure()]) as platform:
         with pytest.raises(UnknownName):
-            platform.answer("no-such-process", response={"option": "Castle"})
+            await platform.answer("no-such-process", response={"option": "Castle"})
         process = await platform.run("Adventure", UserInput("Player1"))
         (question,) = process.open_questions
         with pytest.raises(BadInput):
-            platform.answer(process.id, question.id, {"option": "Swamp"})
+            await platform.answer(process.id, question.id, {"option": "Swamp"})
         assert process.status is ProcessStatus.WAITING
-        platform.answer(process.id, question.id, {"option": "Forest"})
+        await platform.answer(process.id, question.id, {"option": "Forest"})
         await settled(process)
         with pytest.raises(AlreadyAnswered):
-            platform.answer(process.id, question.id, {"option": "Castle"})
+            await platform.answer(process.id, question.id, {"option": "Castle"})
     assert process.outcome == Completed(AdventureResult("You chose: Forest"))
 
 
@@ -98,7 +98,7 @@ async def test_processes_wait_independently_of_one_another() -> None:
     async with AgentPlatform([Adventure()]) as platform:
         players = [await platform.run("Adventure", UserInput(f"Player{number}")) for number in range(3)]
         for process, place in zip(reversed(players), ["Castle", "Forest", "Castle"], strict=True):
-            platform.answer(process.id, response={"option": place})
+            await platform.answer(process.id, response={"option": place})
         results = [await settled(process) for process in players]
     assert results == [Completed(AdventureResult(f"You chose: {place}")) for place in ("Castle", "Forest", "Castle")]
 
@@ -138,7 +138,7 @@ async def test_one_question_follows_another() -> None:
         for answer in ({"name": "Ali"}, {"secret": "sesame"}):
             (question,) = process.open_questions
             asked.append(question.message)
-            platform.answer(process.id, question.id, answer)
+            await platform.answer(process.id, question.id, answer)
             await settled(process)
     assert asked == ["Who are you?", "Password of Ali?"]
     assert process.outcome == Completed(LoginResult("Ali is in: True"))
@@ -190,7 +190,7 @@ async def test_an_answer_that_comes_to_another_type_than_was_declared_fails_alou
 
     async with AgentPlatform([HandsOn()]) as platform:
         process = await platform.run("HandsOn", UserInput("x"))
-        platform.answer(process.id, response={"option": "Castle"})
+        await platform.answer(process.id, response={"option": "Castle"})
         outcome = await settled(process)
     assert isinstance(outcome, Failed)
     assert "returns UserChoice, but it returned a UserChoiceResponse" in outcome.reason

@@ -171,7 +171,7 @@ async def test_a_person_is_asked_and_the_story_revised_until_it_is_accepted(wish
             (question,) = process.open_questions
             told = ", ".join(["Once a fox lived", *wishes[:number]])
             assert question.message == f"Please give feedback on the story\n{told}"
-            platform.answer(process.id, question.id, {"comments": comments})
+            await platform.answer(process.id, question.id, {"comments": comments})
             await settled(process)
     assert isinstance(process.outcome, Completed)
     result = process.result_of_type(ReviewedStory)
@@ -191,7 +191,7 @@ async def test_the_answer_is_there_within_its_state_and_gone_after_the_transitio
     async with AgentPlatform([WriteAndReviewAgent()]) as platform:
         process = await platform.run("WriteAndReviewAgent", UserInput("fox"))
         assert process.last(HumanFeedback) is None
-        platform.answer(process.id, response=HumanFeedback(comments="longer"))
+        await platform.answer(process.id, response=HumanFeedback(comments="longer"))
         assert process.last(HumanFeedback) == HumanFeedback(comments="longer")
         await settled(process)
         assert process.last(HumanFeedback) is None
@@ -204,7 +204,7 @@ async def test_the_answer_is_there_within_its_state_and_gone_after_the_transitio
 async def test_the_numbers_of_the_constructor_go_through_every_state() -> None:
     async with AgentPlatform([WriteAndReviewAgent(story_word_count=2, review_word_count=1)]) as platform:
         process = await platform.run("WriteAndReviewAgent", UserInput("fox"))
-        platform.answer(process.id, response={"comments": "good"})
+        await platform.answer(process.id, response={"comments": "good"})
         await settled(process)
     result = process.result_of_type(ReviewedStory)
     assert (result.story.text, result.review) == ("Once a", "Reads")
@@ -214,7 +214,7 @@ async def test_two_people_are_asked_independently() -> None:
     async with AgentPlatform([WriteAndReviewAgent()]) as platform:
         one = await platform.run("WriteAndReviewAgent", UserInput("fox"))
         two = await platform.run("WriteAndReviewAgent", UserInput("crow"))
-        platform.answer(two.id, response={"comments": "good"})
+        await platform.answer(two.id, response={"comments": "good"})
         await settled(two)
     assert two.result_of_type(ReviewedStory).story.text == "Once a crow lived"
     assert one.status is ProcessStatus.KILLED

@@ -1,0 +1,346 @@
+"""Makes records of processes, and processes of records.
+
+What a record of a process says is decided here, and nothing is kept or run: a store keeps records, and the platform
+decides when they are made. The calls of upstream servers that go on while their action is parked cannot be recorded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from goalport.blackboard import BoardState, Entry
+from goalport.domain import WaitFor
+from goalport.llm import ModelReply, TokenUsage
+from goalport.process.action_progress import ActionInvocation, ActionProgressState, Failure
+from goalport.process.agent_process import AgentProcess
+from goalport.process.journal import Journal
+from goalport.process.ledger import Spending
+from goalport.process.lifecycle import Completed, Outcome, ProcessStatus, Waiting
+from goalport.process.process_options import ProcessOptions
+from goalport.process.questions import Question, QuestionStatus
+from goalport.process.scope import Scope
+from goalport.store import JournalRecord, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
+from goalport.tools import ToolGroupResolver, ToolResult
+
+__all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable", "restored"]
+
+_LONG: Final = 1.0
+"""Seconds after which a process counts as long, whatever its goal declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a process runs by; it does not change while it runs."""
+
+    scope: Scope
+    options: ProcessOptions
+    groups: ToolGroupResolver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessState:
+    """What changes while a process runs. Objects are given by their numbers, other processes by their ids."""
+
+    goals: Sequence[str]
+    goal: str
+    """The name of the goal that it pursues; empty: none yet."""
+    plan: Sequence[str]
+    started_by: str
+    """The name of the parent's action that started it."""
+    stepped: bool
+    outcome: Outcome | None
+    """Without the result and the questions, which have records of their own."""
+    end_requested: Outcome | None
+    failure: Failure | None
+    entries: Sequence[tuple[int, int]]
+    """The objects on the blackboard, as ranges: the first number, and the one after the last."""
+    names: Mapping[str, int]
+    hidden: AbstractSet[int]
+    protected: AbstractSet[str]
+    conditions: Mapping[str, bool]
+    last_entry: int | None
+    results: Mapping[str, int]
+    """The last return value of each action."""
+    progress: ActionProgressState
+    parked: Mapping[str, str]
+    """The process that each parked action waits for."""
+    waits_for: Mapping[str, Sequence[str]]
+    """All processes that an action has to wait for."""
+    unsettled: Mapping[str, TokenUsage]
+    """What each action that is not over has spent."""
+
+
+class Recorder:
+    """Makes the records of one process, each time those of what is new."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        """The entries that have a number: their place here."""
+        self._numbers: dict[int, int] = {}
+        """The numbers of entries by their identity."""
+        self._of_value: dict[int, int] = {}
+        """The first number of each object by its identity."""
+        self._invocations = self._spendings = 0
+
+    @classmethod
+    def after(cls, stored: StoredProcess, entries: Iterable[Entry]) -> "Recorder":
+        """The recorder of a process that was made of records; `entries` are all its objects, by number."""
+        recorder = cls()
+        for each in entries:
+            recorder._number(each)
+        recorder._invocations, recorder._spendings = len(stored.history), len(stored.spendings)
+        return recorder
+
+    def changes(self, process: AgentProcess) -> StoredProcess:
+        """The records of a process that nothing runs, with the objects, history and costs since the last time."""
+        first, history, spendings = len(self._entries), process.progress.history, _own_spendings(process)
+        state, outcome = self._state(process), process.outcome
+        value = outcome.value if isinstance(outcome, Completed) else None
+        stored = StoredProcess(
+            record_of(process, state, None if value is None else self._number_of(value)),
+            [ObjectRecord(first + place, each.value, each.kind) for place, each in enumerate(self._entries[first:])],
+            history[self._invocations :],
+            spendings[self._spendings :],
+            [_question_record(each) for each in process.questions],
+            list(_journal_records(process.progress.journals)),
+        )
+        self._invocations, self._spendings = len(history), len(spendings)
+        return stored
+
+    def _state(self, process: AgentProcess) -> ProcessState:
+        board, progress = process.blackboard.state, process.progress
+        numbers = [self._number(each) for each in board.entries]
+        results = {action: value for action, value in progress.results.items() if value is not None}
+        return ProcessState(
+            goals=process.goals,
+            goal=process.goal.name if process.goal is not None else "",
+            plan=process.plan,
+            started_by=process.started_by,
+            stepped=process.stepped,
+            outcome=_outcome(process.outcome),
+            end_requested=process.end_requested,
+            failure=process.failure,
+            entries=tuple(_ranges(numbers)),
+            names={name: self._number(each) for name, each in board.names.items()},
+            hidden=frozenset(numbers[place] for place in board.hidden),
+            protected=board.protected,
+            conditions=board.conditions,
+            last_entry=None if board.last_entry is None else self._number(board.last_entry),
+            results={action: self._number_of(value) for action, value in results.items()},
+            progress=progress.state,
+            parked={action: child.id for action, child in progress.parked.items()},
+            waits_for={
+                action: tuple(child.id for child in journal.waits_for) for action, journal in progress.journals.items()
+            },
+            unsettled=process.ledger.all_unsettled,
+        )
+
+    def _number(self, entry: Entry) -> int:
+        number = self._numbers.get(id(entry))
+        if number is None:
+            number = self._numbers[id(entry)] = len(self._entries)
+            self._entries.append(entry)
+            self._of_value.setdefault(id(entry.value), number)
+        return number
+
+    def _number_of(self, value: object) -> int:
+        number = self._of_value.get(id(value))
+        return self._number(Entry(value)) if number is None else number
+
+
+def family_of(process: AgentProcess) -> Iterator[AgentProcess]:
+    """The processes of a family, the root first and each before those that it started; `process` is any of them."""
+    root = process
+    while root.parent is not None:
+        root = root.parent
+    waiting = [root]
+    while waiting:
+        each = waiting.pop(0)
+        yield each
+        waiting += each.children
+
+
+def recordable(process: AgentProcess) -> bool:
+    """Whether a process that nothing runs can be made of its records without anybody missing anything."""
+    return process.over or not (
+        process.followed or any(journal.calls for journal in process.progress.journals.values())
+    )
+
+
+def restored(
+    family: Sequence[StoredProcess], make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess]
+) -> dict[AgentProcess, Recorder]:
+    """The processes of a family, each with its recorder; `make` gives a new process for a record and its parent."""
+    processes: dict[str, AgentProcess] = {}
+    recorders: dict[AgentProcess, Recorder] = {}
+    for each in family:
+        process = make(each.process, processes.get(each.process.parent))
+        processes[process.id], recorders[process] = process, _restore(process, each)
+    for each in reversed(family):  # what a process waits for is read off those that it started
+        _restore_journals(processes[each.process.id], each, processes)
+        _stand(processes[each.process.id], each)
+    for spending in sorted(cast("Iterable[Spending]", _spendings(family)), key=lambda spending: spending.at):
+        processes[spending.process_id].charge(spending)
+    for each in family:
+        processes[each.process.id].ledger.restore_unsettled(_state(each).unsettled)
+    return recorders
+
+
+def _spendings(family: Sequence[StoredProcess]) -> Iterator[object]:
+    return (spending for each in family for spending in each.spendings)
+
+
+def _state(stored: StoredProcess) -> ProcessState:
+    return cast("ProcessState", stored.process.state)
+
+
+def _own_spendings(process: AgentProcess) -> list[Spending]:
+    return [each for each in process.ledger.entries if each.process_id == process.id]
+
+
+def _outcome(outcome: Outcome | None) -> Outcome | None:
+    """An outcome without the objects and the questions, which have records of their own."""
+    match outcome:
+        case Completed():
+            return Completed(None)
+        case Waiting():
+            return Waiting(())
+        case _:
+            return outcome
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    first = 0
+    for place, number in enumerate(numbers):
+        if place + 1 == len(numbers) or numbers[place + 1] != number + 1:
+            yield numbers[first], number + 1
+            first = place + 1
+
+
+def record_of(process: AgentProcess, state: ProcessState | None = None, result: int | None = None) -> ProcessRecord:
+    """The record of a process; without `state` it shows how the process stands, and cannot be stored."""
+    root = process
+    while root.parent is not None:
+        root = root.parent
+    status, finished_at = process.status, process.finished_at
+    return ProcessRecord(
+        id=process.id,
+        root=root.id,
+        parent="" if process.parent is None else process.parent.id,
+        agent=process.agent.name,
+        caller=process.caller,
+        status=status,
+        ended=status.ended,
+        final=process.over,
+        created_at=process.created_at,
+        finished_at=finished_at,
+        long=any(process.questions)
+        or any(process.scope.goals[each].export.long for each in process.goals)
+        or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
+        result=result,
+        definition=Definition(process.scope, replace(process.options, blackboard=None), process.services.groups),
+        state=state,
+    )
+
+
+def _question_record(question: Question) -> QuestionRecord:
+    return QuestionRecord(
+        id=question.id,
+        action=question.action,
+        wait=question.wait,
+        in_action=question.in_action,
+        asked_at=question.asked_at,
+        status=question.status,
+        answer=question.answer,
+        reason=question.reason,
+    )
+
+
+def _journal_records(journals: Mapping[str, Journal[AgentProcess]]) -> Iterator[JournalRecord]:
+    for action, journal in journals.items():
+        for kind, name, value in journal.steps:
+            told = value.id if isinstance(value, Question | AgentProcess) else value
+            yield JournalRecord(action, kind, name, told)
+
+
+def _restore(process: AgentProcess, stored: StoredProcess) -> Recorder:
+    state = _state(stored)
+    entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
+    process.started_by = state.started_by
+    for each in stored.questions:
+        process.questions.restore(_question(process.id, each))
+    for each in stored.history:
+        process.progress.record(cast("ActionInvocation", each))
+    process.progress.restore(state.progress)
+    if stored.whole:
+        process.blackboard.restore(_board_state(state, entries))
+        process.progress.results = {action: entries[number].value for action, number in state.results.items()}
+    process.restore(state.goal, state.plan, state.failure, forgotten=not stored.whole)
+    return Recorder.after(stored, entries.values())
+
+
+def _stand(process: AgentProcess, stored: StoredProcess) -> None:
+    record, state = stored.process, _state(stored)
+    outcome = state.outcome
+    if isinstance(outcome, Completed):
+        outcome = Completed(next((each.value for each in stored.objects if each.number == record.result), None))
+    elif isinstance(outcome, Waiting):
+        outcome = Waiting(process.open_questions)
+    process.stand(
+        ProcessStatus(record.status),
+        outcome,
+        created_at=record.created_at,
+        finished_at=record.finished_at,
+        end_requested=state.end_requested,
+        stepped=state.stepped,
+    )
+
+
+def _board_state(state: ProcessState, entries: Mapping[int, Entry]) -> BoardState:
+    numbers = [number for first, end in state.entries for number in range(first, end)]
+    return BoardState(
+        tuple(entries[number] for number in numbers),
+        {name: entries[number] for name, number in state.names.items()},
+        frozenset(place for place, number in enumerate(numbers) if number in state.hidden),
+        state.protected,
+        state.conditions,
+        None if state.last_entry is None else entries[state.last_entry],
+    )
+
+
+def _question(process_id: str, record: QuestionRecord) -> Question:
+    wait, status = cast("WaitFor[Any]", record.wait), cast("QuestionStatus", record.status)
+    return Question(
+        record.id,
+        process_id,
+        record.action,
+        wait,
+        record.in_action,
+        record.asked_at,
+        status,
+        record.answer,
+        record.reason,
+    )
+
+
+def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapping[str, AgentProcess]) -> None:
+    """Give the actions that are not over what they did: replies, results, questions, and the processes they started."""
+    state, progress = _state(stored), process.progress
+    questions = {each.id: each for each in process.questions}
+    for each in stored.journal:
+        journal = progress.journals[each.action]
+        match each.kind:
+            case "reply":
+                journal.note_reply(each.name, cast("ModelReply", each.value))
+            case "result":
+                journal.note_result(each.name, cast("ToolResult", each.value))
+            case "child":
+                journal.children[each.name] = family[cast("str", each.value)]
+            case _:
+                question = questions[cast("str", each.value)]
+                journal.note_question(each.name, question, approval=each.kind == "approval")
+    for action, journal in progress.journals.items():
+        journal.begun = True
+        journal.waits_for = [family[each] for each in state.waits_for.get(action, ())]
+    for action, child in state.parked.items():
+        progress.park(action, family[child])
