@@ -27,7 +27,8 @@ from goalport.platform.backends import (
     workspace_upstream,
 )
 from goalport.platform.deployments import Deployments
-from goalport.platform.processes import Inputs, Processes
+from goalport.platform.process_factory import Inputs
+from goalport.platform.processes import Processes
 from goalport.platform.reachability import explain_goal, starting_types
 from goalport.process import (
     AgentProcess,

@@ -6,31 +6,25 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from logging import getLogger
-from typing import cast
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed
-from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import RetryPolicy, parts_of
+from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, UnknownName
-from goalport.events import ProcessCreated
+from goalport.platform.process_factory import Inputs, ProcessFactory
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
-    Context,
     ContextRepository,
-    Definition,
     Listeners,
     PlatformServices,
     ProcessOptions,
-    ProcessState,
     ProcessStatus,
     Scope,
     answer,
@@ -38,9 +32,6 @@ from goalport.process import (
     decline,
     drive,
     find_question,
-    new_id,
-    planner_for,
-    pruned,
     step,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
@@ -49,29 +40,7 @@ from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
 
-__all__ = ["Inputs", "Processes"]
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What a process begins with, its goals, and who started it."""
-
-    objects: Sequence[object] = ()
-    bindings: Mapping[str, object] = field(default_factory=dict[str, object])
-    goals: Sequence[str] | None = None
-    caller: Caller = ANONYMOUS
-    parent: AgentProcess | None = None
-    started_by: str = ""
-    """The name of the parent's action that starts it."""
-
-    def __post_init__(self) -> None:
-        if any(each is None for each in self.objects):
-            raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
-        if any(isinstance(each, ProcessOptions) for each in self.objects):
-            raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
-        for name, value in self.bindings.items():
-            if value is None:
-                raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
+__all__ = ["Processes"]
 
 
 class _ThreadLimits:
@@ -106,8 +75,6 @@ class Processes:
         engine: Callable[[Operation, ToolGroupResolver], Engine],
         retry: RetryPolicy,
     ) -> None:
-        self._repository = AgentProcessRepository(store, self._restored)
-        self._contexts = contexts
         self._thread_limits = _ThreadLimits(max_threads)
         self._service = service
         self._scope_of = scope_of
@@ -120,39 +87,16 @@ class Processes:
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
+        self._factory = ProcessFactory(contexts, self._services, self.listeners)
+        self._repository = AgentProcessRepository(store, self._factory.restored)
+
+    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
+        """A process that has not begun; it is found by its id once it has."""
+        return self._factory.create(scope, inputs, options, groups)
 
     def begin(self, process: AgentProcess) -> None:
         """Run a process from now on in a task of the running event loop."""
         self._drive(process)
-
-    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
-        """A process that has not begun; it is found by its id once it has."""
-        labels = ((options.agent_name_in_id, scope.agent.name), (options.version_in_id, scope.agent.version))
-        process_id = new_id(*(label for wanted, label in labels if wanted))
-        goals = _goal_names(scope, inputs.goals)
-        context = self._contexts.find(options.context_id) if options.context_id else None
-        if options.context_id and context is None:
-            _log.warning("There is no context %r: process %s begins without it.", options.context_id, process_id)
-        if options.prune and planner_for(scope.agent, options).looks_ahead:
-            draft = (options.blackboard or Blackboard()).spawn()
-            draft.infer_types_by(scope.infer_type)
-            _fill(draft, context, inputs)
-            scope = pruned(scope, draft, goals, groups)
-        process = AgentProcess(
-            process_id,
-            scope,
-            options,
-            inputs.caller,
-            self._services(groups),
-            goals=goals,
-            parent=inputs.parent,
-            started_by=inputs.started_by,
-        )
-        self._listen(process)
-        if process.listeners.attentive:
-            process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
-        _fill(process.blackboard, context, inputs)
-        return process
 
     def _services(self, groups: ToolGroupResolver) -> PlatformServices:
         return PlatformServices(
@@ -168,29 +112,6 @@ class Processes:
             self.tells_errors,
             self._warned_of_blocking,
         )
-
-    def _listen(self, process: AgentProcess) -> None:
-        if process.parent is not None:
-            process.listeners.add(process.parent.listeners)
-            return
-        process.listeners.add(self.listeners)
-        for listener in process.options.verbosity.listeners:
-            process.listeners.add(listener)
-
-    def _restored(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
-        """A process for a record of it, which has nothing on its blackboard yet."""
-        definition = cast("Definition", record.definition)
-        process = AgentProcess(
-            record.id,
-            definition.scope,
-            definition.options,
-            record.caller,
-            self._services(definition.groups),
-            goals=cast("ProcessState", record.state).goals,
-            parent=parent,
-        )
-        self._listen(process)
-        return process
 
     def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and continue what waited for it.
@@ -321,27 +242,6 @@ class Processes:
             if question.expires_at is not None and question.expires_at <= now:
                 decline(process, question, "Nobody answered in time.", "expired")
         self._go_on(process)
-
-
-def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
-    if goals is None:
-        return tuple(scope.goals)
-    for name in goals:
-        if name not in scope.goals:
-            raise UnknownName("goal", name, scope.goals)
-    return tuple(goals)
-
-
-def _fill(blackboard: Blackboard, context: Context | None, inputs: Inputs) -> None:
-    """Put what a process begins with on its blackboard."""
-    if context is not None:
-        context.populate(blackboard)
-    for value in inputs.objects:
-        blackboard.add(value)
-        for part, declared in parts_of(Typed.value_of(value)):
-            blackboard.declare(DEFAULT_BINDING, part, declared)
-    for name, value in inputs.bindings.items():
-        blackboard.bind(name, value)
 
 
 def _update_ancestors(process: AgentProcess) -> None:

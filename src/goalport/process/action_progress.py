@@ -107,8 +107,9 @@ class ActionProgress(Generic[P]):
             paced_after=self._paced_after,
         )
 
-    def restore(self, state: ActionProgressState) -> None:
+    def restore(self, state: ActionProgressState, results: Mapping[str, object]) -> None:
         """Have the progress that a process had, and a journal without records for each action that has begun."""
+        self.results = dict(results)
         self.has_run, self.skipped = set(state.has_run), set(state.skipped)
         self.left_out, self.declined, self.waits = dict(state.left_out), dict(state.declined), dict(state.waits)
         self._sequence, self.begun, self._paced_after = dict(state.numbers), state.begun, state.paced_after

@@ -187,6 +187,10 @@ class Journal(Generic[P]):
         self.again, self.begun = self.begun, True
         self.name_replies()
 
+    def restore(self, waits_for: Iterable[P]) -> None:
+        """Stand where the journal of an action stood that had begun and had to wait; its records are noted again."""
+        self.begun, self.waits_for = True, list(waits_for)
+
     def name_replies(self) -> None:
         """Give the replies of the first run their names."""
         names = Names(self.key)

@@ -266,15 +266,14 @@ def _journal_records(journals: Mapping[str, Journal[AgentProcess]]) -> Iterator[
 def _restore(process: AgentProcess, stored: StoredProcess) -> Recorder:
     state = _state(stored)
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
-    process.started_by = state.started_by
     for each in stored.questions:
         process.questions.restore(_question(process.id, each))
     for each in stored.history:
         process.progress.record(cast("ActionInvocation", each))
-    process.progress.restore(state.progress)
     if stored.whole:
         process.blackboard.restore(_board_state(state, entries))
-        process.progress.results = {action: entries[number].value for action, number in state.results.items()}
+    results = {action: entries[number].value for action, number in state.results.items() if number in entries}
+    process.progress.restore(state.progress, results)
     process.restore(state.goal, state.plan, state.failure, forgotten=not stored.whole)
     return Recorder.after(stored, entries.values())
 
@@ -335,12 +334,11 @@ def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapp
             case "result":
                 journal.note_result(each.name, cast("ToolResult", each.value))
             case "child":
-                journal.children[each.name] = family[cast("str", each.value)]
+                journal.note_child(each.name, family[cast("str", each.value)])
             case _:
                 question = questions[cast("str", each.value)]
                 journal.note_question(each.name, question, approval=each.kind == "approval")
     for action, journal in progress.journals.items():
-        journal.begun = True
-        journal.waits_for = [family[each] for each in state.waits_for.get(action, ())]
+        journal.restore([family[each] for each in state.waits_for.get(action, ())])
     for action, child in state.parked.items():
         progress.park(action, family[child])

@@ -1,0 +1,147 @@
+"""Makes the processes of a platform: new ones with what they begin with, and those of which there are records.
+
+It runs none and keeps none. Above: `processes`, which does.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from logging import getLogger
+from typing import cast
+
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed
+from goalport.caller import ANONYMOUS, Caller
+from goalport.domain import parts_of
+from goalport.errors import UnknownName
+from goalport.events import ProcessCreated
+from goalport.process import (
+    AgentProcess,
+    Context,
+    ContextRepository,
+    Definition,
+    Listeners,
+    PlatformServices,
+    ProcessOptions,
+    ProcessState,
+    Scope,
+    new_id,
+    planner_for,
+    pruned,
+)
+from goalport.store import ProcessRecord
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["Inputs", "ProcessFactory"]
+
+_log = getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a process begins with, its goals, and who started it."""
+
+    objects: Sequence[object] = ()
+    bindings: Mapping[str, object] = field(default_factory=dict[str, object])
+    goals: Sequence[str] | None = None
+    caller: Caller = ANONYMOUS
+    parent: AgentProcess | None = None
+    started_by: str = ""
+    """The name of the parent's action that starts it."""
+
+    def __post_init__(self) -> None:
+        if any(each is None for each in self.objects):
+            raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
+        if any(isinstance(each, ProcessOptions) for each in self.objects):
+            raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
+        for name, value in self.bindings.items():
+            if value is None:
+                raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
+
+
+class ProcessFactory:
+    """Makes processes.
+
+    Parameters: `contexts` keeps the objects with which processes may begin. `services` gives the services of the
+    platform to a process with certain tool groups. `listeners` receive the events of all processes.
+    """
+
+    def __init__(
+        self,
+        contexts: ContextRepository,
+        services: Callable[[ToolGroupResolver], PlatformServices],
+        listeners: Listeners,
+    ) -> None:
+        self._contexts, self._services, self._listeners = contexts, services, listeners
+
+    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
+        """A process that has not begun; it is found by its id once it has."""
+        labels = ((options.agent_name_in_id, scope.agent.name), (options.version_in_id, scope.agent.version))
+        process_id = new_id(*(label for wanted, label in labels if wanted))
+        goals = _goal_names(scope, inputs.goals)
+        context = self._contexts.find(options.context_id) if options.context_id else None
+        if options.context_id and context is None:
+            _log.warning("There is no context %r: process %s begins without it.", options.context_id, process_id)
+        if options.prune and planner_for(scope.agent, options).looks_ahead:
+            draft = (options.blackboard or Blackboard()).spawn()
+            draft.infer_types_by(scope.infer_type)
+            _fill(draft, context, inputs)
+            scope = pruned(scope, draft, goals, groups)
+        process = AgentProcess(
+            process_id,
+            scope,
+            options,
+            inputs.caller,
+            self._services(groups),
+            goals=goals,
+            parent=inputs.parent,
+            started_by=inputs.started_by,
+        )
+        self._listen(process)
+        if process.listeners.attentive:
+            process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
+        _fill(process.blackboard, context, inputs)
+        return process
+
+    def _listen(self, process: AgentProcess) -> None:
+        if process.parent is not None:
+            process.listeners.add(process.parent.listeners)
+            return
+        process.listeners.add(self.listeners)
+        for listener in process.options.verbosity.listeners:
+            process.listeners.add(listener)
+
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
+        """A process for a record of it, which has nothing on its blackboard yet."""
+        definition, state = cast("Definition", record.definition), cast("ProcessState", record.state)
+        process = AgentProcess(
+            record.id,
+            definition.scope,
+            definition.options,
+            record.caller,
+            self._services(definition.groups),
+            goals=state.goals,
+            parent=parent,
+            started_by=state.started_by,
+        )
+        self._listen(process)
+        return process
+
+
+def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
+    if goals is None:
+        return tuple(scope.goals)
+    for name in goals:
+        if name not in scope.goals:
+            raise UnknownName("goal", name, scope.goals)
+    return tuple(goals)
+
+
+def _fill(blackboard: Blackboard, context: Context | None, inputs: Inputs) -> None:
+    """Put what a process begins with on its blackboard."""
+    if context is not None:
+        context.populate(blackboard)
+    for value in inputs.objects:
+        blackboard.add(value)
+        for part, declared in parts_of(Typed.value_of(value)):
+            blackboard.declare(DEFAULT_BINDING, part, declared)
+    for name, value in inputs.bindings.items():
+        blackboard.bind(name, value)
