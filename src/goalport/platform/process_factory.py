@@ -105,7 +105,7 @@ class ProcessFactory:
         if process.parent is not None:
             process.listeners.add(process.parent.listeners)
             return
-        process.listeners.add(self.listeners)
+        process.listeners.add(self._listeners)
         for listener in process.options.verbosity.listeners:
             process.listeners.add(listener)
 
