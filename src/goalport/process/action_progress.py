@@ -62,7 +62,7 @@ class ActionProgressState:
     numbers: Mapping[str, int]
     """The number of each action that has begun and is not over."""
     begun: int
-    paced_after: int
+    paused_after: int
 
 
 class ActionProgress(Generic[P]):
@@ -104,7 +104,7 @@ class ActionProgress(Generic[P]):
             skipped=frozenset(self.skipped),
             numbers=dict(self._sequence),
             begun=self.begun,
-            paced_after=self._paced_after,
+            paused_after=self._paused_after,
         )
 
     def restore(self, state: ActionProgressState, results: Mapping[str, object]) -> None:
@@ -112,7 +112,7 @@ class ActionProgress(Generic[P]):
         self.results = dict(results)
         self.has_run, self.skipped = set(state.has_run), set(state.skipped)
         self.left_out, self.declined, self.waits = dict(state.left_out), dict(state.declined), dict(state.waits)
-        self._sequence, self.begun, self._paced_after = dict(state.numbers), state.begun, state.paced_after
+        self._sequence, self.begun, self._paused_after = dict(state.numbers), state.begun, state.paused_after
         self.journals = {action: Journal(self._key(action)) for action in self._sequence}
 
     def _key(self, action: str) -> str:

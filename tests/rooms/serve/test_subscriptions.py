@@ -15,8 +15,9 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
-from goalport import Export, UserInput, achieves_goal, action, agent
+from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.caller import ANONYMOUS, Caller
+from goalport.process import Completed
 from goalport.workspace import load_workspace
 from tests.rooms.serve.served import ERAS, Served, served
 
@@ -218,3 +219,30 @@ async def test_a_client_that_left_is_told_nothing(tmp_path: Path) -> None:
             await server.state.notifications.announce("tools")
         cook.go_on.set()
         await (await server.process()).wait()
+
+
+class Order(BaseModel):
+    """A wish."""
+
+    dish: str
+
+
+@agent(description="Takes an order")
+class Waiter:
+    @action
+    async def ask(self, user_input: UserInput) -> WaitFor[Order]:
+        return WaitFor.form_submission("What may it be?", Order)
+
+    @achieves_goal(description="An order", export=Export(remote=True, name="take_order"))
+    async def note(self, order: Order) -> Meal:
+        return Meal(content=order.dish)
+
+
+async def test_a_client_is_told_of_a_process_that_waited_when_it_goes_on(tmp_path: Path) -> None:
+    news = News()
+    async with served(tmp_path, Waiter()) as server, server.client("legacy", message_handler=news) as client:
+        process = await server.platform.run("Waiter", UserInput("hungry"))
+        await subscribed(client, f"goalport://processes/{process.id}")
+        await server.platform.answer(process.id, response=Order(dish="soup"))
+        await news.until(ResourceUpdatedNotification)
+        assert await process.wait() == Completed(Meal(content="soup"))
