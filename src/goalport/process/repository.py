@@ -45,11 +45,6 @@ class AgentProcessRepository:
         """The processes that live in the memory of the program."""
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
 
-    @property
-    def held(self) -> tuple[AgentProcess, ...]:
-        """The processes that run in this program, and those that wait in it because records cannot say everything."""
-        return tuple(self._held.values())
-
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
         if not process.options.ephemeral:
@@ -68,7 +63,7 @@ class AgentProcessRepository:
             return
         await self.store.save([self._recorder(each).changes(each) for each in family])
         for each in family:
-            if recordable(each):
+            if recordable(each) and not each.driven:  # it may have been continued while it was written
                 self._held.pop(each.id, None)
 
     async def find(self, process_id: str) -> AgentProcess | None:
