@@ -7,7 +7,7 @@ process above derives facts from it. (User guide, sections 3.2.3 and 3.2.4.)
 
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 from goalport.blackboard.membership import is_of, matcher
 from goalport.blackboard.type_expressions import alternatives
@@ -58,8 +58,7 @@ class Entry:
         return is_of(self.value, self.kind, kind)
 
 
-@dataclass(frozen=True, slots=True)
-class BoardState:
+class BoardState(NamedTuple):
     """What is on a blackboard at one moment."""
 
     entries: Sequence[Entry]

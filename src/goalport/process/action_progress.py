@@ -6,7 +6,7 @@ Below: the journal of an action. Above: the process has one of these; `tick` and
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from goalport.errors import ModelError, ProcessEnded, leaves
 from goalport.llm import TokenUsage
@@ -50,8 +50,7 @@ class Failure:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionProgressState:
+class ActionProgressState(NamedTuple):
     """The progress of a process at one moment, without its history, results and journals; see `ActionProgress`."""
 
     has_run: AbstractSet[str]

@@ -5,8 +5,8 @@ decides when they are made. The calls of upstream servers that go on while their
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, cast
 
 from goalport.blackboard import BoardState, Entry
 from goalport.domain import WaitFor
@@ -28,8 +28,7 @@ _LONG: Final = 1.0
 """Seconds after which a process counts as long, whatever its goal declares."""
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """What a process runs by; it does not change while it runs."""
 
     scope: Scope
@@ -37,8 +36,7 @@ class Definition:
     groups: ToolGroupResolver
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessState:
+class ProcessState(NamedTuple):
     """What changes while a process runs. Objects are given by their numbers, other processes by their ids."""
 
     goals: Sequence[str]
@@ -222,7 +220,9 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
     root = process
     while root.parent is not None:
         root = root.parent
-    status, finished_at = process.status, process.finished_at
+    status, finished_at, options = process.status, process.finished_at, process.options
+    if options.blackboard is not None:
+        options = replace(options, blackboard=None)
     return ProcessRecord(
         id=process.id,
         root=root.id,
@@ -238,7 +238,7 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         or any(process.scope.goals[each].export.long for each in process.goals)
         or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
         result=result,
-        definition=Definition(process.scope, replace(process.options, blackboard=None), process.services.groups),
+        definition=Definition(process.scope, options, process.services.groups),
         state=state,
     )
 

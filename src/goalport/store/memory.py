@@ -7,7 +7,6 @@ whole.
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -149,8 +148,7 @@ class InMemoryProcessStore:
 
 
 def _added(known: StoredProcess, new: StoredProcess) -> StoredProcess:
-    return replace(
-        new,
+    return new._replace(
         objects=[*known.objects, *new.objects],
         history=[*known.history, *new.history],
         spendings=[*known.spendings, *new.spendings],
@@ -160,4 +158,4 @@ def _added(known: StoredProcess, new: StoredProcess) -> StoredProcess:
 def _reduced(stored: StoredProcess) -> StoredProcess:
     """What is kept of a process that ended long ago."""
     result = [each for each in stored.objects if each.number == stored.process.result]
-    return replace(stored, objects=result, questions=(), journal=(), whole=False)
+    return StoredProcess(stored.process, result, stored.history, stored.spendings, whole=False)

@@ -7,23 +7,21 @@ the platform decides when.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from goalport.caller import Caller
 
 __all__ = ["JournalRecord", "ObjectRecord", "ProcessRecord", "ProcessStore", "QuestionRecord", "StoredProcess"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRecord:
+class ProcessRecord(NamedTuple):
     """What is known of a process without its objects: what lists show, and what is needed to let it go on."""
 
     id: str
     root: str
     """The id of the process that a caller started: its own, or that of the process above all those that started it."""
-    parent: str = ""
+    parent: str
     """The id of the process whose action started it; empty for the root."""
     agent: str
     """The name of the agent."""
@@ -45,8 +43,7 @@ class ProcessRecord:
     """Everything else that changes while it runs, without the objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRecord:
+class ObjectRecord(NamedTuple):
     """An object that a process knows or knew. It is never changed, only others are added."""
 
     number: int
@@ -57,8 +54,7 @@ class ObjectRecord:
     """The type that was declared for it; None: only its class is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionRecord:
+class QuestionRecord(NamedTuple):
     """A question of a process to a person, with its answer once there is one."""
 
     id: str
@@ -74,8 +70,7 @@ class QuestionRecord:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRecord:
+class JournalRecord(NamedTuple):
     """A step of an action that has begun and is not over."""
 
     action: str
@@ -87,8 +82,7 @@ class JournalRecord:
     """The reply or the result; the id of the question or of the process."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredProcess:
+class StoredProcess(NamedTuple):
     """A process with its records."""
 
     process: ProcessRecord
