@@ -64,7 +64,7 @@ class BoardState(NamedTuple):
     entries: Sequence[Entry]
     names: Mapping[str, Entry]
     """The entry of each name."""
-    hidden: AbstractSet[int]
+    hidden: Sequence[int]
     """The places in `entries` of the hidden ones."""
     protected: AbstractSet[str]
     """The names whose objects `clear` keeps."""
@@ -233,7 +233,7 @@ class Blackboard:
     def state(self) -> BoardState:
         """What is on it now; `restore` puts that on another blackboard."""
         hidden = self._hidden
-        places = frozenset(place for place, each in enumerate(self._entries) if hidden and id(each.value) in hidden)
+        places = [place for place, each in enumerate(self._entries) if id(each.value) in hidden] if hidden else ()
         entries, names = tuple(self._entries), dict(self._names)
         return BoardState(entries, names, places, self._protected, dict(self._conditions), self._last_entry)
 

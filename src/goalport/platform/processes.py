@@ -224,6 +224,8 @@ class Processes:
 
     async def _save(self, process: AgentProcess) -> None:
         await self._repository.save(process)
+        if process.status is not ProcessStatus.WAITING:
+            return
         store = self._repository.store
         for surplus in await store.surplus():
             longest = await self._repository.find(surplus)

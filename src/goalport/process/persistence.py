@@ -24,6 +24,7 @@ from goalport.tools import ToolGroupResolver, ToolResult
 
 __all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable", "restored"]
 
+_NONE: Final = frozenset[int]()
 _LONG: Final = 1.0
 """Seconds after which a process counts as long, whatever its goal declares."""
 
@@ -108,7 +109,7 @@ class Recorder:
     def _state(self, process: AgentProcess) -> ProcessState:
         board, progress = process.blackboard.state, process.progress
         numbers = [self._number(each) for each in board.entries]
-        results = {action: value for action, value in progress.results.items() if value is not None}
+        journals = progress.journals
         return ProcessState(
             goals=process.goals,
             goal=process.goal.name if process.goal is not None else "",
@@ -120,16 +121,16 @@ class Recorder:
             failure=process.failure,
             entries=tuple(_ranges(numbers)),
             names={name: self._number(each) for name, each in board.names.items()},
-            hidden=frozenset(numbers[place] for place in board.hidden),
+            hidden=frozenset(numbers[place] for place in board.hidden) if board.hidden else _NONE,
             protected=board.protected,
             conditions=board.conditions,
             last_entry=None if board.last_entry is None else self._number(board.last_entry),
-            results={action: self._number_of(value) for action, value in results.items()},
+            results={name: self._number_of(each) for name, each in progress.results.items() if each is not None},
             progress=progress.state,
-            parked={action: child.id for action, child in progress.parked.items()},
-            waits_for={
-                action: tuple(child.id for child in journal.waits_for) for action, journal in progress.journals.items()
-            },
+            parked={action: child.id for action, child in progress.parked.items()} if progress.parked else {},
+            waits_for={name: tuple(each.id for each in journals[name].waits_for) for name in journals}
+            if journals
+            else {},
             unsettled=process.ledger.all_unsettled,
         )
 
@@ -300,7 +301,7 @@ def _board_state(state: ProcessState, entries: Mapping[int, Entry]) -> BoardStat
     return BoardState(
         tuple(entries[number] for number in numbers),
         {name: entries[number] for name, number in state.names.items()},
-        frozenset(place for place, number in enumerate(numbers) if number in state.hidden),
+        [place for place, number in enumerate(numbers) if number in state.hidden],
         state.protected,
         state.conditions,
         None if state.last_entry is None else entries[state.last_entry],
