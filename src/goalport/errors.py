@@ -25,6 +25,8 @@
     │   ├── ToolNotFound
     │   └── GuardViolation
     ├── AlreadyAnswered       a question that was answered, declined or has expired
+    ├── Unstorable            an object that cannot be written to a store
+    ├── Unreadable            what a store holds, and today's classes cannot take
     └── ProcessEnded          a process that was asked for a result ended without one
         ├── ProcessWaiting
         ├── ProcessStuck
@@ -71,6 +73,8 @@ __all__ = [
     "ToolError",
     "ToolNotFound",
     "UnknownName",
+    "Unreadable",
+    "Unstorable",
     "WorkspaceError",
     "leaves",
     "signal_in",
@@ -267,6 +271,38 @@ class AlreadyAnswered(GoalportError):
     def __init__(self, question_id: str, status: str) -> None:
         self.question_id = question_id
         super().__init__(f"Question {question_id} is {status} already: the first answer counts.")
+
+
+class Unstorable(GoalportError):
+    """An object that cannot be written to a store: where it is, of which type it is, and why."""
+
+    def __init__(self, kind: str, why: str, *, path: str = "") -> None:
+        self.kind = kind
+        """The name of its type."""
+        self.why = why
+        """A sentence that says the reason and what to do."""
+        self.path = path
+        """Where it is: `Writeup.images[2]`; empty if it is in nothing else."""
+        what = f"{path} ({with_article(kind)})" if path else with_article(kind)
+        super().__init__(f"{what} cannot be stored: {why}")
+
+    def within(self, step: str) -> "Unstorable":
+        """The same error, seen from the object around it; `step` leads from there to here: `.images` or `[2]`."""
+        return Unstorable(self.kind, self.why, path=f"{step}{self.path}")
+
+
+class Unreadable(GoalportError):
+    """What a store holds of an object, and today's classes cannot take: the type, the field, and what to do."""
+
+    def __init__(self, kind: str, problem: str, fix: str, *, field: str = "") -> None:
+        self.kind = kind
+        """The name under which its type was stored."""
+        self.field = field
+        """The field; empty if it is the whole object."""
+        self.problem = problem
+        self.fix = fix
+        what = f"{kind}.{field}" if field else kind
+        super().__init__(f"{what} cannot be read from the store: {problem} {fix}".rstrip())
 
 
 class ProcessEnded(GoalportError):

@@ -1,5 +1,6 @@
 """Keeping processes that nothing runs: their records, the protocol of a store, and the store in memory. Floor 3."""
 
+from goalport.store.codec import Codec, references
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
     JournalRecord,
@@ -9,13 +10,21 @@ from goalport.store.records import (
     QuestionRecord,
     StoredProcess,
 )
+from goalport.store.type_names import TypeNames, persistent
+from goalport.store.writing import Seal, StoredTypes
 
 __all__ = [
+    "Codec",
     "InMemoryProcessStore",
     "JournalRecord",
     "ObjectRecord",
     "ProcessRecord",
     "ProcessStore",
     "QuestionRecord",
+    "Seal",
     "StoredProcess",
+    "StoredTypes",
+    "TypeNames",
+    "persistent",
+    "references",
 ]

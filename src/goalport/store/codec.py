@@ -1,0 +1,96 @@
+"""The codec: the objects of a process as JSON data, and back.
+
+A codec belongs to one process and remembers its objects, so that an object that is met again is written as a reference
+and comes back as one object. The data says which classes to use by names; nothing that it says is imported, called or
+evaluated.
+
+None, bool, int, float, str and a list of values stand for themselves. Everything else is an object with one key, which
+says what it is: `{"agents.star_news:Writeup": {"title": "Aries"}}` for an object with its fields, `{"$date": …}` for
+standard types, `{"$type": …}` for types, and `{"$ref": [3, 0]}` for what was written before: the number of an object
+and the place in it, or the place alone in the same object. Lists, objects with a key and long texts have a place, in
+the order in which they are written. Fields are sorted, so that the order of keys in JSON does not matter.
+
+Below: `writing` and `reading`. Above: `process` makes records with it, and a database keeps them.
+"""
+
+from collections.abc import Iterator
+from typing import cast
+
+from goalport.errors import Unstorable
+from goalport.store.reading import Reading
+from goalport.store.type_data import Json
+from goalport.store.writing import Places, Seal, StoredTypes, Writing
+from goalport.words import type_name
+
+__all__ = ["Codec", "references"]
+
+
+class Codec:
+    """Writes and reads the objects of one process. It keeps them as long as it lives.
+
+    `types`: shared by the codecs of all processes. `seal`: encrypts secrets; without it they cannot be written.
+    """
+
+    def __init__(self, types: StoredTypes, *, seal: Seal | None = None) -> None:
+        self._types = types
+        self._seal = seal
+        self._where: Places = {}
+        self._objects: dict[int, list[object]] = {}
+        """What each object holds, by place: these references also keep identities from being used again."""
+
+    def encode(self, value: object, number: int | None = None) -> Json:
+        """A value as JSON data.
+
+        `number`: the number of the object in its process, to which later data refers; None for data that is written
+        anew each time, such as the state of a process: it refers to objects, and nothing refers to it. Objects count as
+        immutable: one that was changed after it was written is not written again. Raises `Unstorable` for a value that
+        cannot be written, and then remembers nothing of it.
+        """
+        if number is not None:
+            self._forget(number)
+        writing = Writing(self._types, self._where, number, self._seal)
+        try:
+            data = writing.value(value)
+        except Unstorable as error:
+            writing.forget()
+            raise (error.within(type_name(type(value))) if error.path else error) from None
+        if number is None:
+            writing.forget()
+        else:
+            self._objects[number] = writing.objects
+        return data
+
+    def decode(self, data: Json, number: int | None = None) -> object:
+        """The value of JSON data; `number` as for `encode`.
+
+        Objects are read in the order of their numbers, and before what was written without one. Raises `Unreadable` for
+        data that today's classes cannot take.
+        """
+        reading = Reading(self._types, self._objects, self._seal)
+        value = reading.value(data)
+        if number is not None:
+            self._forget(number)
+            self._objects[number] = reading.objects
+            for place, each in enumerate(reading.objects):
+                self._where.setdefault(id(each), (number, place))
+        return value
+
+    def _forget(self, number: int) -> None:
+        for each in self._objects.pop(number, ()):
+            if self._where.get(id(each), (None, 0))[0] == number:
+                del self._where[id(each)]
+
+
+def references(data: Json) -> Iterator[int]:
+    """The numbers of the objects to which data refers; they have to be kept as long as the data is."""
+    waiting = [data]
+    while waiting:
+        match waiting.pop():
+            case {"$ref": [int() as number, int()]}:
+                yield number
+            case dict() as inner:
+                waiting += cast("dict[str, Json]", inner).values()
+            case list() as inner:
+                waiting += cast("list[Json]", inner)
+            case _:
+                pass

@@ -1,0 +1,380 @@
+"""Layouts: what is written of an object of a class with fields, and how one is made of it again.
+
+Dataclasses, pydantic models, named tuples and enums have a layout, which is worked out once for each class. Objects are
+taken apart and made as `copy` does it: their constructors and validators do not run. What a class has got since an
+object was written is filled with defaults; everything else that does not fit is an error that names the field. Below:
+`type_names`. Above: the codec, which writes and reads the values of the fields.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import Enum, Flag
+from functools import cached_property, partial, reduce
+from io import IOBase
+from operator import or_
+from socket import socket
+from threading import Event, Lock, RLock
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, MethodWrapperType, ModuleType
+from typing import Any, Final, Generic, Protocol, cast
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from goalport.blackboard import taken_apart
+from goalport.domain import SomeOf
+from goalport.domain.values import part_names
+from goalport.errors import Unreadable, Unstorable
+from goalport.store.standard import BAD_DATA
+from goalport.store.type_names import TypeNames, Upcast, persistent_mark
+
+__all__ = ["EnumLayout", "Layout", "Notes", "holds_more", "layout_of", "why_unknown"]
+
+_HEAP_TYPE: Final = 1 << 9
+"""The flag of classes that a class statement made; others hold values that no field shows."""
+_ORIGIN: Final = "__orig_class__"
+"""Where an object of a generic dataclass has its type with its arguments."""
+_Default = Callable[[dict[str, Any]], object]
+"""Takes the values of the other fields."""
+_NO_NOTES: Final[Mapping[str, Any]] = {}
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is to be said of an object beside its fields, which most objects do not need."""
+
+    unset: Sequence[str] = ()
+    """The fields that have no value."""
+    given: Sequence[str] | None = None
+    """The fields of a model that were set, if they are not just all of them."""
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The fields of a model that its class does not know."""
+    more: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The attributes that are no fields."""
+    kind: Any = None
+    """The type with its arguments, where only the object knows them."""
+
+
+class Layout:
+    """The layout of a class with fields. Subclasses say where its objects keep their values."""
+
+    def __init__(
+        self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], left_out: Sequence[str] = ()
+    ) -> None:
+        origin, arguments = cast("tuple[type, tuple[object, ...]]", taken_apart(cls))
+        mark = persistent_mark(origin)
+        self.cls = cls
+        self.arguments = arguments
+        """The arguments of a generic model, whose class knows them."""
+        self.name = names.name_of(origin)
+        self.version = 1 if mark is None else mark.version
+        self.upcast: Upcast | None = None if mark is None else mark.upcast
+        self.tag = self.name if self.version == 1 else f"{self.name}@{self.version}"
+        self.defaults = defaults
+        """All fields in order, each with what makes its default, or None."""
+        self.left_out = frozenset(left_out)
+        """The fields and cached values that are not written."""
+        self.names = tuple(sorted(each for each in defaults if each not in self.left_out))
+        """The fields that are written, in an order that no database changes."""
+        self.all = frozenset(self.names)
+
+    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
+        """The values of the fields, and notes where there is more to say."""
+        raise NotImplementedError
+
+    def make(self) -> Any:
+        """An object without values, or None where the class cannot have one."""
+        return object.__new__(self.cls)
+
+    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
+        """Give an object its values."""
+        raise NotImplementedError
+
+    def upcasted(self, version: int, stored: dict[str, Any]) -> dict[str, Any]:
+        """Fields as today's class calls them. Raises `Unreadable` for those that it does not have."""
+        if version > self.version:
+            raise Unreadable(
+                self.name,
+                f"it was written by version {version} of the class, and this program has version {self.version}.",
+                "Deploy the newer program again.",
+            )
+        if version < self.version and self.upcast is not None:
+            stored = self._upcast(version, stored)
+        if unknown := stored.keys() - self.all:
+            raise self._unfit(min(unknown), "the class has no such field.", "renames or drops")
+        return stored
+
+    def completed(self, stored: dict[str, Any], unset: Sequence[str]) -> dict[str, Any]:
+        """Fields with the defaults of those that are missing. Raises `Unreadable` where there is no default."""
+        return {name: value for name in self.defaults if (value := self._value(name, stored, unset)) is not MISSING}
+
+    def _upcast(self, version: int, stored: dict[str, Any]) -> dict[str, Any]:
+        assert self.upcast is not None
+        try:
+            return dict(self.upcast(version, stored))
+        except BAD_DATA as error:
+            raise Unreadable(
+                self.name,
+                f"upcast failed for version {version} ({type(error).__name__}: {error}).",
+                "Correct the function that @persistent names.",
+            ) from error
+
+    def _value(self, name: str, stored: dict[str, Any], unset: Sequence[str]) -> object:
+        if name in stored:
+            return stored[name]
+        default = self.defaults[name]
+        if name in unset:
+            return MISSING
+        if default is None:
+            raise self._unfit(name, "it was stored without this field, which has no default.", "fills in")
+        return default(stored)
+
+    def _unfit(self, name: str, problem: str, does: str) -> Unreadable:
+        written = f'@persistent("{self.name}", version={self.version + 1}, upcast=…)'
+        return Unreadable(self.name, problem, f"Write {written} with a function that {does} {name!r}.", field=name)
+
+    def _notes(self, state: Mapping[str, Any]) -> Notes:
+        return Notes(
+            unset=[name for name in self.names if name not in state],
+            more={
+                name: value
+                for name, value in state.items()
+                if name not in self.all and name not in self.left_out and name != _ORIGIN
+            },
+            kind=state.get(_ORIGIN),
+        )
+
+
+class _DataclassLayout(Layout):
+    def __init__(self, cls: type, names: TypeNames) -> None:
+        declared = fields(cast("Any", cls))
+        unstored = [each.name for each in declared if each.metadata.get("stored") is False]
+        defaults = {each.name: _default_of(each) for each in declared}
+        super().__init__(cls, names, defaults, [*unstored, *_cached_in(cls)])
+        for name in unstored:
+            if defaults[name] is None:
+                raise Unstorable(cls.__name__, f"its field {name} is marked as not stored. Give it a default.")
+        self._slots = _slots_of(cls)
+
+    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
+        state = self._slot_values(value) if self._slots else value.__dict__
+        return state, None if state.keys() == self.all else self._notes(state)
+
+    def _slot_values(self, value: Any) -> dict[str, Any]:
+        state = dict(getattr(value, "__dict__", _NO_NOTES))
+        for name, slot in self._slots.items():
+            try:
+                state[name] = slot.__get__(value)
+            except AttributeError:  # a field without a value
+                continue
+        return state
+
+    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
+        state = {**values, **notes.more}
+        if notes.kind is not None:
+            state[_ORIGIN] = notes.kind
+        for name in self._slots.keys() & state.keys():
+            self._slots[name].__set__(made, state.pop(name))
+        if state:
+            self._attributes(made).update(state)
+        return made
+
+    def _attributes(self, made: Any) -> dict[str, Any]:
+        try:
+            return made.__dict__
+        except AttributeError:
+            raise Unreadable(
+                self.name, "it has __slots__ now, and had other attributes.", "Remove slots=True."
+            ) from None
+
+
+class _ModelLayout(Layout):
+    def __init__(self, cls: type[BaseModel], names: TypeNames) -> None:
+        declared, private = cls.model_fields, cls.__private_attributes__
+        defaults = {name: _model_default(each) for name, each in {**declared, **private}.items()}
+        super().__init__(cls, names, defaults, _cached_in(cls))
+        self._order = tuple(declared)
+        self._fields = frozenset(declared)
+        self._private = frozenset(private)
+        self._optional = {name for name, each in private.items() if defaults[name] is None}
+        """Private attributes without a default may always be unset."""
+
+    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
+        state: dict[str, Any] = value.__dict__
+        private, extra, given = value.__pydantic_private__, value.__pydantic_extra__, value.__pydantic_fields_set__
+        if private:
+            state = {**state, **private}
+        if state.keys() == self.all and given == self._fields and not extra:
+            return state, None
+        notes = self._notes(state)
+        notes.extra, notes.given = extra or {}, None if given == self._fields | (extra or {}).keys() else sorted(given)
+        return state, notes
+
+    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
+        private = {name: value for name, value in values.items() if name in self._private}
+        state = {name: values[name] for name in self._order if name in values}
+        allows_extra = self.cls.model_config.get("extra") == "allow"  # type: ignore[attr-defined]
+        if notes.extra and not allows_extra:
+            raise self._unfit(min(notes.extra), "the class allows no extra fields now.", "renames or drops")
+        object.__setattr__(made, "__dict__", {**state, **notes.more})
+        object.__setattr__(made, "__pydantic_extra__", dict(notes.extra) if allows_extra else None)
+        known = state.keys() | notes.extra.keys()
+        given = set(known) if notes.given is None else known & set(notes.given)
+        object.__setattr__(made, "__pydantic_fields_set__", given)
+        object.__setattr__(made, "__pydantic_private__", private if self._private else None)
+        return made
+
+    def _value(self, name: str, stored: dict[str, Any], unset: Sequence[str]) -> object:
+        if name in self._optional and name not in stored:
+            return MISSING
+        return super()._value(name, stored, unset)
+
+
+class _NamedTupleLayout(Layout):
+    def __init__(self, cls: type, names: TypeNames) -> None:
+        given: Mapping[str, object] = getattr(cls, "_field_defaults", {})
+        tuple_fields = cast("tuple[str, ...]", getattr(cls, "_fields", ()))
+        super().__init__(cls, names, {name: _constant(given[name]) if name in given else None for name in tuple_fields})
+
+    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
+        if getattr(value, "__dict__", None):
+            raise Unstorable(self.cls.__name__, "it is a named tuple with other attributes. Use a dataclass.")
+        return dict(zip(self.defaults, value, strict=True)), None
+
+    def make(self) -> Any:
+        return None
+
+    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
+        return tuple.__new__(self.cls, [values[name] for name in self.defaults])
+
+
+class EnumLayout(Layout):
+    """The members of an enum by their names, so that their values may change; flags by the names of their parts."""
+
+    def __init__(self, cls: type, names: TypeNames) -> None:
+        super().__init__(cls, names, {"name": None})
+
+    def written(self, value: Enum) -> str | list[str]:
+        """The name of a member; of flags the names of all."""
+        if not isinstance(value, Flag):
+            return value.name
+        parts = [str(each.name) for each in value]
+        if self._joined(parts) != value:
+            raise Unstorable(self.cls.__name__, "it has bits without a name. Declare a member for each bit.")
+        return parts
+
+    def member(self, version: int, stored: str | Sequence[str]) -> object:
+        """The member of a name, or the flags of several. Raises `Unreadable` for a name that there is no longer."""
+        if not isinstance(stored, str):
+            return self._joined([self._known(version, each) for each in stored])
+        return cast("Mapping[str, object]", vars(self.cls)["_member_map_"])[self._known(version, stored)]
+
+    def _known(self, version: int, stored: str) -> str:
+        name = str(self.upcasted(version, {"name": stored})["name"])
+        if name not in vars(self.cls)["_member_map_"]:
+            raise self._unfit(name, "the enum has no such member.", "maps")
+        return name
+
+    def _joined(self, parts: Sequence[str]) -> object:
+        return reduce(or_, (self.cls[each] for each in parts), self.cls(0))  # type: ignore[index]
+
+
+class _Declared(Protocol):
+    """A field or private attribute of a pydantic model."""
+
+    def get_default(self, *, call_default_factory: bool, validated_data: dict[str, Any]) -> Any: ...
+
+
+def _constant(value: object) -> _Default:
+    return lambda _: value
+
+
+def _default_of(declared: Any) -> _Default | None:
+    if declared.default is not MISSING:
+        return _constant(declared.default)
+    if declared.default_factory is not MISSING:
+        return lambda _: declared.default_factory()
+    return None
+
+
+def _model_default(declared: Any) -> _Default | None:
+    if declared.default is PydanticUndefined and declared.default_factory is None:
+        return None
+    return lambda values: cast("_Declared", declared).get_default(call_default_factory=True, validated_data=values)
+
+
+def _slots_of(cls: type) -> dict[str, Any]:
+    return {
+        name: slot
+        for each in reversed(cls.__mro__)
+        for name, slot in vars(each).items()
+        if isinstance(slot, MemberDescriptorType)
+    }
+
+
+def _cached_in(cls: type) -> Iterator[str]:
+    return (name for each in cls.__mro__ for name, found in vars(each).items() if isinstance(found, cached_property))
+
+
+def holds_more(cls: type) -> str | None:
+    """Why the fields of a class do not say all of its objects; None: they do."""
+    for base in cls.__mro__[:-1]:
+        if "__del__" in vars(base):
+            return "it has __del__, so it holds something that has to be given back. Store what is needed to get it."
+        if not base.__flags__ & _HEAP_TYPE and base is not cast("object", Generic):
+            return f"it is a {base.__name__} too, whose content is in no field. Give it a field for that."
+    return None
+
+
+def layout_of(cls: type, names: TypeNames) -> Layout | None:
+    """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
+    if issubclass(cls, Enum):
+        return EnumLayout(cls, names)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _NamedTupleLayout(cls, names)
+    if issubclass(cls, SomeOf):
+        part_names(cls)  # makes a plain subclass a dataclass, as making its first object does
+    if not (is_dataclass(cls) or issubclass(cls, BaseModel)):
+        return None
+    if why := holds_more(cls):
+        raise Unstorable(cls.__name__, why)
+    return _ModelLayout(cls, names) if issubclass(cls, BaseModel) else _DataclassLayout(cls, names)
+
+
+def why_unknown(cls: type) -> str:
+    """Why objects of a class without a layout, which is no standard type, cannot be written, and what to do."""
+    if issubclass(cls, _FUNCTIONS):
+        return "code is not stored. Keep what it works on, and choose the function where it is called."
+    if issubclass(cls, BaseException):
+        return "an exception holds the frames of its traceback. Keep its message."
+    for kind, what in _LIVE:
+        if issubclass(cls, kind):
+            return f"{what} ends with the program. Keep what is needed to get a new one."
+    base = next(
+        (each.__name__ for each in (str, bytes, int, float, list, dict, set, tuple) if issubclass(cls, each)), ""
+    )
+    if base:
+        return f"it is a {base} of a class of its own. Make it a dataclass with a field for its content."
+    return "it is neither a dataclass, a pydantic model, an enum nor a standard type. Make it one of these."
+
+
+_FUNCTIONS: Final = (
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+    MethodWrapperType,
+    partial,
+    staticmethod,
+    classmethod,
+    property,
+)
+_LIVE: Final[tuple[tuple[type, str], ...]] = (
+    (ModuleType, "a module"),
+    (IOBase, "an open file"),
+    (Awaitable, "a task or coroutine"),
+    (AsyncIterator, "an iterator"),
+    (Iterator, "an iterator"),
+    (type(Lock()), "a lock"),
+    (type(RLock()), "a lock"),
+    (Event, "an event"),
+    (socket, "a connection"),
+)

@@ -1,0 +1,217 @@
+"""Reads one object of a process from its data; the mirror of `writing`.
+
+The data may come from an older program, or from somebody who can write to the store. Its names choose among classes
+that have a layout, and nothing of those classes runs but the defaults of new fields and what `@persistent` names.
+"""
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NoReturn, cast
+
+from pydantic import SecretBytes, SecretStr
+from pydantic_core import Url
+
+from goalport.errors import Unreadable, Unstorable
+from goalport.store.layouts import EnumLayout, Layout, Notes
+from goalport.store.standard import BAD_DATA, STANDARD_TAGS
+from goalport.store.type_data import Json, TypeReader
+from goalport.store.writing import LONG_TEXT, Seal, StoredTypes, is_url
+
+__all__ = ["Reading"]
+
+_FOREIGN: Final = "The store was changed by another program, or written by a newer one."
+
+
+class Reading:
+    """One object that is read; `before` are the objects that were read before it, by number and place."""
+
+    __slots__ = ("_before", "_seal", "_types", "objects")
+
+    def __init__(self, types: StoredTypes, before: Mapping[int, Sequence[object]], seal: Seal | None) -> None:
+        self._types, self._before, self._seal = types, before, seal
+        self.objects: list[object] = []
+        """What has a place, by place."""
+
+    def value(self, data: Json) -> Any:
+        """The value of data. Raises `Unreadable` for data that today's classes cannot take."""
+        kind = type(data)
+        if kind is str:
+            if len(data) >= LONG_TEXT:
+                self.objects.append(data)
+            return data
+        if kind is list:
+            made: list[object] = []
+            self.objects.append(made)
+            made.extend(map(self.value, data))
+            return made
+        if kind is not dict:
+            return data if data is None or kind in {bool, int, float} else _refuse(data)
+        if len(data) != 1:
+            _refuse(data)
+        [(tag, inner)] = data.items()
+        if not tag.startswith("$"):
+            return self._named(tag, inner)
+        read = _READERS.get(tag)
+        try:
+            return self._standard(tag, inner) if read is None else read(self, inner)
+        except BAD_DATA as error:
+            raise Unreadable(tag, f"{type(error).__name__}: {error}.", _FOREIGN) from None
+
+    def _standard(self, tag: str, data: Json) -> object:
+        if tag not in STANDARD_TAGS:
+            _refuse({tag: data})
+        value = STANDARD_TAGS[tag](data)
+        self.objects.append(value)
+        return value
+
+    def _named(self, tag: str, data: Json) -> object:
+        """An object of a class with a layout, a member of an enum, or an address."""
+        name, _, version = tag.partition("@")
+        place = len(self.objects)
+        if isinstance(data, dict):
+            self.objects.append(None)
+            fields = cast("dict[str, Json]", data)
+            cls = self._types.names.find(name)
+            if arguments := fields.get("$of"):
+                cls = self.kind({"of": [name, *arguments]})
+            return self._object(self._layout(name, cls), int(version or 1), fields, place)
+        cls = self._types.names.find(name)
+        if isinstance(cls, type) and is_url(cls) and isinstance(data, str):
+            return self._url(cls, data)
+        layout = self._layout(name, cls)
+        if not isinstance(layout, EnumLayout) or not _is_name(data):
+            _refuse({tag: data})
+        return layout.member(int(version or 1), data)
+
+    def _layout(self, name: str, cls: object) -> Layout:
+        try:
+            layout = self._types.layout(cls) if isinstance(cls, type) else None
+        except Unstorable as error:
+            raise Unreadable(name, error.why, "") from None
+        if layout is None:
+            raise Unreadable(
+                name,
+                "it is neither a dataclass, a pydantic model, a named tuple nor an enum now.",
+                "Make it one of these again.",
+            )
+        return layout
+
+    def _object(self, layout: Layout, version: int, data: dict[str, Json], place: int) -> object:
+        made = self.objects[place] = layout.make()
+        kind = self.kind(data["$kind"]) if "$kind" in data else None
+        stored = {name: self.value(data[name]) for name in sorted(data) if not name.startswith("$")}
+        notes = _NONE
+        if len(stored) != len(data):
+            notes = Notes(
+                unset=data.get("$unset", ()),
+                given=data.get("$given"),
+                extra=dict(self.pairs(data.get("$extra", ()))),
+                more=dict(self.pairs(data.get("$more", ()))),
+                kind=kind,
+            )
+        if version != layout.version or stored.keys() != layout.defaults.keys():
+            stored, notes = _adapted(layout, version, stored, notes)
+        made = self.objects[place] = layout.fill(made, stored, notes)
+        return made
+
+    def _url(self, cls: type, text: str) -> object:
+        made = object.__new__(cls)
+        try:
+            vars(made)["_url"] = Url(text)
+        except ValueError as error:
+            raise Unreadable(cls.__name__, f"{error}.", _FOREIGN) from None
+        return made
+
+    def kind(self, data: Json) -> Any:
+        """A type expression."""
+        return TypeReader(self._types.names, self.value).read(data)
+
+    def pairs(self, data: Sequence[Json]) -> Iterator[tuple[Any, object]]:
+        """Keys and values, which come in turn."""
+        values = iter(data)
+        return ((self.value(key), self.value(each)) for key, each in zip(values, values, strict=True))
+
+    def reference(self, where: Json) -> object:
+        """What was read before, by its place here or by the number of an object and the place in that."""
+        if not isinstance(where, list):
+            return self.objects[where]
+        number, place = cast("list[int]", where)
+        if number not in self._before:
+            raise Unreadable("$ref", f"it refers to object {number}, which is not there.", "Keep what others refer to.")
+        return self._before[number][place]
+
+    def filled(self, made: Any, fill: Callable[[Any], object]) -> Any:
+        """A collection that has its place before its values are read, so that they can refer to it."""
+        self.objects.append(made)
+        fill(made)
+        return made
+
+    def frozen(self, make: Callable[[Iterator[object]], Any], data: Sequence[Json]) -> Any:
+        """A collection that is made of its values."""
+        place = len(self.objects)
+        self.objects.append(None)
+        made = self.objects[place] = make(map(self.value, data))
+        return made
+
+    def unsealed(self, sealed: str) -> bytes:
+        if self._seal is None:
+            raise Unreadable("$secret", "it is sealed, and there is no key.", "Set the key with which it was written.")
+        return self._seal.unseal(sealed)
+
+    def secret(self, make: Callable[[bytes], object], sealed: str) -> object:
+        """A secret."""
+        made = make(self.unsealed(sealed))
+        self.objects.append(made)
+        return made
+
+
+def _adapted(layout: Layout, version: int, stored: dict[str, Any], notes: Notes) -> tuple[dict[str, Any], Notes]:
+    """The fields of an older object as today's class has them."""
+    stored = layout.upcasted(version, stored)
+    given = sorted(stored.keys() | notes.extra.keys()) if notes.given is None else notes.given
+    return layout.completed(stored, notes.unset), replace(notes, given=given)
+
+
+def _is_name(data: Json) -> bool:
+    return isinstance(data, str) or (
+        isinstance(data, list) and all(isinstance(each, str) for each in cast("list[object]", data))
+    )
+
+
+def _refuse(data: Json) -> NoReturn:
+    raise Unreadable(f"{data!r:.80}", "it is no value.", _FOREIGN)
+
+
+def _defaultdict(reading: Reading, data: list[Json]) -> object:
+    made: defaultdict[object, object] = defaultdict()
+    reading.objects.append(made)
+    factory = reading.kind(data[0])
+    if factory is not None and not (isinstance(factory, type) and factory.__module__ in {"builtins", "collections"}):
+        raise Unreadable(
+            "defaultdict", f"its factory is {factory!r}.", "Only built-in types are called to make values."
+        )
+    made.default_factory = cast("Any", factory)
+    made.update(reading.pairs(data[1:]))
+    return made
+
+
+_NONE: Final = Notes()
+_READERS: Final[dict[str, Callable[[Reading, Any], object]]] = {
+    "$ref": Reading.reference,
+    "$type": Reading.kind,
+    "$tuple": lambda reading, data: reading.frozen(tuple, data),
+    "$frozenset": lambda reading, data: reading.frozen(frozenset, data),
+    "$set": lambda reading, data: reading.filled(set(), lambda made: made.update(map(reading.value, data))),
+    "$deque": lambda reading, data: reading.filled(
+        deque(maxlen=data[0]), lambda made: made.extend(map(reading.value, data[1:]))
+    ),
+    "$dict": lambda reading, data: reading.filled({}, lambda made: made.update(reading.pairs(data))),
+    "$ordered_dict": lambda reading, data: reading.filled(OrderedDict(), lambda made: made.update(reading.pairs(data))),
+    "$counter": lambda reading, data: reading.filled(Counter(), lambda made: dict.update(made, reading.pairs(data))),
+    "$defaultdict": _defaultdict,
+    "$secret_text": lambda reading, data: reading.secret(
+        lambda secret: SecretStr(secret.decode("utf-8", "surrogatepass")), data
+    ),
+    "$secret_bytes": lambda reading, data: reading.secret(SecretBytes, data),
+}

@@ -1,0 +1,196 @@
+"""The names under which classes are stored, and the classes behind such names.
+
+A class of the workspace is named from there (`agents.star_news:Writeup`), any other by its module (`module:qualname`),
+and one that is marked with `@persistent` by the name it is given. A name never imports or calls anything: it finds
+classes that the program has imported already, and those of a few modules that goalport itself imports late. So whoever
+can write to a store can choose among the classes that are there, and can load no code. Above: `type_data`, `layouts`.
+"""
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType, NoneType
+from typing import Any, Final, NewType, TypeVar, cast
+
+from typing_extensions import TypeAliasType
+
+from goalport.errors import DeclarationError, Unreadable, Unstorable
+from goalport.words import class_name, offer
+
+__all__ = ["Persistent", "TypeNames", "Upcast", "persistent", "persistent_mark"]
+
+C = TypeVar("C", bound=type)
+Upcast = Callable[[int, dict[str, Any]], Mapping[str, Any]]
+"""Takes the version of stored fields and the fields by name, and returns the fields that the class has today."""
+
+_MARK: Final = "__goalport_persistent__"
+_NAME: Final = re.compile(r"[A-Za-z_][\w.\-:]*")
+_FOLDERS: Final = ("agents.", "tools.")
+"""The folders of a workspace. An installed package may be called the same, and is written with a slash before."""
+_LATE: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
+"""Modules that goalport imports when it needs them, and whose objects its records hold."""
+_LOCAL: Final = "<locals>"
+
+
+@dataclass(frozen=True, slots=True)
+class Persistent:
+    """What `@persistent` says of a class."""
+
+    name: str
+    version: int
+    upcast: Upcast | None
+
+
+def persistent(name: str, *, version: int = 1, upcast: Upcast | None = None) -> Callable[[C], C]:
+    """Store objects of a class under a name that stays when the class is renamed, moved or changed.
+
+    `name`: any name that no other class has; the earlier name of a class (`agents.star_news:Writeup`) reads what was
+    stored under it. `version`: raise it by one whenever stored fields no longer fit the class. `upcast`: is called with
+    the version and the fields of an object that was stored by an earlier version, and returns the fields that the class
+    has today; for a member of an enum, the fields are its `name`.
+    """
+
+    def mark(cls: C) -> C:
+        if not _NAME.fullmatch(name):
+            raise _misused(
+                cls, f"a name of letters, digits and any of `_.:-`, but the name is {name!r}", "Choose another."
+            )
+        if type(version) is not int or version < 1:
+            raise _misused(cls, f"a version from 1 up, but the version is {version!r}", "Count it in whole numbers.")
+        setattr(cls, _MARK, Persistent(name, version, upcast))
+        return cls
+
+    return mark
+
+
+def _misused(cls: type, what: str, fix: str) -> DeclarationError:
+    expected, _, came = what.partition(", but ")
+    return DeclarationError(f"@persistent on {class_name(cls)}", expected=expected, came=came, fix=fix)
+
+
+def persistent_mark(cls: type) -> Persistent | None:
+    """What `@persistent` says of a class itself; a subclass is another class, with a name of its own."""
+    return vars(cls).get(_MARK)
+
+
+class TypeNames:
+    """Names of classes, and classes by their names, among the imported modules.
+
+    Make a new one when a workspace is loaded again: its classes are new then. `workspace` is the package under which
+    modules of the workspace are imported.
+    """
+
+    def __init__(
+        self, modules: Mapping[str, ModuleType] | None = None, *, workspace: str = "goalport_workspace"
+    ) -> None:
+        self._modules = sys.modules if modules is None else modules
+        self._package = f"{workspace}."
+        self._found: dict[str, Any] = {}
+        self._marked: dict[str, list[type]] = {}
+        self._searched = -1
+        """The number of modules that were searched for marked classes."""
+
+    def name_of(self, kind: Any) -> str:
+        """The name under which a class, a `NewType` or an alias is stored. Raises `Unstorable` where it has none."""
+        module = str(kind.__module__)
+        qualname = str(getattr(kind, "__qualname__", kind.__name__))
+        if _LOCAL in qualname:
+            raise Unstorable(
+                str(kind.__name__),
+                "it is defined inside a function, where nothing finds it again. Define it at the top of a module.",
+            )
+        if isinstance(kind, type) and (mark := persistent_mark(kind)) is not None:
+            return mark.name
+        if kind is not NoneType and module in self._modules and self._lookup(module, qualname) is None:
+            raise Unstorable(
+                str(kind.__name__),
+                f"module {module} has no {qualname}. Bind the class to this name, or give it one by @persistent.",
+            )
+        return f"{self._written(self._public(module, qualname, kind))}:{qualname}"
+
+    def find(self, name: str) -> Any:
+        """The class, `NewType` or alias of a name. Raises `Unreadable` where there is none, or more than one."""
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self._find(name)
+        return found
+
+    def _find(self, name: str) -> Any:
+        marked = self._marked_as(name)
+        if len(marked) > 1:
+            both = " and ".join(class_name(each) for each in marked)
+            raise Unreadable(name, f"{both} have this persistent name.", "Give each a name of its own.")
+        if marked:
+            return marked[0]
+        module, _, qualname = name.partition(":")
+        found = self._lookup(self._module(module), qualname) if qualname else None
+        if found is None:
+            known = sorted(self._marked)
+            hint = offer(name, known, none="") if not qualname else ""
+            raise Unreadable(
+                name,
+                "no class of that name is imported.",
+                f'{hint} If it was renamed or moved, write @persistent("{name}") above it.'.lstrip(),
+            )
+        return found
+
+    def _written(self, module: str) -> str:
+        if module.startswith(self._package):
+            return module.removeprefix(self._package)
+        return f"/{module}" if f"{module}.".startswith(_FOLDERS) else module
+
+    def _module(self, written: str) -> str:
+        if written.startswith(_FOLDERS):
+            return f"{self._package}{written}"
+        return written.removeprefix("/")
+
+    def _public(self, module: str, qualname: str, kind: object) -> str:
+        """The nearest public module that has the class: libraries move their private modules."""
+        while re.search(r"\._[^_]", module):
+            above = module[: module.rindex("._")]
+            if above not in self._modules or self._lookup(above, qualname) is not kind:
+                return module
+            module = above
+        return module
+
+    def _lookup(self, module: str, qualname: str) -> Any:
+        """What a module has under a qualified name, if it is a type. Runs no code of the module or of classes."""
+        if (module, qualname) == ("builtins", "NoneType"):
+            return NoneType
+        if module in _LATE and module not in self._modules:
+            _import_late(module)
+        place: Any = self._modules.get(module)
+        for part in qualname.split("."):
+            if not isinstance(place, ModuleType | type):
+                return None
+            place = vars(place).get(part)
+        return place if isinstance(place, type | NewType | TypeAliasType) else None
+
+    def _marked_as(self, name: str) -> list[type]:
+        if name not in self._marked and self._searched != len(self._modules):
+            self._searched = len(self._modules)
+            self._marked = _marked_in(list(self._modules.values()))
+        return self._marked.get(name, [])
+
+
+def _import_late(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return
+
+
+def _marked_in(modules: list[ModuleType]) -> dict[str, list[type]]:
+    """The marked classes at the top level of modules, by name."""
+    found: dict[str, list[type]] = {}
+    for module in modules:
+        for value in list(cast("Mapping[str, object]", getattr(module, "__dict__", {})).values()):
+            # Uses the type and not the value, as a proxy may fail when it is asked for its class.
+            cls = cast("type", value)
+            if issubclass(type(value), type) and (mark := persistent_mark(cls)) is not None:
+                alike = found.setdefault(mark.name, [])
+                if not any(each is cls for each in alike):
+                    alike.append(cls)
+    return found
