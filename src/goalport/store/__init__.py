@@ -10,6 +10,7 @@ from goalport.store.records import (
     QuestionRecord,
     StoredProcess,
 )
+from goalport.store.storable import storable
 from goalport.store.type_names import TypeNames, persistent
 from goalport.store.writing import Seal, StoredTypes
 
@@ -27,4 +28,5 @@ __all__ = [
     "TypeNames",
     "persistent",
     "references",
+    "storable",
 ]

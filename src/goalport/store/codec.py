@@ -14,7 +14,6 @@ Below: `writing` and `reading`. Above: `process` makes records with it, and a da
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from goalport.errors import Unstorable
 from goalport.store.reading import Reading
@@ -83,14 +82,14 @@ class Codec:
 
 def references(data: Json) -> Iterator[int]:
     """The numbers of the objects to which data refers; they have to be kept as long as the data is."""
-    waiting = [data]
+    waiting: list[Json] = [data]
     while waiting:
         match waiting.pop():
             case {"$ref": [int() as number, int()]}:
                 yield number
-            case dict() as inner:
-                waiting += cast("dict[str, Json]", inner).values()
-            case list() as inner:
-                waiting += cast("list[Json]", inner)
+            case {**inner}:
+                waiting += inner.values()
+            case [*inner]:
+                waiting += inner
             case _:
                 pass

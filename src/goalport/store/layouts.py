@@ -6,15 +6,23 @@ object was written is filled with defaults; everything else that does not fit is
 `type_names`. Above: the codec, which writes and reads the values of the fields.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, Flag
 from functools import cached_property, partial, reduce
 from io import IOBase
-from operator import or_
 from socket import socket
 from threading import Event, Lock, RLock
-from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, MethodWrapperType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any, Final, Generic, Protocol, cast
 
 from pydantic import BaseModel
@@ -35,7 +43,6 @@ _ORIGIN: Final = "__orig_class__"
 """Where an object of a generic dataclass has its type with its arguments."""
 _Default = Callable[[dict[str, Any]], object]
 """Takes the values of the other fields."""
-_NO_NOTES: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(slots=True)
@@ -46,9 +53,9 @@ class Notes:
     """The fields that have no value."""
     given: Sequence[str] | None = None
     """The fields of a model that were set, if they are not just all of them."""
-    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    extra: Mapping[str, object] | None = None
     """The fields of a model that its class does not know."""
-    more: Mapping[str, object] = field(default_factory=dict[str, object])
+    more: Mapping[str, object] | None = None
     """The attributes that are no fields."""
     kind: Any = None
     """The type with its arguments, where only the object knows them."""
@@ -58,7 +65,7 @@ class Layout:
     """The layout of a class with fields. Subclasses say where its objects keep their values."""
 
     def __init__(
-        self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], left_out: Sequence[str] = ()
+        self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], left_out: Iterable[str] = ()
     ) -> None:
         origin, arguments = cast("tuple[type, tuple[object, ...]]", taken_apart(cls))
         mark = persistent_mark(origin)
@@ -83,7 +90,7 @@ class Layout:
 
     def make(self) -> Any:
         """An object without values, or None where the class cannot have one."""
-        return object.__new__(self.cls)
+        return object.__new__(cast("type[object]", self.cls))
 
     def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
         """Give an object its values."""
@@ -160,7 +167,7 @@ class _DataclassLayout(Layout):
         return state, None if state.keys() == self.all else self._notes(state)
 
     def _slot_values(self, value: Any) -> dict[str, Any]:
-        state = dict(getattr(value, "__dict__", _NO_NOTES))
+        state: dict[str, Any] = {**getattr(value, "__dict__", {})}
         for name, slot in self._slots.items():
             try:
                 state[name] = slot.__get__(value)
@@ -169,7 +176,7 @@ class _DataclassLayout(Layout):
         return state
 
     def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
-        state = {**values, **notes.more}
+        state = {**values, **(notes.more or {})}
         if notes.kind is not None:
             state[_ORIGIN] = notes.kind
         for name in self._slots.keys() & state.keys():
@@ -195,7 +202,7 @@ class _ModelLayout(Layout):
         self._order = tuple(declared)
         self._fields = frozenset(declared)
         self._private = frozenset(private)
-        self._optional = {name for name, each in private.items() if defaults[name] is None}
+        self._optional = {name for name in private if defaults[name] is None}
         """Private attributes without a default may always be unset."""
 
     def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
@@ -205,8 +212,10 @@ class _ModelLayout(Layout):
             state = {**state, **private}
         if state.keys() == self.all and given == self._fields and not extra:
             return state, None
-        notes = self._notes(state)
-        notes.extra, notes.given = extra or {}, None if given == self._fields | (extra or {}).keys() else sorted(given)
+        notes = Notes() if state.keys() == self.all else self._notes(state)
+        notes.extra = extra
+        if given != (self._fields.union(extra) if extra else self._fields):
+            notes.given = sorted(given)
         return state, notes
 
     def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
@@ -215,9 +224,9 @@ class _ModelLayout(Layout):
         allows_extra = self.cls.model_config.get("extra") == "allow"  # type: ignore[attr-defined]
         if notes.extra and not allows_extra:
             raise self._unfit(min(notes.extra), "the class allows no extra fields now.", "renames or drops")
-        object.__setattr__(made, "__dict__", {**state, **notes.more})
-        object.__setattr__(made, "__pydantic_extra__", dict(notes.extra) if allows_extra else None)
-        known = state.keys() | notes.extra.keys()
+        object.__setattr__(made, "__dict__", {**state, **(notes.more or {})})
+        object.__setattr__(made, "__pydantic_extra__", dict(notes.extra or {}) if allows_extra else None)
+        known = state.keys() | (notes.extra or {}).keys()
         given = set(known) if notes.given is None else known & set(notes.given)
         object.__setattr__(made, "__pydantic_fields_set__", given)
         object.__setattr__(made, "__pydantic_private__", private if self._private else None)
@@ -244,7 +253,7 @@ class _NamedTupleLayout(Layout):
         return None
 
     def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
-        return tuple.__new__(self.cls, [values[name] for name in self.defaults])
+        return cast("Any", tuple).__new__(self.cls, [values[name] for name in self.defaults])
 
 
 class EnumLayout(Layout):
@@ -275,7 +284,8 @@ class EnumLayout(Layout):
         return name
 
     def _joined(self, parts: Sequence[str]) -> object:
-        return reduce(or_, (self.cls[each] for each in parts), self.cls(0))  # type: ignore[index]
+        flags = cast("type[Flag]", self.cls)
+        return reduce(lambda one, other: one | other, (flags[each] for each in parts), flags(0))
 
 
 class _Declared(Protocol):
@@ -320,7 +330,7 @@ def holds_more(cls: type) -> str | None:
     for base in cls.__mro__[:-1]:
         if "__del__" in vars(base):
             return "it has __del__, so it holds something that has to be given back. Store what is needed to get it."
-        if not base.__flags__ & _HEAP_TYPE and base is not cast("object", Generic):
+        if not base.__flags__ & _HEAP_TYPE and base.__name__ != Generic.__name__:
             return f"it is a {base.__name__} too, whose content is in no field. Give it a field for that."
     return None
 
@@ -340,7 +350,7 @@ def layout_of(cls: type, names: TypeNames) -> Layout | None:
     return _ModelLayout(cls, names) if issubclass(cls, BaseModel) else _DataclassLayout(cls, names)
 
 
-def why_unknown(cls: type) -> str:
+def why_unknown(cls: type[Any]) -> str:
     """Why objects of a class without a layout, which is no standard type, cannot be written, and what to do."""
     if issubclass(cls, _FUNCTIONS):
         return "code is not stored. Keep what it works on, and choose the function where it is called."
@@ -361,7 +371,9 @@ _FUNCTIONS: Final = (
     FunctionType,
     BuiltinFunctionType,
     MethodType,
+    MethodDescriptorType,
     MethodWrapperType,
+    WrapperDescriptorType,
     partial,
     staticmethod,
     classmethod,

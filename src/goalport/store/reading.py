@@ -35,7 +35,7 @@ class Reading:
 
     def value(self, data: Json) -> Any:
         """The value of data. Raises `Unreadable` for data that today's classes cannot take."""
-        kind = type(data)
+        kind = cast("type[object]", type(data))
         if kind is str:
             if len(data) >= LONG_TEXT:
                 self.objects.append(data)
@@ -67,22 +67,31 @@ class Reading:
 
     def _named(self, tag: str, data: Json) -> object:
         """An object of a class with a layout, a member of an enum, or an address."""
-        name, _, version = tag.partition("@")
+        name, _, number = tag.partition("@")
+        if number and not number.isdecimal():
+            _refuse(data)
+        version = int(number or 1)
         place = len(self.objects)
         if isinstance(data, dict):
             self.objects.append(None)
             fields = cast("dict[str, Json]", data)
-            cls = self._types.names.find(name)
-            if arguments := fields.get("$of"):
-                cls = self.kind({"of": [name, *arguments]})
-            return self._object(self._layout(name, cls), int(version or 1), fields, place)
+            cls = self._generic(name, fields["$of"]) if "$of" in fields else self._types.names.find(name)
+            return self._object(self._layout(name, cls), version, fields, place)
         cls = self._types.names.find(name)
         if isinstance(cls, type) and is_url(cls) and isinstance(data, str):
             return self._url(cls, data)
         layout = self._layout(name, cls)
         if not isinstance(layout, EnumLayout) or not _is_name(data):
             _refuse({tag: data})
-        return layout.member(int(version or 1), data)
+        return layout.member(version, data)
+
+    def _generic(self, name: str, arguments: list[Json]) -> object:
+        if not all(isinstance(each, str) for each in arguments):
+            return self.kind({"of": [name, *arguments]})
+        known, key = self._types.generics, (name, *arguments)
+        if key not in known:
+            known[key] = self.kind({"of": [name, *arguments]})
+        return known[key]
 
     def _layout(self, name: str, cls: object) -> Layout:
         try:
@@ -116,7 +125,7 @@ class Reading:
         return made
 
     def _url(self, cls: type, text: str) -> object:
-        made = object.__new__(cls)
+        made = object.__new__(cast("type[object]", cls))
         try:
             vars(made)["_url"] = Url(text)
         except ValueError as error:
@@ -168,9 +177,10 @@ class Reading:
 
 def _adapted(layout: Layout, version: int, stored: dict[str, Any], notes: Notes) -> tuple[dict[str, Any], Notes]:
     """The fields of an older object as today's class has them."""
-    stored = layout.upcasted(version, stored)
-    given = sorted(stored.keys() | notes.extra.keys()) if notes.given is None else notes.given
-    return layout.completed(stored, notes.unset), replace(notes, given=given)
+    fields = layout.upcasted(version, stored)
+    given = stored.keys() | (notes.extra or {}).keys() if notes.given is None else set(notes.given)
+    made = fields.keys() - stored.keys()
+    return layout.completed(fields, notes.unset), replace(notes, given=sorted(given | made))
 
 
 def _is_name(data: Json) -> bool:
@@ -208,7 +218,9 @@ _READERS: Final[dict[str, Callable[[Reading, Any], object]]] = {
     ),
     "$dict": lambda reading, data: reading.filled({}, lambda made: made.update(reading.pairs(data))),
     "$ordered_dict": lambda reading, data: reading.filled(OrderedDict(), lambda made: made.update(reading.pairs(data))),
-    "$counter": lambda reading, data: reading.filled(Counter(), lambda made: dict.update(made, reading.pairs(data))),
+    "$counter": lambda reading, data: reading.filled(
+        Counter(), lambda made: cast("dict[Any, Any]", super(Counter, made)).update(reading.pairs(data))
+    ),
     "$defaultdict": _defaultdict,
     "$secret_text": lambda reading, data: reading.secret(
         lambda secret: SecretStr(secret.decode("utf-8", "surrogatepass")), data

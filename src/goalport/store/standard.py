@@ -96,8 +96,8 @@ def _write_zone(zone: tzinfo | None) -> Json:
         case timezone() if zone == UTC and zone.tzname(None) == "UTC":
             return "UTC"
         case timezone():
-            (offset, *name) = zone.__getinitargs__()  # type: ignore[attr-defined]
-            return {"offset": [_write_timedelta(offset), *name]}
+            name = zone.tzname(None)
+            return {"offset": [_write_timedelta(zone.utcoffset(None)), *([] if name.startswith("UTC") else [name])]}
         case TzInfo():
             return {"pydantic": _write_timedelta(zone.utcoffset(None) or timedelta())}
         case ZoneInfo(key=str() as key):
@@ -130,9 +130,16 @@ def _write_moment(value: datetime | time) -> Json:
     return [text, zone, value.fold] if value.fold else [text, zone] if zone is not None else text
 
 
+def _parts(data: Json) -> tuple[str, Json, int]:
+    if isinstance(data, str):
+        return data, None, 0
+    text, zone, *fold = data
+    return text, zone, fold[0] if fold else 0
+
+
 def _read_moment(kind: type[datetime] | type[time]) -> Callable[[Json], datetime | time]:
     def read(data: Json) -> datetime | time:
-        text, zone, fold = (data, None, 0) if isinstance(data, str) else [*data, 0][:3]
+        text, zone, fold = _parts(data)
         return kind.fromisoformat(text).replace(tzinfo=_read_zone(zone), fold=fold)
 
     return read

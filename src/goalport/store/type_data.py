@@ -8,9 +8,8 @@ values of a `Literal`) are written by the codec. Below: `type_names`.
 import typing
 from collections.abc import Callable, Sequence
 from functools import reduce
-from operator import or_
 from types import EllipsisType, GenericAlias, UnionType
-from typing import Annotated, Any, Final, Literal, NewType, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NewType, Union, cast, get_args, get_origin
 
 from typing_extensions import TypeAliasType
 
@@ -25,21 +24,20 @@ Json = Any
 """None, bool, int, float, str, and lists and string-keyed dicts of these."""
 
 _TYPING: Final = vars(typing)
-_SPECIAL: Final[type] = type(_TYPING["List"])
+_SPECIAL: Final = cast("type[object]", type(_TYPING["List"]))
 """The class of `typing.List` and its like."""
 _ELLIPSIS: Final = "..."
 _EXAMPLES: Final[Sequence[Any]] = (
     list[int],
     int | str,
     NewType("_", int),
-    TypeAliasType("_", int),
     *(_TYPING[name] for name in ("List", "Tuple", "Union")),
     *(_TYPING[name][int] for name in ("List", "Type")),
     _TYPING["Union"][int, str],
     Annotated[int, 0],
     Literal[0],
 )
-TYPE_FORMS: Final = frozenset(map(type, _EXAMPLES))
+TYPE_FORMS: Final = frozenset[type]({TypeAliasType, *map(type, _EXAMPLES)})
 """The classes of type expressions that are no classes themselves."""
 
 
@@ -99,11 +97,11 @@ class TypeReader:
             case str():
                 return ... if data == _ELLIPSIS else self._names.find(data)
             case {"annotated": [kind, *added]}:
-                return Annotated[(self.read(kind), *map(self._read_value, added))]  # type: ignore[return-value]
+                return Annotated[(self.read(kind), *map(self._read_value, added))]
             case {"literal": [*values]}:
                 return Literal[tuple(map(self._read_value, values))]
             case {"union": [*kinds]}:
-                return reduce(or_, map(self.read, kinds))
+                return reduce(_either, map(self.read, kinds))
             case {"typing": ["Union", *kinds]}:
                 return Union[tuple(map(self.read, kinds))]  # noqa: UP007 - made at run time
             case {"typing": str() as name}:
@@ -129,10 +127,14 @@ def _special_name(kind: Any) -> str | None:
     return name if isinstance(name, str) and isinstance(_TYPING.get(name), _SPECIAL) else None
 
 
+def _either(one: Any, other: Any) -> Any:
+    return one | other
+
+
 def _subscripted(origin: Any, arguments: tuple[Any, ...]) -> Any:
-    if isinstance(origin, type) and origin.__module__ in {"builtins", "collections", "collections.abc"}:
-        return GenericAlias(origin, arguments)
     try:
+        if origin.__module__ in {"builtins", "collections", "collections.abc"} and origin.__class_getitem__:
+            return GenericAlias(origin, arguments)
         return origin[arguments]
     except (TypeError, AttributeError) as error:
         raise Unreadable(

@@ -87,6 +87,7 @@ class TypeNames:
     ) -> None:
         self._modules = sys.modules if modules is None else modules
         self._package = f"{workspace}."
+        self._names: dict[Any, str] = {}
         self._found: dict[str, Any] = {}
         self._marked: dict[str, list[type]] = {}
         self._searched = -1
@@ -94,6 +95,12 @@ class TypeNames:
 
     def name_of(self, kind: Any) -> str:
         """The name under which a class, a `NewType` or an alias is stored. Raises `Unstorable` where it has none."""
+        name = self._names.get(kind)
+        if name is None:
+            name = self._names[kind] = self._name_of(kind)
+        return name
+
+    def _name_of(self, kind: Any) -> str:
         module = str(kind.__module__)
         qualname = str(getattr(kind, "__qualname__", kind.__name__))
         if _LOCAL in qualname:

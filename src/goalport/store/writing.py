@@ -7,12 +7,12 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pydantic import Secret, SecretBytes, SecretStr
 
 from goalport.errors import Unstorable
-from goalport.store.layouts import EnumLayout, Layout, layout_of, why_unknown
+from goalport.store.layouts import EnumLayout, Layout, Notes, layout_of, why_unknown
 from goalport.store.standard import STANDARD, Standard, plain_float, plain_text
 from goalport.store.type_data import TYPE_FORMS, Json, TypeWriter
 from goalport.store.type_names import TypeNames
@@ -61,6 +61,8 @@ class StoredTypes:
         self.names = TypeNames() if names is None else names
         self._layouts: dict[Any, Layout] = {}
         self.forms: dict[type, _Form] = dict(_FORMS)
+        self.generics: dict[tuple[str, ...], object] = {}
+        """Generic classes with arguments, by their names and those of the arguments."""
 
     def layout(self, cls: type) -> Layout | None:
         """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
@@ -76,10 +78,10 @@ class StoredTypes:
             form = self.forms[cls] = self._form(cls)
         return form
 
-    def _form(self, cls: type) -> _Form:
-        if issubclass(cls, type):
+    def _form(self, cls: type[Any]) -> _Form:
+        if type in cls.__mro__:
             return _FORM_OF_TYPES
-        if issubclass(cls, Secret | SecretStr | SecretBytes):
+        if {Secret, SecretStr, SecretBytes}.intersection(cls.__mro__):
             raise Unstorable(cls.__name__, "only SecretStr and SecretBytes can be sealed. Use one of them.")
         if is_url(cls):
             name = self.names.name_of(cls)
@@ -114,7 +116,7 @@ class Writing:
 
     def value(self, value: Any) -> Json:
         """A value as data. Raises `Unstorable`, with the path that leads there from here."""
-        kind = type(value)
+        kind = cast("type[object]", type(value))
         if kind is str:
             if len(value) < LONG_TEXT and plain_text(value):
                 return value
@@ -148,7 +150,7 @@ class Writing:
         for each in self.objects:
             del self._where[id(each)]
 
-    def _reference(self, value: object, where: tuple[int | None, int]) -> Json:
+    def _reference(self, value: Any, where: tuple[int | None, int]) -> Json:
         number, place = where
         if number != self.number:
             return {"$ref": [number, place]}
@@ -218,16 +220,18 @@ class Writing:
         except Unstorable as error:
             raise error.within(f".{name}") from None
         if notes is not None:
-            data |= {
-                "$unset": list(notes.unset),
-                "$given": notes.given,
-                "$extra": self.pairs(notes.extra),
-                "$more": self.pairs(notes.more),
-            }
-            data = {
-                key: each for key, each in data.items() if each or key[0] != "$" or (key == "$given" and each == [])
-            }
+            self._notes(data, notes)
         return {layout.tag: data}
+
+    def _notes(self, data: dict[str, Json], notes: Notes) -> None:
+        if notes.unset:
+            data["$unset"] = list(notes.unset)
+        if notes.given is not None:
+            data["$given"] = list(notes.given)
+        if notes.extra:
+            data["$extra"] = self.pairs(notes.extra)
+        if notes.more:
+            data["$more"] = self.pairs(notes.more)
 
     def secret(self, value: SecretStr | SecretBytes) -> Json:
         """A secret, sealed."""

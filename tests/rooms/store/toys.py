@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import InitVar, dataclass, field
+from datetime import datetime, timedelta, tzinfo
 from enum import Enum, Flag, IntEnum, StrEnum
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, NewType, TypeVar
@@ -240,3 +241,25 @@ def make_local() -> type:
 
 
 DYNAMIC = dataclass(type("Hidden", (), {"__annotations__": {"value": int}, "__module__": __name__}))
+
+
+class Odd(tzinfo):
+    """A time zone of a user."""
+
+    def utcoffset(self, moment: datetime | None, /) -> timedelta:
+        return timedelta(hours=1)
+
+
+class Shape:
+    """A plain class whose objects are of subclasses."""
+
+
+@dataclass
+class Circle(Shape):
+    radius: float
+
+
+@persistent("tests.faulty", version=2, upcast=lambda _, fields: {"value": fields["gone"]})
+@dataclass
+class Faulty:
+    value: Any

@@ -1,0 +1,99 @@
+"""Whether objects of a declared type can be written, found out without an object, for `goalport check` and deploy.
+
+It says no only where that is sure: a field may hold an object of a subclass, and a union one of several types. What it
+lets pass may still turn out to be unstorable when an object is written. Below: `writing`, which knows each class.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from inspect import isabstract
+from types import FunctionType, NoneType
+from typing import Any, Final, Literal, TypeVar, get_origin
+
+from pydantic import SecretBytes, SecretStr
+from typing_extensions import is_typeddict
+
+from goalport.blackboard import alternatives, field_kinds, plain, taken_apart
+from goalport.errors import Unstorable
+from goalport.store.layouts import EnumLayout
+from goalport.store.standard import STANDARD
+from goalport.store.writing import StoredTypes
+from goalport.words import type_name
+
+__all__ = ["storable"]
+
+_OPEN: Final = frozenset({Collection, Iterable, Mapping, Sequence, AbstractSet})
+"""Abstract types whose usual classes can be written, if what is in them can be."""
+_CODE: Final = frozenset[object]({Callable})
+_UNKNOWN: Final = frozenset[object]({Any, object, type, bool, NoneType, ...})
+
+
+def storable(kind: object, types: StoredTypes, *, sealed: bool = False) -> str | None:
+    """Why objects of a declared type can surely not be written, with the path to the reason; None: they may be.
+
+    `sealed`: whether there is a key that encrypts secrets.
+    """
+    options = [each for each in alternatives(kind) if plain(each) is not NoneType]
+    reasons = [_Check(types, sealed).reason(each, type_name(each)) for each in options]
+    return reasons[0] if reasons and all(reasons) else None
+
+
+class _Check:
+    """One check of a type and of what its objects hold."""
+
+    def __init__(self, types: StoredTypes, sealed: bool) -> None:  # noqa: FBT001 - private, called once
+        self._types = types
+        self._sealed = sealed
+        self._seen: set[object] = set()
+
+    def reason(self, kind: object, path: str) -> str | None:
+        """The reason for a type expression; None if one of its alternatives may do."""
+        options = alternatives(plain(kind))
+        reasons = [self._reason(plain(each), path) for each in options]
+        return reasons[0] if reasons and all(reasons) else None
+
+    def _reason(self, kind: Any, path: str) -> str | None:
+        if kind in _UNKNOWN or isinstance(kind, TypeVar) or get_origin(kind) in {Literal, type}:
+            return None
+        origin, arguments = taken_apart(kind)
+        if not isinstance(origin, type) or kind in self._seen:
+            return None
+        self._seen.add(kind)
+        if why := self._why_not(origin):
+            return str(Unstorable(type_name(origin), why, path="" if path == type_name(origin) else path))
+        parts = {f".{name}": each for name, each in self._fields(kind, origin).items()}
+        if not parts:
+            parts = {f"[{number if origin is tuple else '…'}]": each for number, each in enumerate(arguments)}
+        return next((why for step, each in parts.items() if (why := self.reason(each, f"{path}{step}"))), None)
+
+    def _fields(self, kind: object, origin: type) -> Mapping[str, object]:
+        if is_typeddict(origin):
+            return field_kinds(kind)
+        written = self._written(origin)
+        return {name: each for name, each in field_kinds(kind).items() if name in written}
+
+    def _written(self, origin: type) -> Collection[str]:
+        try:
+            layout = self._types.layout(origin)
+        except Unstorable:
+            return ()
+        return () if layout is None or isinstance(layout, EnumLayout) else layout.all
+
+    def _why_not(self, cls: type[Any]) -> str | None:
+        """The reason for a class itself, whatever its objects hold."""
+        if issubclass(cls, SecretStr | SecretBytes):
+            return None if self._sealed else "a secret is not written in clear. Keep its name instead."
+        if cls in STANDARD or cls in _OPEN or is_typeddict(cls) or self._may_be_another(cls):
+            return None
+        try:
+            self._types.form(FunctionType if cls in _CODE else cls)
+        except Unstorable as error:
+            return error.why
+        return None
+
+    def _may_be_another(self, cls: type) -> bool:
+        """Whether objects that are declared as this class are probably of others, which are seen only when written."""
+        if cls.__module__ == "collections.abc":
+            return False
+        if isabstract(cls) or getattr(cls, "_is_protocol", False):
+            return True
+        return any(self._why_not(each) is None for each in type.__subclasses__(cls))
