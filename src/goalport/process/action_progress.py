@@ -45,8 +45,8 @@ class Failure:
     reason: str
     action: str = ""
     """The name of the action that failed; empty when the process itself could not go on."""
-    error: BaseException | None = field(default=None, compare=False, repr=False)
-    """The exception with its traceback, if there is one and it may be shown."""
+    error: BaseException | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
+    """The exception with its traceback, if there is one and it may be shown. It ends with the program."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 

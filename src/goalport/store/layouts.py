@@ -335,11 +335,11 @@ def holds_more(cls: type) -> str | None:
     return None
 
 
-def layout_of(cls: type, names: TypeNames) -> Layout | None:
+def layout_of(cls: type[Any], names: TypeNames) -> Layout | None:
     """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
     if issubclass(cls, Enum):
         return EnumLayout(cls, names)
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+    if tuple in cls.__mro__ and hasattr(cls, "_fields"):
         return _NamedTupleLayout(cls, names)
     if issubclass(cls, SomeOf):
         part_names(cls)  # makes a plain subclass a dataclass, as making its first object does

@@ -133,8 +133,6 @@ def _either(one: Any, other: Any) -> Any:
 
 def _subscripted(origin: Any, arguments: tuple[Any, ...]) -> Any:
     try:
-        if origin.__module__ in {"builtins", "collections", "collections.abc"} and origin.__class_getitem__:
-            return GenericAlias(origin, arguments)
         return origin[arguments]
     except (TypeError, AttributeError) as error:
         raise Unreadable(

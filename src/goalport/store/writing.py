@@ -154,9 +154,10 @@ class Writing:
         number, place = where
         if number != self.number:
             return {"$ref": [number, place]}
-        if place in self._unsafe or (isinstance(value, tuple | frozenset) and place in self._stack):
+        name, frozen = type(value).__name__, isinstance(value, tuple | frozenset)
+        if place in self._unsafe or (frozen and place in self._stack):
             raise Unstorable(
-                type(value).__name__,
+                name,
                 "it contains itself, by way of something that must be complete first: a tuple, or what is in a set or"
                 " a key of a dict. Use a list there.",
             )

@@ -55,7 +55,7 @@ class ToolResult:
     is_error: bool = False
     structured: Mapping[str, object] | None = None
     """The result as JSON data, valid against the tool's output schema if it has one; None: there is no such data."""
-    error: BaseException | None = field(default=None, compare=False, repr=False)
+    error: BaseException | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
     """The unexpected exception that the tool raised; `text` quotes it to the model, without secrets."""
 
     @property

@@ -19,6 +19,7 @@ import pydantic_core
 import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import SecretBytes, SecretStr, TypeAdapter
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from goalport.caller import Caller
 from goalport.domain import WaitFor
@@ -26,7 +27,7 @@ from goalport.errors import Unstorable
 from goalport.llm import AssistantMessage, Image, ModelReply, TokenUsage, ToolCall
 from goalport.process import Budget, Completed, Failed
 from goalport.process.ledger import Spending
-from goalport.process.progress import ActionInvocation, ProgressState
+from goalport.process.progress import ActionInvocation, Failure, ProgressState
 from goalport.store import Codec, Seal, StoredTypes, references
 from goalport.tools import ToolResult
 from tests.rooms.store import toys
@@ -45,6 +46,10 @@ def through_text(data: Any) -> Any:
 def again(value: object) -> Any:
     """The value as another program reads it."""
     return Codec(StoredTypes()).decode(through_text(Codec(TYPES).encode(value, 0)), 0)
+
+
+def _class(value: Any) -> str:
+    return type(value).__name__
 
 
 scalars = (
@@ -105,7 +110,7 @@ def shape(value: Any, seen: dict[int, int]) -> Any:
         return dict, [(shape(key, seen), shape(each, seen)) for key, each in pairs]
     if isinstance(value, list | tuple | deque):
         return type(cast("object", value)), [shape(each, seen) for each in cast("Sequence[object]", value)]
-    inside = vars(value) if hasattr(value, "__dict__") else {}
+    inside: dict[str, object] = {**getattr(value, "__dict__", {})}
     return (
         type(value),
         {name: shape(each, seen) for name, each in sorted(inside.items())},
@@ -143,24 +148,23 @@ def test_objects_that_are_written_one_after_another_stay_the_same_objects(made: 
                 assert (one is other) == (one_back is other_back)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        float("inf"), -0.0, 1e22, 1e16, 2.0**53, 1 << 63, -(1 << 64), 1 << 20_000, "\0", "\ud800x", "é" * 200,
-        Decimal("1.10"), Decimal("-Infinity"), Fraction(1, 3), complex(-0.0, 1), range(9, 1, -2), bytearray(b"x"),
-        NOW, datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")), time(1, 2, fold=1),
-        datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1), "Here")), timezone(timedelta(minutes=-90)), date.max,
-        TypeAdapter(datetime).validate_python("2026-01-01T00:00:00+02:00"), ZoneInfo("Asia/Tokyo"), timedelta.min,
-        UUID(int=7), Path("a/b"), PurePosixPath("/c"), PureWindowsPath("c:/d"), re.compile(b"a+", re.DOTALL),
-        ipaddress.ip_address("fe80::1%eth0"), ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_interface("10.0.0.1/8"),
-        OrderedDict(b=1, a=2), Counter("aab"), defaultdict(list, a=[1]), deque([1, 2], 2), (), frozenset(), set[int](),
-        toys.Colour.GREEN, toys.Right(0), toys.Point(1, [2]), toys.SlottedBelow(1, ("a",), [2]), toys.Checked(1),
-        toys.Box(toys.Raw(text="a")), toys.Names(["a"]), toys.Site.model_validate({"url": "http://a.com/b?c=d"}),
-        toys.Parts(raw=toys.Raw(text="a")), toys.Stage("draft"), toys.Approval("Fine?", list[toys.Raw]), toys.Kept([1]),
-        WaitFor.form_submission("Which?", toys.Raw), WaitFor.confirmation(toys.Raw(text="x"), "Fine?", expires_in=9.0),
-    ],
-    ids=lambda value: type(value).__name__,
-)  # fmt: skip
+VALUES: list[Any] = [
+    float("inf"), -0.0, 1e22, 1e16, 2.0**53, 1 << 63, -(1 << 64), 1 << 20_000, "\0", "\ud800x", "é" * 200,
+    Decimal("1.10"), Decimal("-Infinity"), Fraction(1, 3), complex(-0.0, 1), range(9, 1, -2), bytearray(b"x"),
+    NOW, datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")), time(1, 2, fold=1),
+    datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1), "Here")), timezone(timedelta(minutes=-90)), date.max,
+    TypeAdapter(datetime).validate_python("2026-01-01T00:00:00+02:00"), ZoneInfo("Asia/Tokyo"), timedelta.min,
+    UUID(int=7), Path("a/b"), PurePosixPath("/c"), PureWindowsPath("c:/d"), re.compile(b"a+", re.DOTALL),
+    ipaddress.ip_address("fe80::1%eth0"), ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_interface("10.0.0.1/8"),
+    OrderedDict(b=1, a=2), Counter("aab"), defaultdict(list, a=[1]), deque([1, 2], 2), (), frozenset(), set[int](),
+    toys.Colour.GREEN, toys.Right(0), toys.Point(1, [2]), toys.SlottedBelow(1, ("a",), [2]), toys.Checked(1),
+    toys.Box(toys.Raw(text="a")), toys.Names(["a"]), toys.Site.model_validate({"url": "http://a.com/b?c=d"}),
+    toys.Parts(raw=toys.Raw(text="a")), toys.Stage("draft"), toys.Approval("Fine?", list[toys.Raw]), toys.Kept([1]),
+    WaitFor.form_submission("Which?", toys.Raw), WaitFor.confirmation(toys.Raw(text="x"), "Fine?", expires_in=9.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=_class)
 def test_a_value_comes_back_as_it_was(value: object) -> None:
     back = again(value)
     assert type(back) is type(value)
@@ -173,19 +177,18 @@ def test_a_number_that_is_none_stays_none() -> None:
     assert repr(again([float("nan"), Decimal("sNaN")])) == "[nan, Decimal('sNaN')]"
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        toys.Raw, int, None, type(None), Any, object, list[toys.Raw], dict[str, list[toys.Raw | None]],
-        toys.Page[toys.Raw], toys.Page[list[int]], toys.Box[int], toys.Box, tuple[int, ...], tuple[()], type[toys.Raw],
-        int | None,
-        Optional[int],  # noqa: UP045 - the older form is a type of its own
-        Sequence[int], Literal["a", 1, toys.Colour.RED], Annotated[int, toys.Frozen([1])], toys.UserId, list[None],
-        *(vars(__import__("typing"))[name] for name in ("List", "Tuple", "Mapping")),
-        vars(__import__("typing"))["List"][int], vars(__import__("typing"))["Tuple"][()], toys.Stage, toys.Colour,
-    ],
-    ids=repr,
-)  # fmt: skip
+KINDS: list[Any] = [
+    toys.Raw, int, None, type(None), Any, object, list[toys.Raw], dict[str, list[toys.Raw | None]],
+    toys.Page[toys.Raw], toys.Page[list[int]], toys.Box[int], toys.Box, tuple[int, ...], tuple[()], type[toys.Raw],
+    int | None,
+    Optional[int],  # noqa: UP045 - the older form is a type of its own
+    Sequence[int], Literal["a", 1, toys.Colour.RED], Annotated[int, toys.Frozen([1])], toys.UserId, list[None],
+    *(vars(__import__("typing"))[name] for name in ("List", "Tuple", "Mapping")),
+    vars(__import__("typing"))["List"][int], vars(__import__("typing"))["Tuple"][()], toys.Stage, toys.Colour,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=repr)
 def test_a_type_comes_back_equal_and_of_the_same_form(kind: Any) -> None:
     back = again([kind])[0]
     assert back == kind
@@ -208,7 +211,7 @@ def test_a_type_comes_back_equal_and_of_the_same_form(kind: Any) -> None:
         ProgressState(has_run=frozenset({"a"}), left_out={}, declined={}, waits={}, skipped=set(), numbers={"a": 1},
                       begun=2, paced_after=-1),
     ],
-    ids=lambda value: type(value).__name__,
+    ids=_class,
 )  # fmt: skip
 def test_what_a_process_notes_itself_comes_back(value: object) -> None:
     assert again(value) == value
@@ -218,6 +221,17 @@ def test_content_blocks_of_tools_come_back_under_the_public_name_of_their_class(
     result = ToolResult("text", blocks=(ToolResult.of_text("a").content[0],))
     assert '"mcp_types:TextContent"' in json.dumps(Codec(TYPES).encode(result, 0))
     assert again(result) == result
+
+
+def test_a_message_in_the_form_of_its_provider_comes_back() -> None:
+    native = ModelResponse([ThinkingPart("hm", signature="s"), TextPart("hi"), ToolCallPart("look", {"a": 1})])
+    reply = ModelReply(message=AssistantMessage("hi", native=native))
+    assert again(reply).message.native == native
+
+
+def test_an_exception_ends_with_the_program_and_what_describes_it_is_stored() -> None:
+    failure, result = again([Failure("It broke.", error=ValueError("x"), at=NOW), ToolResult("x", error=OSError())])
+    assert (failure.reason, failure.error, failure.at, result.text, result.error) == ("It broke.", None, NOW, "x", None)
 
 
 def test_what_is_marked_as_not_stored_gets_its_default() -> None:
@@ -297,28 +311,27 @@ def test_what_failed_to_be_written_is_not_remembered() -> None:
     assert codec.encode(raw, 0) == {"tests.rooms.store.toys:Raw": {"text": "a", "at": None, "$given": ["text"]}}
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        (toys.Live(None, [1, 2, toys.Client()]), r"Live\.images\[2\] \(a Client\) cannot be stored: it is neither"),
-        (toys.Lookup(str.upper), r"Lookup\.find \(a method_descriptor\) cannot be stored: code is not stored"),
-        ({"a": [toys.Client()]}, r"dict\['a'\]\[0\] \(a Client\) cannot"),
-        ([{toys.Client()}], r"list\[0\]\{\} \(a Client\)"),
-        (toys.Login(user="a", password=SecretStr("geheim")), r"Login\.password \(a SecretStr\) .* in clear"),
-        (toys.make_local()(), "a Local cannot be stored: it is defined inside a function"),
-        ([toys.DYNAMIC], "has no Hidden. Bind the class to this name"),
-        (toys.Resource("a"), "it has __del__"),
-        (toys.Named(), "it is a dict too"),
-        (toys.Slug("a"), "it is a str of a class of its own"),
-        (ValueError("a"), "an exception holds the frames"),
-        (toys.stories(), "an iterator ends with the program"),
-        (threading.Lock(), "a lock ends with the program"),
-        (defaultdict(lambda: 1), "its factory is a function"),
-        (toys.T, "it is neither"),
-        (datetime(2026, 1, 1, tzinfo=toys.Odd()), "only zones of zoneinfo"),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
-)  # fmt: skip
+REFUSED: list[Any] = [
+    (toys.Live(None, [1, 2, toys.Client()]), r"Live\.images\[2\] \(a Client\) cannot be stored: it is neither"),
+    (toys.Lookup(str.upper), r"Lookup\.find \(a method_descriptor\) cannot be stored: code is not stored"),
+    ({"a": [toys.Client()]}, r"dict\['a'\]\[0\] \(a Client\) cannot"),
+    ([{toys.Client()}], r"list\[0\]\{\} \(a Client\)"),
+    (toys.Login(user="a", password=SecretStr("geheim")), r"Login\.password \(a SecretStr\) .* in clear"),
+    (toys.make_local()(), "a Local cannot be stored: it is defined inside a function"),
+    ([toys.DYNAMIC], "has no Hidden. Bind the class to this name"),
+    (toys.Resource("a"), "it has __del__"),
+    (toys.Named(), "it is a dict too"),
+    (toys.Slug("a"), "it is a str of a class of its own"),
+    (ValueError("a"), "an exception holds the frames"),
+    (toys.stories(), "an iterator ends with the program"),
+    (threading.Lock(), "a lock ends with the program"),
+    (defaultdict(lambda: 1), "its factory is a function"),
+    (toys.T, "it is neither"),
+    (datetime(2026, 1, 1, tzinfo=toys.Odd()), "only zones of zoneinfo"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "says"), REFUSED, ids=_class)
 def test_what_cannot_be_written_is_refused_with_where_and_why(value: object, says: str) -> None:
     with pytest.raises(Unstorable, match=says) as refused:
         Codec(TYPES).encode(value, 0)
