@@ -48,14 +48,16 @@ class Codec:
         if number is not None:
             self._forget(number)
         writing = Writing(self._types, self._where, number, self._seal)
+        kept = False
         try:
             data = writing.value(value)
+            kept = number is not None
         except Unstorable as error:
-            writing.forget()
             raise (error.within(type_name(type(value))) if error.path else error) from None
-        if number is None:
-            writing.forget()
-        else:
+        finally:
+            if not kept:
+                writing.forget()
+        if number is not None:
             self._objects[number] = writing.objects
         return data
 

@@ -6,24 +6,13 @@ object was written is filled with defaults; everything else that does not fit is
 `type_names`. Above: the codec, which writes and reads the values of the fields.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, Flag
-from functools import cached_property, partial, reduce
-from io import IOBase
-from socket import socket
-from threading import Event, Lock, RLock
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    MethodWrapperType,
-    ModuleType,
-    WrapperDescriptorType,
-)
-from typing import Any, Final, Generic, Protocol, cast
+from functools import cached_property, reduce
+from types import MemberDescriptorType
+from typing import Any, Final, Protocol, cast
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -32,13 +21,12 @@ from goalport.blackboard import taken_apart
 from goalport.domain import SomeOf
 from goalport.domain.values import part_names
 from goalport.errors import Unreadable, Unstorable
+from goalport.store.refusals import holds_more
 from goalport.store.standard import BAD_DATA
 from goalport.store.type_names import TypeNames, Upcast, persistent_mark
 
-__all__ = ["EnumLayout", "Layout", "Notes", "holds_more", "layout_of", "why_unknown"]
+__all__ = ["EnumLayout", "Layout", "Notes", "layout_of"]
 
-_HEAP_TYPE: Final = 1 << 9
-"""The flag of classes that a class statement made; others hold values that no field shows."""
 _ORIGIN: Final = "__orig_class__"
 """Where an object of a generic dataclass has its type with its arguments."""
 _Default = Callable[[dict[str, Any]], object]
@@ -61,12 +49,10 @@ class Notes:
     """The type with its arguments, where only the object knows them."""
 
 
-class Layout:
-    """The layout of a class with fields. Subclasses say where its objects keep their values."""
+class StoredClass:
+    """A class by the name and the version under which its objects are stored, and the names that it has in them."""
 
-    def __init__(
-        self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], left_out: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, cls: type, names: TypeNames, known: Iterable[str]) -> None:
         origin, arguments = cast("tuple[type, tuple[object, ...]]", taken_apart(cls))
         mark = persistent_mark(origin)
         self.cls = cls
@@ -76,46 +62,19 @@ class Layout:
         self.version = 1 if mark is None else mark.version
         self.upcast: Upcast | None = None if mark is None else mark.upcast
         self.tag = self.name if self.version == 1 else f"{self.name}@{self.version}"
-        self.defaults = defaults
-        """All fields in order, each with what makes its default, or None."""
-        self.left_out = frozenset(left_out)
-        """The fields and cached values that are not written."""
-        self.names = tuple(sorted(each for each in defaults if each not in self.left_out))
-        """The fields that are written, in an order that no database changes."""
-        self.all = frozenset(self.names)
-
-    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
-        """The values of the fields, and notes where there is more to say."""
-        raise NotImplementedError
-
-    def make(self) -> Any:
-        """An object without values, or None where the class cannot have one."""
-        return object.__new__(cast("type[object]", self.cls))
-
-    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
-        """Give an object its values."""
-        raise NotImplementedError
+        self.all = frozenset(known)
+        """The names that may be stored: those of fields or of members."""
 
     def upcasted(self, version: int, stored: dict[str, Any]) -> dict[str, Any]:
-        """Fields as today's class calls them. Raises `Unreadable` for those that it does not have."""
+        """What was stored by an earlier version, as today's class calls it. Raises `Unreadable` if that fails."""
         if version > self.version:
             raise Unreadable(
                 self.name,
                 f"it was written by version {version} of the class, and this program has version {self.version}.",
                 "Deploy the newer program again.",
             )
-        if version < self.version and self.upcast is not None:
-            stored = self._upcast(version, stored)
-        if unknown := stored.keys() - self.all:
-            raise self._unfit(min(unknown), "the class has no such field.", "renames or drops")
-        return stored
-
-    def completed(self, stored: dict[str, Any], unset: Sequence[str]) -> dict[str, Any]:
-        """Fields with the defaults of those that are missing. Raises `Unreadable` where there is no default."""
-        return {name: value for name in self.defaults if (value := self._value(name, stored, unset)) is not MISSING}
-
-    def _upcast(self, version: int, stored: dict[str, Any]) -> dict[str, Any]:
-        assert self.upcast is not None
+        if version == self.version or self.upcast is None:
+            return stored
         try:
             return dict(self.upcast(version, stored))
         except BAD_DATA as error:
@@ -125,6 +84,44 @@ class Layout:
                 "Correct the function that @persistent names.",
             ) from error
 
+    def unfit(self, name: str, problem: str, does: str) -> Unreadable:
+        """The error for a name that does not fit today's class."""
+        written = f'@persistent("{self.name}", version={self.version + 1}, upcast=…)'
+        return Unreadable(self.name, problem, f"Write {written} with a function that {does} {name!r}.", field=name)
+
+
+class Layout(StoredClass, ABC):
+    """The layout of a class with fields. Subclasses say where its objects keep their values."""
+
+    def __init__(
+        self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], left_out: Iterable[str] = ()
+    ) -> None:
+        self.defaults = defaults
+        """All fields in order, each with what makes its default, or None."""
+        self.left_out = frozenset(left_out)
+        """The fields and cached values that are not written."""
+        self.names = tuple(sorted(each for each in defaults if each not in self.left_out))
+        """The fields that are written, in an order that no database changes."""
+        super().__init__(cls, names, self.names)
+
+    @abstractmethod
+    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
+        """The values of the fields, and notes where there is more to say."""
+
+    def make(self) -> Any:
+        """An object without values, or None where the class cannot have one."""
+        return object.__new__(cast("type[object]", self.cls))
+
+    @abstractmethod
+    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
+        """The object with its values."""
+
+    def completed(self, stored: dict[str, Any], unset: Sequence[str]) -> dict[str, Any]:
+        """Fields with the defaults of those that are missing. Raises `Unreadable` for those that do not fit."""
+        if unknown := stored.keys() - self.all:
+            raise self.unfit(min(unknown), "the class has no such field.", "renames or drops")
+        return {name: value for name in self.defaults if (value := self._value(name, stored, unset)) is not MISSING}
+
     def _value(self, name: str, stored: dict[str, Any], unset: Sequence[str]) -> object:
         if name in stored:
             return stored[name]
@@ -132,12 +129,8 @@ class Layout:
         if name in unset:
             return MISSING
         if default is None:
-            raise self._unfit(name, "it was stored without this field, which has no default.", "fills in")
+            raise self.unfit(name, "it was stored without this field, which has no default.", "fills in")
         return default(stored)
-
-    def _unfit(self, name: str, problem: str, does: str) -> Unreadable:
-        written = f'@persistent("{self.name}", version={self.version + 1}, upcast=…)'
-        return Unreadable(self.name, problem, f"Write {written} with a function that {does} {name!r}.", field=name)
 
     def _notes(self, state: Mapping[str, Any]) -> Notes:
         return Notes(
@@ -223,7 +216,7 @@ class _ModelLayout(Layout):
         state = {name: values[name] for name in self._order if name in values}
         allows_extra = self.cls.model_config.get("extra") == "allow"  # type: ignore[attr-defined]
         if notes.extra and not allows_extra:
-            raise self._unfit(min(notes.extra), "the class allows no extra fields now.", "renames or drops")
+            raise self.unfit(min(notes.extra), "the class allows no extra fields now.", "renames or drops")
         object.__setattr__(made, "__dict__", {**state, **(notes.more or {})})
         object.__setattr__(made, "__pydantic_extra__", dict(notes.extra or {}) if allows_extra else None)
         known = state.keys() | (notes.extra or {}).keys()
@@ -256,11 +249,12 @@ class _NamedTupleLayout(Layout):
         return cast("Any", tuple).__new__(self.cls, [values[name] for name in self.defaults])
 
 
-class EnumLayout(Layout):
+class EnumLayout(StoredClass):
     """The members of an enum by their names, so that their values may change; flags by the names of their parts."""
 
     def __init__(self, cls: type, names: TypeNames) -> None:
-        super().__init__(cls, names, {"name": None})
+        self._members: Mapping[str, object] = vars(cls)["_member_map_"]
+        super().__init__(cls, names, self._members)
 
     def written(self, value: Enum) -> str | list[str]:
         """The name of a member; of flags the names of all."""
@@ -274,13 +268,13 @@ class EnumLayout(Layout):
     def member(self, version: int, stored: str | Sequence[str]) -> object:
         """The member of a name, or the flags of several. Raises `Unreadable` for a name that there is no longer."""
         if not isinstance(stored, str):
-            return self._joined([self._known(version, each) for each in stored])
-        return cast("Mapping[str, object]", vars(self.cls)["_member_map_"])[self._known(version, stored)]
+            return self._joined([self._today(version, each) for each in stored])
+        return self._members[self._today(version, stored)]
 
-    def _known(self, version: int, stored: str) -> str:
-        name = str(self.upcasted(version, {"name": stored})["name"])
-        if name not in vars(self.cls)["_member_map_"]:
-            raise self._unfit(name, "the enum has no such member.", "maps")
+    def _today(self, version: int, stored: str) -> str:
+        name = str(self.upcasted(version, {"name": stored}).get("name"))
+        if name not in self.all:
+            raise self.unfit(name, "the enum has no such member.", "maps")
         return name
 
     def _joined(self, parts: Sequence[str]) -> object:
@@ -325,17 +319,7 @@ def _cached_in(cls: type) -> Iterator[str]:
     return (name for each in cls.__mro__ for name, found in vars(each).items() if isinstance(found, cached_property))
 
 
-def holds_more(cls: type) -> str | None:
-    """Why the fields of a class do not say all of its objects; None: they do."""
-    for base in cls.__mro__[:-1]:
-        if "__del__" in vars(base):
-            return "it has __del__, so it holds something that has to be given back. Store what is needed to get it."
-        if not base.__flags__ & _HEAP_TYPE and base.__name__ != Generic.__name__:
-            return f"it is a {base.__name__} too, whose content is in no field. Give it a field for that."
-    return None
-
-
-def layout_of(cls: type[Any], names: TypeNames) -> Layout | None:
+def layout_of(cls: type[Any], names: TypeNames) -> Layout | EnumLayout | None:
     """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
     if issubclass(cls, Enum):
         return EnumLayout(cls, names)
@@ -348,45 +332,3 @@ def layout_of(cls: type[Any], names: TypeNames) -> Layout | None:
     if why := holds_more(cls):
         raise Unstorable(cls.__name__, why)
     return _ModelLayout(cls, names) if issubclass(cls, BaseModel) else _DataclassLayout(cls, names)
-
-
-def why_unknown(cls: type[Any]) -> str:
-    """Why objects of a class without a layout, which is no standard type, cannot be written, and what to do."""
-    if issubclass(cls, _FUNCTIONS):
-        return "code is not stored. Keep what it works on, and choose the function where it is called."
-    if issubclass(cls, BaseException):
-        return "an exception holds the frames of its traceback. Keep its message."
-    for kind, what in _LIVE:
-        if issubclass(cls, kind):
-            return f"{what} ends with the program. Keep what is needed to get a new one."
-    base = next(
-        (each.__name__ for each in (str, bytes, int, float, list, dict, set, tuple) if issubclass(cls, each)), ""
-    )
-    if base:
-        return f"it is a {base} of a class of its own. Make it a dataclass with a field for its content."
-    return "it is neither a dataclass, a pydantic model, an enum nor a standard type. Make it one of these."
-
-
-_FUNCTIONS: Final = (
-    FunctionType,
-    BuiltinFunctionType,
-    MethodType,
-    MethodDescriptorType,
-    MethodWrapperType,
-    WrapperDescriptorType,
-    partial,
-    staticmethod,
-    classmethod,
-    property,
-)
-_LIVE: Final[tuple[tuple[type, str], ...]] = (
-    (ModuleType, "a module"),
-    (IOBase, "an open file"),
-    (Awaitable, "a task or coroutine"),
-    (AsyncIterator, "an iterator"),
-    (Iterator, "an iterator"),
-    (type(Lock()), "a lock"),
-    (type(RLock()), "a lock"),
-    (Event, "an event"),
-    (socket, "a connection"),
-)

@@ -76,7 +76,10 @@ class Reading:
             self.objects.append(None)
             fields = cast("dict[str, Json]", data)
             cls = self._generic(name, fields["$of"]) if "$of" in fields else self._types.names.find(name)
-            return self._object(self._layout(name, cls), version, fields, place)
+            layout = self._layout(name, cls)
+            if isinstance(layout, EnumLayout):
+                _refuse({tag: data})
+            return self._object(layout, version, fields, place)
         cls = self._types.names.find(name)
         if isinstance(cls, type) and is_url(cls) and isinstance(data, str):
             return self._url(cls, data)
@@ -93,7 +96,7 @@ class Reading:
             known[key] = self.kind({"of": [name, *arguments]})
         return known[key]
 
-    def _layout(self, name: str, cls: object) -> Layout:
+    def _layout(self, name: str, cls: object) -> Layout | EnumLayout:
         try:
             layout = self._types.layout(cls) if isinstance(cls, type) else None
         except Unstorable as error:

@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from pydantic import Secret, SecretBytes, SecretStr
 
 from goalport.errors import Unstorable
-from goalport.store.layouts import EnumLayout, Layout, Notes, layout_of, why_unknown
+from goalport.store.layouts import EnumLayout, Layout, Notes, layout_of
+from goalport.store.refusals import why_unknown
 from goalport.store.standard import STANDARD, Standard, plain_float, plain_text
 from goalport.store.type_data import TYPE_FORMS, Json, TypeWriter
 from goalport.store.type_names import TypeNames
@@ -59,12 +60,12 @@ class StoredTypes:
 
     def __init__(self, names: TypeNames | None = None) -> None:
         self.names = TypeNames() if names is None else names
-        self._layouts: dict[Any, Layout] = {}
+        self._layouts: dict[Any, Layout | EnumLayout] = {}
         self.forms: dict[type, _Form] = dict(_FORMS)
         self.generics: dict[tuple[str, ...], object] = {}
         """Generic classes with arguments, by their names and those of the arguments."""
 
-    def layout(self, cls: type) -> Layout | None:
+    def layout(self, cls: type) -> Layout | EnumLayout | None:
         """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
         layout = self._layouts.get(cls)
         if layout is None and (layout := layout_of(cls, self.names)) is not None:
