@@ -118,8 +118,8 @@ class Reading:
             notes = Notes(
                 unset=data.get("$unset", ()),
                 given=data.get("$given"),
-                extra=dict(self.pairs(data.get("$extra", ()))),
-                more=dict(self.pairs(data.get("$more", ()))),
+                extra=dict(self.pairs(data["$extra"])) if "$extra" in data else None,
+                more=dict(self.pairs(data["$more"])) if "$more" in data else None,
                 kind=kind,
             )
         if version != layout.version or stored.keys() != layout.defaults.keys():

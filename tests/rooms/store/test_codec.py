@@ -1,10 +1,12 @@
 """What the codec writes comes back: equal, of the same types, and as the same objects, through real JSON text."""
 
+import functools
 import ipaddress
 import json
 import re
 import sys
 import threading
+import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -18,7 +20,7 @@ from zoneinfo import ZoneInfo
 import pydantic_core
 import pytest
 from hypothesis import given, settings, strategies as st
-from pydantic import SecretBytes, SecretStr, TypeAdapter
+from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from goalport.caller import Caller
@@ -98,9 +100,23 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 values = st.recursive(scalars, nested, max_leaves=12)
 
 
+_NO_IDENTITY = (
+    str,
+    int,
+    float,
+    complex,
+    bytes,
+    type,
+    toys.Right,
+    types.GenericAlias,
+    types.UnionType,
+    type(toys.UserId),
+)
+
+
 def shape(value: Any, seen: dict[int, int]) -> Any:
     """Types and identities of all that a value holds; equality alone takes 1 for True and a copy for the object."""
-    if isinstance(value, str | int | float | complex | bytes | type | toys.Right) or value is None:
+    if isinstance(value, _NO_IDENTITY) or value is None:
         return type(value), repr(value)
     if id(value) in seen:
         return "seen", seen[id(value)]
@@ -240,6 +256,20 @@ def test_what_is_marked_as_not_stored_gets_its_default() -> None:
     assert isinstance(back.lock, type(threading.Lock()))
 
 
+def test_an_object_without_some_of_its_values_comes_back_without_them() -> None:
+    value = object.__new__(toys.Slotted)
+    object.__setattr__(value, "value", 1)
+    back = again(value)
+    assert (back.value, hasattr(back, "_hidden")) == (1, False)
+
+
+def test_a_generic_dataclass_keeps_the_arguments_that_it_was_made_with() -> None:
+    assert again(toys.Box[int](3)).__orig_class__ == toys.Box[int]
+    assert (
+        type(again(toys.Page[Annotated[int, toys.Frozen(1)]](items=[1]))) is toys.Page[Annotated[int, toys.Frozen(1)]]
+    )
+
+
 def test_objects_are_made_without_their_constructors_and_validators() -> None:
     value, strict = toys.Computed(2.0, 3.0), toys.Strict(name="a", child=toys.Strict(name="b"))
     assert (value.twice, strict.length) == (24.0, 3)
@@ -328,6 +358,12 @@ REFUSED: list[Any] = [
     (defaultdict(lambda: 1), "its factory is a function"),
     (toys.T, "it is neither"),
     (datetime(2026, 1, 1, tzinfo=toys.Odd()), "only zones of zoneinfo"),
+    (toys.Forgetful("a"), "its field lock is marked as not stored. Give it a default"),
+    (toys.Loose(8 | 1), "it has bits without a name"),
+    (toys.noted_point(), "a named tuple with other attributes"),
+    (Secret[int](1), "only SecretStr and SecretBytes can be sealed"),
+    (types.GenericAlias(list, (toys.T,)), "it is no type of which there are objects"),
+    (functools.partial(print), "code is not stored"),
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ The rows are written out here and not made by the codec, so that a change of the
 
 import json
 import re
+import subprocess
 import sys
 import threading
 import types
@@ -252,6 +253,7 @@ def test_a_name_or_version_that_cannot_be_stored_is_refused_where_it_is_written(
         (threading.Event, "an event ends with the program"),
         (types.ModuleType, "a module ends with the program"),
         (toys.Resource, "it has __del__"),
+        (toys.Options, r"Options\.client \(a Client\)"),
     ],
 )
 def test_a_declared_type_whose_objects_cannot_be_written_is_named_without_an_object(kind: Any, says: str) -> None:
@@ -267,11 +269,36 @@ def test_a_declared_type_whose_objects_cannot_be_written_is_named_without_an_obj
         Any, object,
         toys.Counted, toys.Never, toys.Stage, WaitFor[toys.Raw], Mapping[str, datetime], toys.UserId,
         toys.Colour, type[int],
-        toys.Vertex, toys.Shape, int, bool,
+        toys.Vertex, toys.Shape, toys.Drawing, int, bool,
     ],
 )  # fmt: skip
 def test_a_declared_type_whose_objects_may_be_written_passes(kind: Any) -> None:
     assert storable(kind, TYPES) is None
+
+
+def test_a_secret_may_be_written_where_there_is_a_key() -> None:
+    assert storable(toys.Login, TYPES, sealed=True) is None
+
+
+def test_a_class_that_no_longer_keeps_other_attributes_says_so() -> None:
+    with pytest.raises(Unreadable, match=r"Slotted cannot .* it has __slots__ now"):
+        read('{"tests.rooms.store.toys:Slotted": {"value": 1, "_hidden": 2, "$more": ["note", 1]}}')
+    with pytest.raises(Unreadable, match=r"Raw.note cannot .* the class allows no extra fields now"):
+        read('{"tests.rooms.store.toys:Raw": {"text": "a", "at": 1, "$extra": ["note", 1]}}')
+    with pytest.raises(Unreadable, match="it has __del__"):
+        read('{"tests.rooms.store.toys:Resource": {"path": "/"}}')
+
+
+def test_the_classes_of_content_blocks_are_found_before_goalport_needs_them() -> None:
+    code = """
+        import json, sys
+        from goalport.store import Codec, StoredTypes
+        assert "mcp_types" not in sys.modules
+        row = '{"mcp_types:TextContent": {"type": "text", "text": "a", "annotations": null, "$unset": ["meta"]}}'
+        print(type(Codec(StoredTypes()).decode(json.loads(row))).__name__)
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "TextContent"
 
 
 def test_a_plain_class_of_several_parts_is_read_before_the_program_made_one() -> None:

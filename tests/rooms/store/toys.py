@@ -1,12 +1,13 @@
 """Toy types whose objects the tests of the codec write and read."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta, tzinfo
-from enum import Enum, Flag, IntEnum, StrEnum
+from enum import KEEP, Enum, Flag, IntEnum, StrEnum
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, NewType, TypeVar
+from typing import Any, Generic, NamedTuple, NewType, TypedDict, TypeVar
 
 from pydantic import BaseModel, ConfigDict, HttpUrl, PrivateAttr, RootModel, SecretStr, field_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
@@ -263,3 +264,34 @@ class Circle(Shape):
 @dataclass
 class Faulty:
     value: Any
+
+
+@dataclass
+class Forgetful:
+    name: str
+    lock: Any = field(init=False, metadata={"stored": False})
+
+
+class Loose(Flag, boundary=KEEP):
+    READ = 1
+
+
+class NotedPoint(Point):
+    """A named tuple with room for other attributes."""
+
+
+def noted_point() -> NotedPoint:
+    made = NotedPoint(1)
+    vars(made)["note"] = "a"
+    return made
+
+
+class Drawing(ABC):
+    """An abstract class without a subclass."""
+
+    @abstractmethod
+    def draw(self) -> None: ...
+
+
+class Options(TypedDict):
+    client: Client
