@@ -100,7 +100,7 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 values = st.recursive(scalars, nested, max_leaves=12)
 
 
-_NO_IDENTITY = (
+_NO_IDENTITY: tuple[Any, ...] = (
     str,
     int,
     float,
