@@ -27,6 +27,7 @@
     ├── AlreadyAnswered       a question that was answered, declined or has expired
     ├── Unstorable            an object that cannot be written to a store
     ├── Unreadable            what a store holds, and today's classes cannot take
+    ├── StoreError            the store of processes cannot be read or written
     └── ProcessEnded          a process that was asked for a result ended without one
         ├── ProcessWaiting
         ├── ProcessStuck
@@ -66,6 +67,7 @@ __all__ = [
     "Retryable",
     "SettingsError",
     "Signal",
+    "StoreError",
     "TemplateError",
     "TerminateAction",
     "TerminateAgent",
@@ -303,6 +305,19 @@ class Unreadable(GoalportError):
         self.fix = fix
         what = f"{kind}.{field}" if field else kind
         super().__init__(f"{what} cannot be read from the store: {problem} {fix}".rstrip())
+
+
+class StoreError(GoalportError):
+    """The store of processes cannot be read or written. Nothing is half-written; it works again when the cause is gone.
+
+    The message says where the store is, what is wrong, and what to do. It never holds a password.
+    """
+
+    def __init__(self, where: str, problem: str, fix: str) -> None:
+        self.where = where
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f"The store {where}: {problem} {fix}")
 
 
 class ProcessEnded(GoalportError):

@@ -1,0 +1,203 @@
+"""Makes rows of records and records of rows, for every database.
+
+The values in the records are what JSON can say; a codec above has made them so. This module knows the columns of
+`tables` and no driver.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Protocol
+
+from goalport.caller import Caller
+from goalport.store.records import JournalRecord, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
+
+__all__ = ["FamilyRows", "ProcessRows", "Row", "process_record", "rows_of", "stored_processes"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Row(Protocol):
+    """A row that was read: its values by the names of the columns."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRows:
+    """The rows of a process, by the tables that they are for. The number of the process is not known yet."""
+
+    process: dict[str, object]
+    objects: Sequence[dict[str, object]]
+    history: Sequence[dict[str, object]]
+    spendings: Sequence[dict[str, object]]
+    questions: Sequence[dict[str, object]]
+    journal: Sequence[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRows:
+    """All rows of a family; those of each table in the order of the processes and within them."""
+
+    processes: Sequence[Row]
+    objects: Sequence[Row]
+    history: Sequence[Row]
+    spendings: Sequence[Row]
+    questions: Sequence[Row]
+    journal: Sequence[Row]
+
+
+def rows_of(stored: StoredProcess) -> ProcessRows:
+    """The rows of a process. Raises `TypeError` or `ValueError` for a value that JSON cannot say."""
+    return ProcessRows(
+        _process_row(stored),
+        [
+            {"number": each.number, "kind": None if each.kind is None else _json(each.kind), "value": _json(each.value)}
+            for each in stored.objects
+        ],
+        [{"value": _json(each)} for each in stored.history],
+        [{"value": _json(each)} for each in stored.spendings],
+        [{"place": place, **_question_row(each)} for place, each in enumerate(stored.questions)],
+        [
+            {"place": place, "action": each.action, "kind": each.kind, "name": each.name, "value": _json(each.value)}
+            for place, each in enumerate(stored.journal)
+        ],
+    )
+
+
+def _process_row(stored: StoredProcess) -> dict[str, object]:
+    record = stored.process
+    return {
+        "id": record.id,
+        "root": record.root,
+        "parent": record.parent,
+        "agent": record.agent,
+        "caller_id": record.caller.id,
+        "caller_issuer": record.caller.issuer,
+        "caller_scopes": _json(sorted(record.caller.scopes)),
+        "status": record.status,
+        "ended": record.ended,
+        "final": record.final,
+        "created_at": _microseconds(record.created_at),
+        "finished_at": None if record.finished_at is None else _microseconds(record.finished_at),
+        "long": record.long,
+        "whole": stored.whole,
+        "result": record.result,
+        "definition": _json(record.definition),
+        "state": _json(record.state),
+    }
+
+
+def _question_row(record: QuestionRecord) -> dict[str, object]:
+    return {
+        "id": record.id,
+        "action": record.action,
+        "status": record.status,
+        "in_action": record.in_action,
+        "asked_at": _microseconds(record.asked_at),
+        "wait": _json(record.wait),
+        "answer": _json(record.answer),
+        # People write reasons, and not every database takes each character of theirs as plain text.
+        "reason": _json(record.reason),
+    }
+
+
+def process_record(row: Row) -> ProcessRecord:
+    """The record of a process that was read."""
+    return ProcessRecord(
+        id=row["id"],
+        root=row["root"],
+        parent=row["parent"],
+        agent=row["agent"],
+        caller=Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"]))),
+        status=row["status"],
+        ended=bool(row["ended"]),
+        final=bool(row["final"]),
+        created_at=_time(row["created_at"]),
+        finished_at=None if row["finished_at"] is None else _time(row["finished_at"]),
+        long=bool(row["long"]),
+        result=row["result"],
+        definition=json.loads(row["definition"]),
+        state=json.loads(row["state"]),
+    )
+
+
+def stored_processes(family: FamilyRows) -> Sequence[StoredProcess]:
+    """The processes of a family, each after the one that started it."""
+    objects, history, spendings, questions, journal = (
+        _by_process(each)
+        for each in (family.objects, family.history, family.spendings, family.questions, family.journal)
+    )
+    members = [
+        StoredProcess(
+            process_record(row),
+            [_object_record(each) for each in objects.get(row["number"], ())],
+            [json.loads(each["value"]) for each in history.get(row["number"], ())],
+            [json.loads(each["value"]) for each in spendings.get(row["number"], ())],
+            [_question_record(each) for each in questions.get(row["number"], ())],
+            [_journal_record(each) for each in journal.get(row["number"], ())],
+            whole=bool(row["whole"]),
+        )
+        for row in family.processes
+    ]
+    return list(_parents_first(members))
+
+
+def _by_process(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for each in rows:
+        found.setdefault(each["process"], []).append(each)
+    return found
+
+
+def _parents_first(members: Sequence[StoredProcess]) -> Iterator[StoredProcess]:
+    known = {each.process.id for each in members}
+    children: dict[str, list[StoredProcess]] = {}
+    for each in members:
+        children.setdefault(each.process.parent if each.process.parent in known else "", []).append(each)
+    waiting = children.get("", [])
+    for each in waiting:
+        yield each
+        waiting += children.get(each.process.id, [])
+
+
+def _object_record(row: Row) -> ObjectRecord:
+    kind = row["kind"]
+    return ObjectRecord(row["number"], json.loads(row["value"]), None if kind is None else json.loads(kind))
+
+
+def _question_record(row: Row) -> QuestionRecord:
+    return QuestionRecord(
+        id=row["id"],
+        action=row["action"],
+        wait=json.loads(row["wait"]),
+        in_action=bool(row["in_action"]),
+        asked_at=_time(row["asked_at"]),
+        status=row["status"],
+        answer=json.loads(row["answer"]),
+        reason=json.loads(row["reason"]),
+    )
+
+
+def _journal_record(row: Row) -> JournalRecord:
+    return JournalRecord(row["action"], row["kind"], row["name"], json.loads(row["value"]))
+
+
+def _json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Half a surrogate pair is a Python string and a JSON text, but no UTF-8.
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _time(microseconds: int) -> datetime:
+    return _EPOCH + microseconds * _MICROSECOND
