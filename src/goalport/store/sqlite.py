@@ -61,8 +61,9 @@ class SqliteProcessStore:
 
     async def close(self) -> None:
         """Commit what was saved, and close the file. A store that is closed stays closed."""
-        await self._writer.close()
+        # The last connection to be closed folds the log into the file, and only one that writes can do that.
         await self._readers.close()
+        await self._writer.close()
 
     @property
     def max_waiting(self) -> int:

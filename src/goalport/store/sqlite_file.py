@@ -5,6 +5,7 @@ Nothing here runs in the event loop: opening a file may wait for another program
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
@@ -44,7 +45,8 @@ class OpenFile:
     """A connection, and which file it is connected to."""
 
     connection: sqlite3.Connection
-    identity: tuple[int, int]
+    identity: tuple[int, int] | None
+    """The device and the number of the file; None for a connection that is not used again."""
 
     def close(self) -> None:
         self.connection.close()
@@ -54,17 +56,18 @@ class DatabaseFile:
     """A database in a file that programs on this machine share.
 
     Folder and file are made when they are first needed, for the user alone. A file that was there and vanishes is not
-    made again, because the processes that go on would leave halves of themselves in the new one.
+    made again, because the processes that go on would leave halves of themselves in the new one. `options` are added to
+    the URI by which SQLite opens the file, such as `&vfs=unix-excl`.
     """
 
-    def __init__(self, path: Path, synchronous: Synchronous, busy_seconds: float) -> None:
-        self.path = path.absolute()
+    def __init__(self, path: Path, synchronous: Synchronous, busy_seconds: float, options: str = "") -> None:
+        self.path, self._options = path.absolute(), options
         self._synchronous, self._busy_seconds = synchronous, busy_seconds
         self._seen = False
 
-    def current(self, opened: OpenFile | None) -> bool:
+    def current(self, opened: OpenFile) -> bool:
         """Whether a connection leads to the file that is at the path now."""
-        return opened is not None and opened.identity == self._identity()
+        return opened.identity is not None and opened.identity == self._identity()
 
     def for_writing(self) -> OpenFile:
         """A connection that writes, to a file that has the newest schema. Raises `StoreError`."""
@@ -74,8 +77,12 @@ class DatabaseFile:
             identity = self._identity()
             if identity is None:
                 raise self._vanished()
+            if not _writable(self.path):
+                # SQLite would make a log that cannot be written either, and that would stay.
+                raise self._error(*_WORDS[sqlite3.SQLITE_READONLY])
             with ExitStack() as stack:
-                connection = stack.enter_context(closing(self._connection("rw")))
+                connection = stack.enter_context(closing(self._connection("mode=rw")))
+                self.version(connection)  # Refuses what is not ours before anything in it is changed.
                 self._use_log(connection)
                 self._migrate(connection)
                 self._seen = True
@@ -87,14 +94,16 @@ class DatabaseFile:
         with self.in_words():
             identity = self._identity()
             if identity is not None:
+                unchanging = self._unchanging()
                 with ExitStack() as stack:
-                    connection = stack.enter_context(closing(self._connection("ro")))
+                    mode = "mode=ro&immutable=1" if unchanging else "mode=ro"
+                    connection = stack.enter_context(closing(self._connection(mode)))
                     if self.version(connection) == LATEST_VERSION:
                         self._seen = True
                         stack.pop_all()
-                        return OpenFile(connection, identity)
+                        return OpenFile(connection, None if unchanging else identity)
             with closing(self.for_writing()) as made:
-                return OpenFile(self._connection("ro"), made.identity)
+                return OpenFile(self._connection("mode=ro"), made.identity)
 
     @contextmanager
     def in_words(self) -> Generator[None]:
@@ -110,9 +119,9 @@ class DatabaseFile:
         except (ValueError, OverflowError) as error:
             raise self._error(f"A value is not as it must be: {error}.", "Nothing was written.") from error
 
-    def _connection(self, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
+    def _connection(self, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{self.path.as_uri()}?mode={mode}",
+            f"{self.path.as_uri()}?{mode}{self._options}",
             uri=True,
             timeout=self._busy_seconds,
             isolation_level=None,
@@ -121,11 +130,20 @@ class DatabaseFile:
         connection.row_factory = sqlite3.Row
         return connection
 
+    def _unchanging(self) -> bool:
+        """Whether the file can be read without a log, because it has none and this program could not make one."""
+        if _writable(self.path) and _writable(self.path.parent):
+            return False
+        log = Path(f"{self.path}-wal")
+        return not log.exists() or not log.stat().st_size
+
     def _identity(self) -> tuple[int, int] | None:
         try:
             found = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        if not stat.S_ISREG(found.st_mode):
+            raise self._error("It is no file.", "Name a file.")
         return found.st_dev, found.st_ino
 
     def _make(self) -> None:
@@ -220,6 +238,10 @@ def spares_connection(error: StoreError) -> bool:
 def _code(error: sqlite3.Error) -> int:
     """The kind of an error without its details; 0: it did not come from SQLite itself."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 @contextmanager

@@ -1,10 +1,16 @@
-"""What every store does: it keeps records, adds to them, and gives a family back whole and in order."""
+"""What every store does: it keeps records, adds to them, and gives a family back whole and in order.
 
-from collections.abc import Callable, Sequence
+The values in these records are what JSON can say, because a store in a database gets no others.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from goalport.caller import Caller
 from goalport.store import (
@@ -16,14 +22,23 @@ from goalport.store import (
     QuestionRecord,
     StoredProcess,
 )
+from goalport.store.sqlite import SqliteProcessStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MakeStore = Callable[[], ProcessStore]
 
 
-@pytest.fixture(params=[InMemoryProcessStore])
-def make_store(request: pytest.FixtureRequest) -> MakeStore:
-    return request.param
+@pytest.fixture(params=["memory", "sqlite"])
+async def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MakeStore]:
+    async with AsyncExitStack() as stack:
+        numbers = count()
+
+        def in_a_file() -> ProcessStore:
+            store = SqliteProcessStore(tmp_path / f"{next(numbers)}.db", synchronous="normal")
+            stack.push_async_callback(store.close)
+            return store
+
+        yield {"memory": InMemoryProcessStore, "sqlite": in_a_file}[request.param]
 
 
 def record(process_id: str, parent: str = "", *, root: str = "", status: str = "waiting") -> ProcessRecord:
@@ -56,7 +71,7 @@ async def test_what_was_saved_comes_back_as_it_was(make_store: MakeStore) -> Non
     store = make_store()
     saved = StoredProcess(
         record("one"),
-        [ObjectRecord(0, "draft"), ObjectRecord(1, [], list[str])],
+        [ObjectRecord(0, "draft"), ObjectRecord(1, [], "list[str]")],
         ["drafted"],
         ["spent"],
         [question("q-1")],
@@ -109,11 +124,12 @@ def families(draw: st.DrawFn) -> Sequence[tuple[str, str]]:
     return draw(st.permutations(pairs))
 
 
-@given(families(), st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
+@given(family=families(), data=st.data())
 async def test_a_family_comes_back_whole_with_each_process_after_the_one_that_started_it(
-    family: Sequence[tuple[str, str]], data: st.DataObject
+    make_store: MakeStore, family: Sequence[tuple[str, str]], data: st.DataObject
 ) -> None:
-    store = InMemoryProcessStore()
+    store = make_store()
     await store.save([StoredProcess(record(each, parent, root="p0")) for each, parent in family])
     asked = data.draw(st.sampled_from([each for each, _ in family]))
     found = [(each.process.id, each.process.parent) for each in await store.family(asked)]

@@ -1,0 +1,147 @@
+"""What tests of the SQLite store let other programs do: `python programs.py NAME ARGUMENT...`."""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from goalport.caller import Caller
+from goalport.errors import StoreError
+from goalport.store import ObjectRecord, ProcessRecord, StoredProcess
+from goalport.store.sqlite import SqliteProcessStore
+
+NOBODY = 65534
+
+
+def process(process_id: str, *objects: str, first: int = 0) -> StoredProcess:
+    record = ProcessRecord(
+        id=process_id,
+        root=process_id,
+        agent="Writer",
+        caller=Caller(),
+        status="running",
+        ended=False,
+        final=False,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        finished_at=None,
+        long=False,
+        result=None,
+        definition=None,
+        state=None,
+    )
+    return StoredProcess(record, [ObjectRecord(first + place, each) for place, each in enumerate(objects)], ["ran"])
+
+
+async def acknowledge(database: Path, acknowledged: Path, announced_after: int) -> None:
+    """Save for ever, and write down what is committed; say a word when that is enough."""
+    store = SqliteProcessStore(database)
+    descriptor = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    total = 0
+
+    async def work(name: str) -> None:
+        nonlocal total
+        number = 0
+        while True:
+            await store.save([process(name, f"{name} {number} a", f"{name} {number} b", first=2 * number)])
+            os.write(descriptor, f"{name} {number}\n".encode())
+            number, total = number + 1, total + 1
+            if total == announced_after:
+                sys.stdout.write("enough\n")
+                sys.stdout.flush()
+
+    await asyncio.gather(*(work(f"p{each}") for each in range(8)))
+
+
+async def save_many(database: Path, prefix: str, number: int) -> None:
+    async with SqliteProcessStore(database, busy_seconds=60) as store:
+        await asyncio.gather(*(store.save([process(f"{prefix}{each}", "x")]) for each in range(number)))
+        for each in range(number):
+            await store.save([process(f"{prefix}{each}", "y", first=1)])
+
+
+async def with_too_little_room(database: Path) -> None:
+    """Save until the file may not grow, read, and save again when it may."""
+    async with SqliteProcessStore(database) as store:
+        await store.save([process("before")])
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+        error = await refused(store, process("large", *["x" * 10_000] * 50))
+        known = [each.id for each in await store.records()]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        await store.save([process("large", "whole at last")])
+        report(error, known, [each.id for each in await store.records()])
+
+
+async def on_a_full_disk(folder: Path) -> None:
+    """Save on a disk that something else has filled, and again when it is gone."""
+    async with SqliteProcessStore(folder / "store.db") as store:
+        await store.save([process("before")])
+        ballast = folder / "ballast"
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(b"x" * 4096):
+                pass
+        error = await refused(store, process("large", *["x" * 10_000] * 50))
+        known = [each.id for each in await store.records()]
+        ballast.unlink()
+        await store.save([process("large", "whole at last")])
+        report(error, known, [each.id for each in await store.records()])
+
+
+async def read_only(of_folder: str) -> None:
+    """Save to a file that only may be read, as a user who may not do everything."""
+    if os.geteuid() == 0:
+        os.seteuid(NOBODY)
+    with tempfile.TemporaryDirectory() as name:
+        folder, file = Path(name), Path(name) / "store.db"
+        async with SqliteProcessStore(file) as store:
+            await store.save([process("before")])
+        permit(file, 0o400)
+        permit(folder, 0o500 if of_folder else 0o700)
+        async with asyncio.timeout(60):
+            store = SqliteProcessStore(file)
+            error = await refused(store, process("after"))
+            known = [each.id for each in await store.records()]
+            permit(folder, 0o700)
+            permit(file, 0o600)
+            await store.save([process("after")])
+            report(error, known, [each.id for each in await store.records()])
+            await store.close()
+
+
+def permit(path: Path, mode: int) -> None:
+    path.chmod(mode)
+
+
+async def refused(store: SqliteProcessStore, stored: StoredProcess) -> str:
+    try:
+        await store.save([stored])
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def report(error: str, known: list[str], afterwards: list[str]) -> None:
+    sys.stdout.write(json.dumps({"error": error, "known": known, "afterwards": afterwards}))
+
+
+def main(name: str, *arguments: str) -> None:
+    match name:
+        case "acknowledge":
+            asyncio.run(acknowledge(Path(arguments[0]), Path(arguments[1]), int(arguments[2])))
+        case "save_many":
+            asyncio.run(save_many(Path(arguments[0]), arguments[1], int(arguments[2])))
+        case "with_too_little_room":
+            asyncio.run(with_too_little_room(Path(arguments[0])))
+        case "on_a_full_disk":
+            asyncio.run(on_a_full_disk(Path(arguments[0])))
+        case _:
+            asyncio.run(read_only(*arguments))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

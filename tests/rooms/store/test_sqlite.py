@@ -1,0 +1,527 @@
+"""The store in a SQLite file: it keeps what it confirmed, beside other programs, and says what fails."""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from sqlalchemy import Inspector, create_engine, inspect
+
+from goalport.caller import Caller
+from goalport.errors import StoreError
+from goalport.store import (
+    InMemoryProcessStore,
+    JournalRecord,
+    ObjectRecord,
+    ProcessRecord,
+    QuestionRecord,
+    StoredProcess,
+)
+from goalport.store.sqlite import SqliteProcessStore
+from goalport.store.sqlite_file import DatabaseFile
+from goalport.store.tables import LATEST_VERSION, metadata
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PROGRAMS = Path(__file__).with_name("programs.py")
+EACH_EXAMPLE_ANEW = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40
+)
+
+
+def process(
+    process_id: str, *objects: object, root: str = "", first: int = 0, status: str = "running"
+) -> StoredProcess:
+    record = ProcessRecord(
+        id=process_id,
+        root=root or process_id,
+        parent=root,
+        agent="Writer",
+        caller=Caller("ann", "house", frozenset({"read", "write"})),
+        status=status,
+        ended=False,
+        final=False,
+        created_at=START,
+        finished_at=None,
+        long=True,
+        result=None,
+        definition={"agent": "Writer"},
+        state=[1, 2.5, None],
+    )
+    return StoredProcess(record, [ObjectRecord(first + place, each) for place, each in enumerate(objects)])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "store.db"
+
+
+@pytest.fixture
+async def store(file: Path) -> AsyncIterator[SqliteProcessStore]:
+    async with SqliteProcessStore(file, synchronous="normal", busy_seconds=20) as opened:
+        yield opened
+
+
+@contextmanager
+def locked(file: Path) -> Generator[None]:
+    """Another program writes."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("begin immediate")
+        yield
+        connection.execute("rollback")
+
+
+async def known(store: SqliteProcessStore) -> Sequence[str]:
+    return [each.id for each in await store.records()]
+
+
+async def objects(store: SqliteProcessStore, process_id: str) -> Sequence[object]:
+    (found,) = await store.family(process_id)
+    return [each.value for each in found.objects]
+
+
+def start(*arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(PROGRAMS), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def reported(*arguments: object, before: Sequence[str] = ()) -> dict[str, Any]:
+    command = [*before, sys.executable, str(PROGRAMS), *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
+
+
+# What is kept.
+
+
+async def test_what_was_saved_is_there_when_the_file_is_opened_again(file: Path) -> None:
+    question = QuestionRecord(
+        id="q", action="A.ask", wait={"text": "?"}, in_action=True, asked_at=START, status="open", reason="\x00 \ud800"
+    )
+    saved = StoredProcess(
+        process("one").process,
+        [ObjectRecord(0, {"a": "ä\x00\ud800😀"}), ObjectRecord(1, [], "list[str]")],
+        [{"ran": 1}],
+        [0.1],
+        [question],
+        [JournalRecord("A.ask", "reply", "step", 2**70)],
+    )
+    async with SqliteProcessStore(file) as store:
+        await store.save([saved])
+    async with SqliteProcessStore(file) as store:
+        assert await store.family("one") == [saved]
+        assert await store.find("one") == saved.process
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+STATUSES = ["running", "waiting"]
+SAVED = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.integers(0, 3), st.lists(JSON, max_size=3), st.sampled_from(["running", "waiting"])
+    ),
+    max_size=12,
+)
+"""Saves: of which family, up to which member, what is new, and how it is then."""
+
+
+@EACH_EXAMPLE_ANEW
+@given(SAVED)
+async def test_any_saves_give_the_same_as_in_memory(
+    tmp_path_factory: pytest.TempPathFactory, saves: Sequence[tuple[int, int, Sequence[object], str]]
+) -> None:
+    file = tmp_path_factory.mktemp("same") / "store.db"
+    in_memory, numbers = InMemoryProcessStore(), count()
+    async with SqliteProcessStore(file, synchronous="normal") as store:
+        for family, members, values, status in saves:
+            changes = [
+                StoredProcess(
+                    process(f"{family}.{each}", root=f"{family}.0" if each else "", status=status).process,
+                    [ObjectRecord(next(numbers), value, value) for value in values],
+                    values,
+                    values[:1],
+                    [
+                        QuestionRecord(
+                            id="q", action="a", wait=value, in_action=False, asked_at=START, status=status, answer=value
+                        )
+                        for value in values[1:]
+                    ],
+                    [JournalRecord("a", "reply", "step", value) for value in values[2:]],
+                )
+                for each in range(members + 1)
+            ]
+            await in_memory.save(changes)
+            await store.save(changes)
+        assert list(await store.records()) == list(await in_memory.records())
+        for each in ["0.0", "1.1", "2.3"]:
+            assert (await store.find(each), await store.claim(each)) == (
+                await in_memory.find(each),
+                await in_memory.claim(each),
+            )
+            found, expected = await store.family(each), await in_memory.family(each)
+            assert [as_lists(one) for one in found] == [as_lists(one) for one in expected]
+
+
+def as_lists(stored: StoredProcess) -> Sequence[object]:
+    parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal)
+    return [stored.process, stored.whole, *map(list, parts)]
+
+
+async def test_moments_of_any_zone_are_the_same_moments(store: SqliteProcessStore) -> None:
+    there = datetime(2026, 7, 1, 12, 30, 15, 123457, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+    await store.save([StoredProcess(replace(process("one").process, created_at=there, finished_at=there))])
+    found = await store.find("one")
+    assert found is not None
+    assert (found.created_at, found.finished_at) == (there, there)
+
+
+async def test_there_is_room_for_any_number_that_wait(store: SqliteProcessStore) -> None:
+    await store.save([process("one", status="waiting")])
+    assert store.max_waiting > 10**9
+    assert list(await store.surplus()) == []
+
+
+# Transactions.
+
+
+async def test_saves_that_wait_are_committed_together(store: SqliteProcessStore, file: Path) -> None:
+    await store.save([process("before")])
+    commits = commits_in(file)
+    async with anyio.create_task_group() as group:
+        with locked(file):
+            for each in range(50):
+                group.start_soon(store.save, [process(f"p{each}", "x")])
+            await anyio.wait_all_tasks_blocked()
+            assert await known(store) == ["before"]
+    assert len(await known(store)) == 51
+    assert commits_in(file) - commits <= 2
+
+
+def commits_in(file: Path) -> int:
+    """How many transactions the log of a database holds: the frames that say how large the database is then."""
+    log = Path(f"{file}-wal").read_bytes()
+    size = int.from_bytes(log[8:12], "big")
+    return sum(log[at + 4 : at + 8] != b"\0\0\0\0" for at in range(32, len(log), size + 24))
+
+
+async def test_a_save_that_fails_fails_alone(store: SqliteProcessStore, file: Path) -> None:
+    await store.save([process("twice", "x")])
+    errors: list[StoreError] = []
+
+    async def refused() -> None:
+        with pytest.raises(StoreError) as raised:
+            await store.save([process("twice", "the same number again")])
+        errors.append(raised.value)
+
+    async with anyio.create_task_group() as group:
+        with locked(file):
+            group.start_soon(store.save, [process("a", "x")])
+            for _ in range(2):
+                group.start_soon(refused)
+            group.start_soon(store.save, [process("b", "x")])
+            await anyio.wait_all_tasks_blocked()
+    assert sorted(await known(store)) == ["a", "b", "twice"]
+    assert await objects(store, "twice") == ["x"]
+    assert len(errors) == 2
+    assert "UNIQUE constraint failed" in str(errors[0])
+
+
+@pytest.mark.parametrize("bad", [object(), {1, 2}])
+async def test_a_value_that_json_cannot_say_is_the_mistake_of_its_caller(
+    store: SqliteProcessStore, bad: object
+) -> None:
+    with pytest.raises(TypeError):
+        await store.save([process("one", bad)])
+    assert await known(store) == []
+
+
+async def test_all_of_a_family_is_written_or_nothing(store: SqliteProcessStore) -> None:
+    with pytest.raises(StoreError, match="A value is not as it must be"):
+        await store.save([process("root", "x"), process("child", "x", root="root", first=2**63)])
+    with pytest.raises(StoreError, match="A value is not as it must be"):
+        await store.save([process("half \ud800 a pair")])
+    assert await known(store) == []
+    await store.save([process("root", "x"), process("child", "x", root="root")])
+    assert await known(store) == ["root", "child"]
+
+
+@pytest.mark.parametrize("by_scope", [True, False])
+async def test_a_save_that_is_cancelled_is_committed_once(
+    store: SqliteProcessStore, file: Path, *, by_scope: bool
+) -> None:
+    await store.save([process("before")])
+    scope, cancelled = anyio.CancelScope(), False
+
+    async def save() -> None:
+        nonlocal cancelled
+        with scope:
+            try:
+                await store.save([process("one", "x")])
+                await anyio.lowlevel.checkpoint()
+            except asyncio.CancelledError:
+                cancelled = True
+                raise
+
+    task = asyncio.create_task(save())
+    with locked(file):
+        await anyio.wait_all_tasks_blocked()
+        if by_scope:
+            scope.cancel()
+        else:
+            task.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert not task.done()
+    await asyncio.wait([task])
+    assert cancelled
+    assert await objects(store, "one") == ["x"]
+
+
+async def test_closing_commits_what_was_saved_before(file: Path) -> None:
+    store = SqliteProcessStore(file, busy_seconds=20)
+    await store.save([process("before")])
+    async with anyio.create_task_group() as group:
+        with locked(file):
+            for each in range(20):
+                group.start_soon(store.save, [process(f"p{each}")])
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(store.close)
+            await anyio.wait_all_tasks_blocked()
+    with pytest.raises(StoreError, match="It is closed"):
+        await store.save([process("late")])
+    with pytest.raises(StoreError, match="It is closed"):
+        await store.records()
+    await store.close()
+    async with SqliteProcessStore(file) as again:
+        assert len(await known(again)) == 21
+
+
+async def test_a_store_that_was_never_used_can_be_closed(file: Path) -> None:
+    await SqliteProcessStore(file).close()
+    assert not (await anyio.Path(file).exists())
+
+
+# Other programs.
+
+
+async def test_nothing_that_was_confirmed_is_lost_when_the_program_is_killed(file: Path, tmp_path: Path) -> None:
+    confirmed = tmp_path / "confirmed"
+    with start("acknowledge", file, confirmed, 300) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "enough\n"
+        program.kill()
+    lines = [each.split() for each in confirmed.read_text().splitlines()]
+    assert len(lines) >= 300
+    last = {name: int(number) for name, number in lines}
+    async with SqliteProcessStore(file) as store:
+        for name, number in last.items():
+            found = await objects(store, name)
+            saves = len(found) // 2
+            assert saves in {number + 1, number + 2}
+            assert found == [f"{name} {each} {half}" for each in range(saves) for half in "ab"]
+
+
+async def test_several_programs_use_one_file(file: Path) -> None:
+    programs = [start("save_many", file, prefix, 20) for prefix in "abc"]
+    assert [each.wait(timeout=120) for each in programs] == [0, 0, 0]
+    for each in programs:
+        each.communicate()
+    async with SqliteProcessStore(file) as store:
+        assert sorted(await known(store)) == sorted(f"{prefix}{each}" for prefix in "abc" for each in range(20))
+        for prefix in "abc":
+            assert await objects(store, f"{prefix}7") == ["x", "y"]
+
+
+async def test_one_program_reads_what_another_has_just_saved(store: SqliteProcessStore, file: Path) -> None:
+    async with SqliteProcessStore(file, synchronous="normal") as other:
+        await store.save([process("one", "x")])
+        assert await objects(other, "one") == ["x"]
+        await other.save([process("one", "y", first=1)])
+        assert await objects(store, "one") == ["x", "y"]
+
+
+async def test_a_file_that_stays_locked_is_said_and_can_still_be_read(file: Path) -> None:
+    async with SqliteProcessStore(file, busy_seconds=0.1) as store:
+        await store.save([process("before")])
+        with locked(file):
+            with pytest.raises(StoreError, match=r"locked for more than 0.1 s. Try again"):
+                await store.save([process("after")])
+            assert await known(store) == ["before"]
+        await store.save([process("after")])
+        assert await known(store) == ["before", "after"]
+
+
+async def test_a_file_that_is_locked_while_it_is_opened_can_be_used_afterwards(file: Path) -> None:
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        store = SqliteProcessStore(file, busy_seconds=0.1)
+        with pytest.raises(StoreError, match=r"locked for more than 0\.1 s"):
+            await store.save([process("one")])
+        other.execute("commit")
+        await store.save([process("one")])
+        await store.close()
+
+
+# The schema.
+
+
+async def test_the_steps_make_the_tables_that_statements_are_made_of(store: SqliteProcessStore, file: Path) -> None:
+    await store.save([process("one")])
+    assert columns_in(file) == columns_in(None)
+    with closing(sqlite3.connect(file)) as connection:
+        versions = connection.execute("select version from schema_version").fetchall()
+    assert versions == [(each,) for each in range(1, LATEST_VERSION + 1)]
+
+
+def columns_in(file: Path | None) -> object:
+    """The tables with their columns, keys and indexes: those of a file, or those that SQLAlchemy knows."""
+    engine = create_engine("sqlite://" if file is None else f"sqlite:///{file}")
+    if file is None:
+        metadata.create_all(engine)
+    looked = inspect(engine)
+    found = {table: shape(looked, table) for table in looked.get_table_names()}
+    engine.dispose()
+    return found
+
+
+def shape(looked: Inspector, table: str) -> object:
+    keys = looked.get_pk_constraint(table)["constrained_columns"]
+    columns = [(each["name"], each["nullable"] and each["name"] not in keys) for each in looked.get_columns(table)]
+    indexes = sorted((str(each["name"]), each["column_names"]) for each in looked.get_indexes(table))
+    return keys, columns, indexes, sorted(each["column_names"] for each in looked.get_unique_constraints(table))
+
+
+async def test_a_newer_schema_is_refused_even_when_it_comes_while_the_file_is_open(
+    store: SqliteProcessStore, file: Path
+) -> None:
+    await store.save([process("one")])
+    with closing(sqlite3.connect(file)) as newer, newer:
+        newer.execute("insert into schema_version values (99, 0)")
+    expected = f"changed it to schema 99, and this one knows {LATEST_VERSION} at most. Install that goalport again"
+    with pytest.raises(StoreError, match=expected):
+        await store.save([process("two")])
+    other = SqliteProcessStore(file)
+    with pytest.raises(StoreError, match=expected):
+        await other.records()
+    await other.close()
+
+
+# What can go wrong with a file.
+
+
+async def test_folder_and_file_are_for_the_user_alone(file: Path) -> None:
+    deep = file.parent / "deeper" / "store.db"
+    async with SqliteProcessStore(deep) as store:
+        await store.save([process("one")])
+        modes = {each: stat.S_IMODE(each.stat().st_mode) for each in [file.parent, *file.parent.rglob("*")]}
+    assert {modes.pop(file.parent), modes.pop(deep.parent)} == {0o700}
+    assert set(modes.values()) == {0o600}
+    assert [each.name for each in deep.parent.iterdir()] == ["store.db"]
+
+
+async def test_a_file_that_is_no_database_of_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    text, foreign = tmp_path / "text", tmp_path / "foreign"
+    text.write_text("Dear diary, " * 100)
+    with closing(sqlite3.connect(foreign)) as connection, connection:
+        connection.execute("create table diary (entry text)")
+    before = [each.read_bytes() for each in (text, foreign)]
+    for path, problem in [
+        (text, "It is no SQLite database. Name another file"),
+        (foreign, "It is a database of another program. Name another file."),
+        (tmp_path, "It is no file."),
+        (text / "store.db", "Not a directory."),
+    ]:
+        store = SqliteProcessStore(path)
+        with pytest.raises(StoreError, match=problem) as raised:
+            await store.save([process("one")])
+        assert str(path) in str(raised.value)
+        with pytest.raises(StoreError, match=problem):
+            await store.records()
+        await store.close()
+    assert [each.read_bytes() for each in (text, foreign)] == before
+
+
+def test_a_file_system_that_shares_no_memory_is_refused(file: Path) -> None:
+    with pytest.raises(StoreError, match=r"as network file systems do not. Put it on a disk of this machine"):
+        DatabaseFile(file, "full", 1.0, "&vfs=unix-none").for_writing()
+
+
+@contextmanager
+def empty_file(file: Path) -> Generator[None]:
+    """Another file is at the place for a while."""
+    file.parent.mkdir()
+    file.touch()
+    yield
+    shutil.rmtree(file.parent)
+
+
+async def test_a_folder_that_vanishes_is_not_made_again(store: SqliteProcessStore, file: Path) -> None:
+    await store.save([process("one")])
+    folder = file.parent
+    away = folder.rename(folder.with_name("away"))
+    with pytest.raises(StoreError, match="It is no longer there"):
+        await store.save([process("two")])
+    with pytest.raises(StoreError, match="It is no longer there"):
+        await store.records()
+    with empty_file(file):
+        with pytest.raises(StoreError, match="It is no longer there"):
+            await store.save([process("two")])
+        with pytest.raises(StoreError, match="It is no longer there"):
+            await store.records()
+    away.rename(folder)
+    await store.save([process("two")])
+    assert await known(store) == ["one", "two"]
+
+
+def test_a_file_that_may_not_grow_keeps_what_it_has(file: Path) -> None:
+    found = reported("with_too_little_room", file)
+    assert "The system cannot read or write it" in found["error"]
+    assert (found["known"], found["afterwards"]) == (["before"], ["before", "large"])
+
+
+MOUNTS = (
+    sys.platform == "linux"
+    and subprocess.run(["unshare", "--mount", "--map-root-user", "true"], check=False, capture_output=True).returncode
+    == 0
+)
+
+
+@pytest.mark.skipif(not MOUNTS, reason="a disk of its own to fill takes Linux and the right to mount one")
+def test_a_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None:
+    mounted = f'mount -t tmpfs -o size=512k tmpfs "{tmp_path}" && exec "$@"'
+    found = reported(
+        "on_a_full_disk", tmp_path, before=["unshare", "--mount", "--map-root-user", "sh", "-c", mounted, "sh"]
+    )
+    assert "The disk is full. Free some space." in found["error"]
+    assert (found["known"], found["afterwards"]) == (["before"], ["before", "large"])
+
+
+@pytest.mark.parametrize("what", ["", "folder"], ids=["file", "file and folder"])
+def test_what_only_may_be_read_is_read(what: str) -> None:
+    found = reported("read_only", what)
+    assert "It cannot be written. Let this program write the file and its folder." in found["error"]
+    assert (found["known"], found["afterwards"]) == (["before"], ["before", "after"])
+
+
+# What it costs those who do not use it.
+
+
+def test_the_room_of_stores_does_not_import_sqlalchemy() -> None:
+    program = "import sys, goalport.store; print('sqlalchemy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "False\n"
