@@ -17,6 +17,9 @@ __all__ = ["FamilyRows", "ProcessRows", "Row", "process_record", "rows_of", "sto
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_PLAIN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ESCAPED: Final = json.JSONEncoder(separators=(",", ":"))
+"""For half a surrogate pair, which is a Python string and a JSON text, but no UTF-8."""
 
 
 class Row(Protocol):
@@ -186,12 +189,12 @@ def _journal_record(row: Row) -> JournalRecord:
 
 
 def _json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # Half a surrogate pair is a Python string and a JSON text, but no UTF-8.
-        return json.dumps(value, separators=(",", ":"))
+    text = _PLAIN.encode(value)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return _ESCAPED.encode(value)
     return text
 
 

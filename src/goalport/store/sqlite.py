@@ -126,17 +126,17 @@ class _Commit:
     changes: Sequence[ProcessRows]
     done: "asyncio.Future[None]"
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, cursor: sqlite3.Cursor) -> None:
         for change in self.changes:
-            ((number, version),) = connection.execute(_SAVE, change.process).fetchall()
+            ((number, version),) = cursor.execute(_SAVE, change.process).fetchall()
             if version > 1:
-                for each in _REMOVE:
-                    connection.execute(each, {"process": number})
+                for remove in _REMOVE:
+                    cursor.execute(remove, {"process": number})
             parts = (change.objects, change.history, change.spendings, change.questions, change.journal)
             for add, rows in zip(_ADD, parts, strict=True):
                 for row in rows:
                     row["process"] = number
-                    connection.execute(add, row)
+                    cursor.execute(add, row)
 
 
 class _Writer:
@@ -162,7 +162,6 @@ class _Writer:
                 self._thread = threading.Thread(target=self._run, name="goalport-store", daemon=True)
                 self._thread.start()
         await _settled(commit.done)
-        commit.done.result()
 
     async def close(self) -> None:
         """Commit what is in the queue, and end the thread."""
@@ -204,8 +203,9 @@ class _Writer:
             return _settle(batch, error)
         try:
             with self._guarded():
+                cursor = connection.cursor()
                 for each in batch:
-                    each.write(connection)
+                    each.write(cursor)
                 connection.execute("commit")
         except StoreError as error:
             if len(batch) == 1:
@@ -259,16 +259,15 @@ class _Writer:
 
 async def _settled(done: "asyncio.Future[None]") -> None:
     """Wait for a commit, whoever cancels: a transaction cannot be called back, so its end must be known."""
-    cancelled: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True):
-        while not done.done():
-            try:
-                await asyncio.wait([done])
-            except asyncio.CancelledError as error:
-                cancelled = error
-    if cancelled is not None:
+    try:
+        await asyncio.shield(done)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            while not done.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([done])
         done.exception()
-        raise cancelled
+        raise
 
 
 def _settle(commits: Sequence[_Commit], error: StoreError | None) -> None:

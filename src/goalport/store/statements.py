@@ -40,15 +40,15 @@ __all__ = [
 _ZERO: Final[ColumnElement[int]] = literal_column("0", Integer)
 _ONE: Final[ColumnElement[int]] = literal_column("1", Integer)
 _UPDATED: Final = (
-    *("root", "parent", "agent", "caller_id", "caller_issuer", "caller_scopes", "status", "ended", "final"),
+    *("agent", "caller_id", "caller_issuer", "caller_scopes", "status", "ended", "final"),
     *("created_at", "finished_at", "long", "whole", "result", "definition", "state"),
 )
-"""The columns that a save replaces; all others belong to the lease and the store."""
+"""The columns that a save replaces. A process never changes its family; the rest is of the lease and the store."""
 
 
 def saving(dialect: str) -> Insert:
-    """Adds the row of a process or changes it; gives its number, and its version: 1 for a row that is new."""
-    values: dict[str, Any] = {name: bindparam(name) for name in ("id", *_UPDATED)}
+    """Adds the row of a process or changes it; gives its number, and its version, 1 if it is new."""
+    values: dict[str, Any] = {name: bindparam(name) for name in ("id", "root", "parent", *_UPDATED)}
     values |= {"version": _ONE, "lease_token": _ZERO}
     added = (postgresql if dialect == "postgresql" else sqlite).insert(process).values(values)
     changed: dict[str, Any] = {name: added.excluded[name] for name in _UPDATED}

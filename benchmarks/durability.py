@@ -1,0 +1,158 @@
+"""What it costs to keep a process: one action's rows in the SQLite store, against the same rows over plain sqlite3.
+
+All figures of a row are measured in turn, in one run and on one disk; only their ratios say something about goalport.
+"""
+
+import asyncio
+import json
+import sqlite3
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Final, Literal
+
+from benchmarks.report import Table
+from goalport.caller import ANONYMOUS
+from goalport.store import ObjectRecord, ProcessRecord, StoredProcess
+from goalport.store.sqlite import SqliteProcessStore
+
+__all__ = ["durability"]
+
+_AT_ONCE: Final = 16
+_OBJECT: Final = {"text": "x" * 1500}
+_STATE: Final = {"goal": "write", "plan": ["Writer.draft", "Writer.review"], "entries": [[0, 9]], "has_run": ["a"] * 5}
+_ENTRY: Final = {"action": "Writer.draft", "seconds": 1.5, "attempts": 1, "started_at": "2026-01-01T00:00:00Z"}
+_SPENDING: Final = {"model": "some-model", "input_tokens": 1000, "output_tokens": 200, "cost": 0.01}
+
+_PLAIN_TABLES: Final = """
+    create table process (id text primary key, status text, ended integer, finished_at integer, version integer,
+                          definition text, state text);
+    create table object (process text, number integer, kind text, value text, primary key (process, number));
+    create table history (process text, place integer, value text, primary key (process, place));
+    create table spending (process text, place integer, value text, primary key (process, place));
+"""
+
+
+def durability(*, quick: bool = False) -> Table:
+    """The table of what a commit costs, and what commits at once share."""
+    rounds = 2 if quick else 15
+    rows = [_row(synchronous, rounds) for synchronous in ("full", "normal")]
+    columns = (
+        "`synchronous`",
+        "plain sqlite3",
+        "goalport",
+        "ratio",
+        f"{_AT_ONCE} processes at once",
+        "against one alone",
+    )
+    note = (
+        "A commit of what one action leaves behind: the row of its process, an object of 1.5 kB, an entry of the"
+        " history and what a model cost. Medians of a commit; for processes at once, the time of all over their number."
+        " Aims: the ratio to plain sqlite3 ≤ 3; at once, ≥ 5 times as many per second as one alone under `full`."
+    )
+    return Table("durability", "Processes kept in a SQLite file", columns, rows, [note])
+
+
+def _row(synchronous: Literal["full", "normal"], rounds: int) -> Sequence[str]:
+    with tempfile.TemporaryDirectory(prefix="goalport-durability-") as folder:
+        taken = asyncio.run(_measured(Path(folder), synchronous, rounds))
+    plain, alone, at_once = median(taken.plain), median(taken.alone), median(taken.at_once)
+    return (
+        f"`{synchronous}`",
+        _ms(plain),
+        _ms(alone),
+        f"{alone / plain:.2f} ×",
+        _ms(at_once),
+        f"{alone / at_once:.1f} ×",
+    )
+
+
+@dataclass
+class _Taken:
+    """Seconds per commit."""
+
+    plain: list[float] = field(default_factory=list[float])
+    alone: list[float] = field(default_factory=list[float])
+    at_once: list[float] = field(default_factory=list[float])
+
+
+async def _measured(folder: Path, synchronous: Literal["full", "normal"], rounds: int, commits: int = 20) -> _Taken:
+    taken = _Taken()
+    async with SqliteProcessStore(folder / "goalport.db", synchronous=synchronous) as store:
+        with closing(_plain(folder / "plain.db", synchronous)) as connection:
+            for turn in range(rounds + 1):
+                first = turn * commits
+                plain = [_commit_plainly(connection, number) for number in range(first, first + commits)]
+                alone = [await _timed(store, "alone", number) for number in range(first, first + commits)]
+                began = time.perf_counter()
+                await asyncio.gather(*(_several(store, f"p{each}", first, commits) for each in range(_AT_ONCE)))
+                at_once = (time.perf_counter() - began) / commits / _AT_ONCE
+                if turn:  # The first turn makes the files and warms caches.
+                    taken.plain += plain
+                    taken.alone += alone
+                    taken.at_once.append(at_once)
+    return taken
+
+
+def _plain(file: Path, synchronous: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.executescript(f"pragma journal_mode=wal; pragma synchronous={synchronous}; {_PLAIN_TABLES}")
+    connection.execute("insert into process values ('one', 'running', 0, null, 0, ?, '')", (json.dumps(_STATE),))
+    return connection
+
+
+def _commit_plainly(connection: sqlite3.Connection, number: int) -> float:
+    began = time.perf_counter()
+    connection.execute("begin immediate")
+    connection.execute("insert into object values ('one', ?, null, ?)", (number, json.dumps(_OBJECT)))
+    connection.execute("insert into history values ('one', ?, ?)", (number, json.dumps(_ENTRY)))
+    connection.execute("insert into spending values ('one', ?, ?)", (number, json.dumps(_SPENDING)))
+    connection.execute(
+        "update process set status = 'running', version = version + 1, state = ? where id = 'one' and version = ?",
+        (json.dumps(_STATE), number),
+    )
+    connection.execute("commit")
+    return time.perf_counter() - began
+
+
+async def _several(store: SqliteProcessStore, process_id: str, first: int, commits: int) -> None:
+    for number in range(first, first + commits):
+        await store.save([_changes(process_id, number)])
+
+
+async def _timed(store: SqliteProcessStore, process_id: str, number: int) -> float:
+    began = time.perf_counter()
+    await store.save([_changes(process_id, number)])
+    return time.perf_counter() - began
+
+
+def _changes(process_id: str, number: int) -> StoredProcess:
+    record = ProcessRecord(
+        id=process_id,
+        root=process_id,
+        agent="Writer",
+        caller=ANONYMOUS,
+        status="running",
+        ended=False,
+        final=False,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        finished_at=None,
+        long=False,
+        result=None,
+        definition=_STATE,
+        state=_STATE,
+    )
+    return StoredProcess(record, [ObjectRecord(number, _OBJECT)], [_ENTRY], [_SPENDING])
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f} ms"
+
+
+if __name__ == "__main__":
+    print(durability().markdown)
