@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.calls import calls, crowd, progress
+from benchmarks.durability import durability
 from benchmarks.loop import loop
 from benchmarks.models import models
 from benchmarks.planning import planning
@@ -23,6 +24,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "progress": progress,
     "crowd": crowd,
     "loop": loop,
+    "durability": durability,
     "planner": planning,
     "models": models,
     "upstream": upstream,

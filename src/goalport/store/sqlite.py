@@ -119,12 +119,19 @@ def _family(connection: sqlite3.Connection, process_id: str) -> Sequence[StoredP
         connection.execute("rollback")
 
 
+class _End(asyncio.Future[None]):
+    """The end of a commit. Who is cancelled waits for it: a transaction cannot be called back, so it must be known."""
+
+    def cancel(self, msg: object = None) -> bool:
+        return False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Commit:
     """A save that waits for its transaction."""
 
     changes: Sequence[ProcessRows]
-    done: "asyncio.Future[None]"
+    done: _End
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         for change in self.changes:
@@ -152,7 +159,7 @@ class _Writer:
 
     async def commit(self, changes: Sequence[ProcessRows]) -> None:
         """Return when the changes are committed; raise `StoreError` when they are not."""
-        commit = _Commit(changes, asyncio.get_running_loop().create_future())
+        commit = _Commit(changes, _End())
         with self._lock:
             if self._closed:
                 raise self._file.closed()
@@ -161,7 +168,8 @@ class _Writer:
                 # At the end of the program nobody waits any more for what is still in the queue.
                 self._thread = threading.Thread(target=self._run, name="goalport-store", daemon=True)
                 self._thread.start()
-        await _settled(commit.done)
+        with anyio.CancelScope(shield=True):
+            await commit.done
 
     async def close(self) -> None:
         """Commit what is in the queue, and end the thread."""
@@ -257,19 +265,6 @@ class _Writer:
                 _settle([commit], self._file.closed())
 
 
-async def _settled(done: "asyncio.Future[None]") -> None:
-    """Wait for a commit, whoever cancels: a transaction cannot be called back, so its end must be known."""
-    try:
-        await asyncio.shield(done)
-    except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            while not done.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([done])
-        done.exception()
-        raise
-
-
 def _settle(commits: Sequence[_Commit], error: StoreError | None) -> None:
     """Tell those who wait, each in the event loop in which it waits."""
     loops = {each.done.get_loop() for each in commits}
@@ -279,7 +274,7 @@ def _settle(commits: Sequence[_Commit], error: StoreError | None) -> None:
             loop.call_soon_threadsafe(_tell, waiting, error)
 
 
-def _tell(waiting: "Sequence[asyncio.Future[None]]", error: StoreError | None) -> None:
+def _tell(waiting: Sequence[_End], error: StoreError | None) -> None:
     for each in waiting:
         if each.done():
             continue
