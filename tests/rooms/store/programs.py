@@ -1,14 +1,18 @@
-"""What tests of the SQLite store let other programs do: `python programs.py NAME ARGUMENT...`."""
+"""What tests of the SQLite store let other programs do, `python programs.py NAME ARGUMENT...`, and what they share."""
 
 import asyncio
 import json
 import os
 import resource
+import sqlite3
+import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from goalport.caller import Caller
 from goalport.errors import StoreError
@@ -35,6 +39,34 @@ def process(process_id: str, *objects: str, first: int = 0) -> StoredProcess:
         state=None,
     )
     return StoredProcess(record, [ObjectRecord(first + place, each) for place, each in enumerate(objects)], ["ran"])
+
+
+@contextmanager
+def locked(file: Path) -> Generator[None]:
+    """Another program writes."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("begin immediate")
+        yield
+        connection.execute("rollback")
+
+
+async def known(store: SqliteProcessStore) -> Sequence[str]:
+    return [each.id for each in await store.records()]
+
+
+async def objects(store: SqliteProcessStore, process_id: str) -> Sequence[object]:
+    (found,) = await store.family(process_id)
+    return [each.value for each in found.objects]
+
+
+def start(*arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, __file__, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def reported(*arguments: object, before: Sequence[str] = ()) -> dict[str, Any]:
+    command = [*before, sys.executable, __file__, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
 
 
 async def acknowledge(database: Path, acknowledged: Path, announced_after: int) -> None:

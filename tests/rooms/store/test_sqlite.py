@@ -1,25 +1,20 @@
 """The store in a SQLite file: it keeps what it confirmed, beside other programs, and says what fails."""
 
 import asyncio
-import json
-import shutil
 import sqlite3
-import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from sqlalchemy import Inspector, create_engine, inspect
 
 from goalport.caller import Caller
 from goalport.errors import StoreError
@@ -32,11 +27,9 @@ from goalport.store import (
     StoredProcess,
 )
 from goalport.store.sqlite import SqliteProcessStore
-from goalport.store.sqlite_file import DatabaseFile
-from goalport.store.tables import LATEST_VERSION, metadata
+from tests.rooms.store.programs import known, locked, objects, start
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-PROGRAMS = Path(__file__).with_name("programs.py")
 EACH_EXAMPLE_ANEW = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40
 )
@@ -62,45 +55,6 @@ def process(
         state=[1, 2.5, None],
     )
     return StoredProcess(record, [ObjectRecord(first + place, each) for place, each in enumerate(objects)])
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "store.db"
-
-
-@pytest.fixture
-async def store(file: Path) -> AsyncIterator[SqliteProcessStore]:
-    async with SqliteProcessStore(file, synchronous="normal", busy_seconds=20) as opened:
-        yield opened
-
-
-@contextmanager
-def locked(file: Path) -> Generator[None]:
-    """Another program writes."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute("begin immediate")
-        yield
-        connection.execute("rollback")
-
-
-async def known(store: SqliteProcessStore) -> Sequence[str]:
-    return [each.id for each in await store.records()]
-
-
-async def objects(store: SqliteProcessStore, process_id: str) -> Sequence[object]:
-    (found,) = await store.family(process_id)
-    return [each.value for each in found.objects]
-
-
-def start(*arguments: object) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(PROGRAMS), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def reported(*arguments: object, before: Sequence[str] = ()) -> dict[str, Any]:
-    command = [*before, sys.executable, str(PROGRAMS), *map(str, arguments)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
 
 
 # What is kept.
@@ -375,147 +329,6 @@ async def test_a_file_that_is_locked_while_it_is_opened_can_be_used_afterwards(f
         other.execute("commit")
         await store.save([process("one")])
         await store.close()
-
-
-# The schema.
-
-
-async def test_the_steps_make_the_tables_that_statements_are_made_of(store: SqliteProcessStore, file: Path) -> None:
-    await store.save([process("one")])
-    assert columns_in(file) == columns_in(None)
-    with closing(sqlite3.connect(file)) as connection:
-        versions = connection.execute("select version from schema_version").fetchall()
-    assert versions == [(each,) for each in range(1, LATEST_VERSION + 1)]
-
-
-def columns_in(file: Path | None) -> object:
-    """The tables with their columns, keys and indexes: those of a file, or those that SQLAlchemy knows."""
-    engine = create_engine("sqlite://" if file is None else f"sqlite:///{file}")
-    if file is None:
-        metadata.create_all(engine)
-    looked = inspect(engine)
-    found = {table: shape(looked, table) for table in looked.get_table_names()}
-    engine.dispose()
-    return found
-
-
-def shape(looked: Inspector, table: str) -> object:
-    keys = looked.get_pk_constraint(table)["constrained_columns"]
-    columns = [(each["name"], each["nullable"] and each["name"] not in keys) for each in looked.get_columns(table)]
-    indexes = sorted((str(each["name"]), each["column_names"]) for each in looked.get_indexes(table))
-    return keys, columns, indexes, sorted(each["column_names"] for each in looked.get_unique_constraints(table))
-
-
-async def test_a_newer_schema_is_refused_even_when_it_comes_while_the_file_is_open(
-    store: SqliteProcessStore, file: Path
-) -> None:
-    await store.save([process("one")])
-    with closing(sqlite3.connect(file)) as newer, newer:
-        newer.execute("insert into schema_version values (99, 0)")
-    expected = f"changed it to schema 99, and this one knows {LATEST_VERSION} at most. Install that goalport again"
-    with pytest.raises(StoreError, match=expected):
-        await store.save([process("two")])
-    other = SqliteProcessStore(file)
-    with pytest.raises(StoreError, match=expected):
-        await other.records()
-    await other.close()
-
-
-# What can go wrong with a file.
-
-
-async def test_folder_and_file_are_for_the_user_alone(file: Path) -> None:
-    deep = file.parent / "deeper" / "store.db"
-    async with SqliteProcessStore(deep) as store:
-        await store.save([process("one")])
-        modes = {each: stat.S_IMODE(each.stat().st_mode) for each in [file.parent, *file.parent.rglob("*")]}
-    assert {modes.pop(file.parent), modes.pop(deep.parent)} == {0o700}
-    assert set(modes.values()) == {0o600}
-    assert [each.name for each in deep.parent.iterdir()] == ["store.db"]
-
-
-async def test_a_file_that_is_no_database_of_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    text, foreign = tmp_path / "text", tmp_path / "foreign"
-    text.write_text("Dear diary, " * 100)
-    with closing(sqlite3.connect(foreign)) as connection, connection:
-        connection.execute("create table diary (entry text)")
-    before = [each.read_bytes() for each in (text, foreign)]
-    for path, problem in [
-        (text, "It is no SQLite database. Name another file"),
-        (foreign, "It is a database of another program. Name another file."),
-        (tmp_path, "It is no file."),
-        (text / "store.db", "Not a directory."),
-    ]:
-        store = SqliteProcessStore(path)
-        with pytest.raises(StoreError, match=problem) as raised:
-            await store.save([process("one")])
-        assert str(path) in str(raised.value)
-        with pytest.raises(StoreError, match=problem):
-            await store.records()
-        await store.close()
-    assert [each.read_bytes() for each in (text, foreign)] == before
-
-
-def test_a_file_system_that_shares_no_memory_is_refused(file: Path) -> None:
-    with pytest.raises(StoreError, match=r"as network file systems do not. Put it on a disk of this machine"):
-        DatabaseFile(file, "full", 1.0, "&vfs=unix-none").for_writing()
-
-
-@contextmanager
-def empty_file(file: Path) -> Generator[None]:
-    """Another file is at the place for a while."""
-    file.parent.mkdir()
-    file.touch()
-    yield
-    shutil.rmtree(file.parent)
-
-
-async def test_a_folder_that_vanishes_is_not_made_again(store: SqliteProcessStore, file: Path) -> None:
-    await store.save([process("one")])
-    folder = file.parent
-    away = folder.rename(folder.with_name("away"))
-    with pytest.raises(StoreError, match="It is no longer there"):
-        await store.save([process("two")])
-    with pytest.raises(StoreError, match="It is no longer there"):
-        await store.records()
-    with empty_file(file):
-        with pytest.raises(StoreError, match="It is no longer there"):
-            await store.save([process("two")])
-        with pytest.raises(StoreError, match="It is no longer there"):
-            await store.records()
-    away.rename(folder)
-    await store.save([process("two")])
-    assert await known(store) == ["one", "two"]
-
-
-def test_a_file_that_may_not_grow_keeps_what_it_has(file: Path) -> None:
-    found = reported("with_too_little_room", file)
-    assert "The system cannot read or write it" in found["error"]
-    assert (found["known"], found["afterwards"]) == (["before"], ["before", "large"])
-
-
-MOUNTS = (
-    sys.platform == "linux"
-    and subprocess.run(["unshare", "--mount", "--map-root-user", "true"], check=False, capture_output=True).returncode
-    == 0
-)
-
-
-@pytest.mark.skipif(not MOUNTS, reason="a disk of its own to fill takes Linux and the right to mount one")
-def test_a_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None:
-    mounted = f'mount -t tmpfs -o size=512k tmpfs "{tmp_path}" && exec "$@"'
-    found = reported(
-        "on_a_full_disk", tmp_path, before=["unshare", "--mount", "--map-root-user", "sh", "-c", mounted, "sh"]
-    )
-    assert "The disk is full. Free some space." in found["error"]
-    assert (found["known"], found["afterwards"]) == (["before"], ["before", "large"])
-
-
-@pytest.mark.parametrize("what", ["", "folder"], ids=["file", "file and folder"])
-def test_what_only_may_be_read_is_read(what: str) -> None:
-    found = reported("read_only", what)
-    assert "It cannot be written. Let this program write the file and its folder." in found["error"]
-    assert (found["known"], found["afterwards"]) == (["before"], ["before", "after"])
 
 
 # What it costs those who do not use it.

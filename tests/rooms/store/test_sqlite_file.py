@@ -1,0 +1,159 @@
+"""The file of a SQLite store: its schema, who may read it, and what is said when something is wrong with it."""
+
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Inspector, create_engine, inspect
+
+from goalport.errors import StoreError
+from goalport.store.sqlite import SqliteProcessStore
+from goalport.store.sqlite_file import DatabaseFile
+from goalport.store.tables import LATEST_VERSION, metadata
+from tests.rooms.store.programs import known, process, reported
+
+# The schema.
+
+
+async def test_the_steps_make_the_tables_that_statements_are_made_of(store: SqliteProcessStore, file: Path) -> None:
+    await store.save([process("one")])
+    assert columns_in(file) == columns_in(None)
+    with closing(sqlite3.connect(file)) as connection:
+        versions = connection.execute("select version from schema_version").fetchall()
+    assert versions == [(each,) for each in range(1, LATEST_VERSION + 1)]
+
+
+def columns_in(file: Path | None) -> object:
+    """The tables with their columns, keys and indexes: those of a file, or those that SQLAlchemy knows."""
+    engine = create_engine("sqlite://" if file is None else f"sqlite:///{file}")
+    if file is None:
+        metadata.create_all(engine)
+    looked = inspect(engine)
+    found = {table: shape(looked, table) for table in looked.get_table_names()}
+    engine.dispose()
+    return found
+
+
+def shape(looked: Inspector, table: str) -> object:
+    keys = looked.get_pk_constraint(table)["constrained_columns"]
+    columns = [(each["name"], each["nullable"] and each["name"] not in keys) for each in looked.get_columns(table)]
+    indexes = sorted((str(each["name"]), each["column_names"]) for each in looked.get_indexes(table))
+    return keys, columns, indexes, sorted(each["column_names"] for each in looked.get_unique_constraints(table))
+
+
+async def test_a_newer_schema_is_refused_even_when_it_comes_while_the_file_is_open(
+    store: SqliteProcessStore, file: Path
+) -> None:
+    await store.save([process("one")])
+    with closing(sqlite3.connect(file)) as newer, newer:
+        newer.execute("insert into schema_version values (99, 0)")
+    expected = f"changed it to schema 99, and this one knows {LATEST_VERSION} at most. Install that goalport again"
+    with pytest.raises(StoreError, match=expected):
+        await store.save([process("two")])
+    other = SqliteProcessStore(file)
+    with pytest.raises(StoreError, match=expected):
+        await other.records()
+    await other.close()
+
+
+# What can go wrong with a file.
+
+
+async def test_folder_and_file_are_for_the_user_alone(file: Path) -> None:
+    deep = file.parent / "deeper" / "store.db"
+    async with SqliteProcessStore(deep) as store:
+        await store.save([process("one")])
+        modes = {each: stat.S_IMODE(each.stat().st_mode) for each in [file.parent, *file.parent.rglob("*")]}
+    assert {modes.pop(file.parent), modes.pop(deep.parent)} == {0o700}
+    assert set(modes.values()) == {0o600}
+    assert [each.name for each in deep.parent.iterdir()] == ["store.db"]
+
+
+async def test_a_file_that_is_no_database_of_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    text, foreign = tmp_path / "text", tmp_path / "foreign"
+    text.write_text("Dear diary, " * 100)
+    with closing(sqlite3.connect(foreign)) as connection, connection:
+        connection.execute("create table diary (entry text)")
+    before = [each.read_bytes() for each in (text, foreign)]
+    for path, problem in [
+        (text, "It is no SQLite database. Name another file"),
+        (foreign, "It is a database of another program. Name another file."),
+        (tmp_path, "It is no file."),
+        (text / "store.db", "Not a directory."),
+    ]:
+        store = SqliteProcessStore(path)
+        with pytest.raises(StoreError, match=problem) as raised:
+            await store.save([process("one")])
+        assert str(path) in str(raised.value)
+        with pytest.raises(StoreError, match=problem):
+            await store.records()
+        await store.close()
+    assert [each.read_bytes() for each in (text, foreign)] == before
+
+
+def test_a_file_system_that_shares_no_memory_is_refused(file: Path) -> None:
+    with pytest.raises(StoreError, match=r"as network file systems do not. Put it on a disk of this machine"):
+        DatabaseFile(file, "full", 1.0, "&vfs=unix-none").for_writing()
+
+
+@contextmanager
+def empty_file(file: Path) -> Generator[None]:
+    """Another file is at the place for a while."""
+    file.parent.mkdir()
+    file.touch()
+    yield
+    shutil.rmtree(file.parent)
+
+
+async def test_a_folder_that_vanishes_is_not_made_again(store: SqliteProcessStore, file: Path) -> None:
+    await store.save([process("one")])
+    folder = file.parent
+    away = folder.rename(folder.with_name("away"))
+    with pytest.raises(StoreError, match="It is no longer there"):
+        await store.save([process("two")])
+    with pytest.raises(StoreError, match="It is no longer there"):
+        await store.records()
+    with empty_file(file):
+        with pytest.raises(StoreError, match="It is no longer there"):
+            await store.save([process("two")])
+        with pytest.raises(StoreError, match="It is no longer there"):
+            await store.records()
+    away.rename(folder)
+    await store.save([process("two")])
+    assert await known(store) == ["one", "two"]
+
+
+def test_a_file_that_may_not_grow_keeps_what_it_has(file: Path) -> None:
+    found = reported("with_too_little_room", file)
+    assert "The system cannot read or write it" in found["error"]
+    assert (found["known"], found["afterwards"]) == (["before"], ["before", "large"])
+
+
+MOUNTS = (
+    sys.platform == "linux"
+    and subprocess.run(["unshare", "--mount", "--map-root-user", "true"], check=False, capture_output=True).returncode
+    == 0
+)
+
+
+@pytest.mark.skipif(not MOUNTS, reason="a disk of its own to fill takes Linux and the right to mount one")
+def test_a_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None:
+    mounted = f'mount -t tmpfs -o size=512k tmpfs "{tmp_path}" && exec "$@"'
+    found = reported(
+        "on_a_full_disk", tmp_path, before=["unshare", "--mount", "--map-root-user", "sh", "-c", mounted, "sh"]
+    )
+    assert "The disk is full. Free some space." in found["error"]
+    assert (found["known"], found["afterwards"]) == (["before"], ["before", "large"])
+
+
+@pytest.mark.parametrize("what", ["", "folder"], ids=["file", "file and folder"])
+def test_what_only_may_be_read_is_read(what: str) -> None:
+    found = reported("read_only", what)
+    assert "It cannot be written. Let this program write the file and its folder." in found["error"]
+    assert (found["known"], found["afterwards"]) == (["before"], ["before", "after"])
