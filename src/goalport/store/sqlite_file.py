@@ -82,7 +82,8 @@ class DatabaseFile:
                 raise self._error(*_WORDS[sqlite3.SQLITE_READONLY])
             with ExitStack() as stack:
                 connection = stack.enter_context(closing(self._connection("mode=rw")))
-                self.version(connection)  # Refuses what is not ours before anything in it is changed.
+                if not self.version(connection):
+                    connection.execute("pragma auto_vacuum=incremental")
                 self._use_log(connection)
                 self._migrate(connection)
                 self._seen = True
@@ -157,7 +158,6 @@ class DatabaseFile:
     def _use_log(self, connection: sqlite3.Connection) -> None:
         deadline = time.monotonic() + self._busy_seconds
         connection.execute(f"pragma synchronous={self._synchronous}")
-        connection.execute("pragma auto_vacuum=incremental")
         connection.execute(f"pragma journal_size_limit={_LARGEST_LOG}")
         while True:
             try:

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -328,6 +329,23 @@ async def test_a_file_that_is_locked_while_it_is_opened_can_be_used_afterwards(f
             await store.save([process("one")])
         other.execute("commit")
         await store.save([process("one")])
+        await store.close()
+
+
+async def test_a_file_that_another_program_reads_is_waited_for_when_its_log_must_be_made(file: Path) -> None:
+    async with SqliteProcessStore(file) as store:
+        await store.save([process("one")])
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("pragma journal_mode=delete")
+        other.execute("begin")
+        other.execute("select * from process").fetchone()
+        store, began = SqliteProcessStore(file, busy_seconds=0.2), time.monotonic()
+        with pytest.raises(StoreError, match=r"locked for more than 0\.2 s"):
+            await store.save([process("two")])
+        assert time.monotonic() - began >= 0.2
+        other.execute("rollback")
+        await store.save([process("two")])
+        assert await known(store) == ["one", "two"]
         await store.close()
 
 
