@@ -121,6 +121,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             max_threads,
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
+            lambda: self.groups,
             self._engines.engine,
             retry or RetryPolicy(),
         )

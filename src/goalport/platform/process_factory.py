@@ -4,14 +4,14 @@ It runs none and keeps none. Above: `processes`, which does.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from logging import getLogger
 from typing import cast
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import parts_of
-from goalport.errors import UnknownName
+from goalport.errors import UnknownName, Unreadable, Unstorable
 from goalport.events import ProcessCreated
 from goalport.process import (
     AgentProcess,
@@ -27,7 +27,7 @@ from goalport.process import (
     planner_for,
     pruned,
 )
-from goalport.store import ProcessRecord
+from goalport.store import Codec, Json, ProcessRecord, StoredTypes
 from goalport.tools import ToolGroupResolver
 
 __all__ = ["Inputs", "ProcessFactory"]
@@ -61,7 +61,8 @@ class ProcessFactory:
     """Makes processes.
 
     Parameters: `contexts` keeps the objects with which processes may begin. `services` gives the services of the
-    platform to a process with certain tool groups. `listeners` receive the events of all processes.
+    platform to a process with certain tool groups. `listeners` receive the events of all processes. `scope_of` gives
+    the scope of an agent, and `groups` the tool groups of the platform.
     """
 
     def __init__(
@@ -69,8 +70,11 @@ class ProcessFactory:
         contexts: ContextRepository,
         services: Callable[[ToolGroupResolver], PlatformServices],
         listeners: Listeners,
+        scope_of: Callable[[object], Scope],
+        groups: Callable[[], ToolGroupResolver],
     ) -> None:
         self._contexts, self._services, self._listeners = contexts, services, listeners
+        self._scope_of, self._groups = scope_of, groups
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
@@ -111,7 +115,8 @@ class ProcessFactory:
 
     def restored(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
         """A process for a record of it, which has nothing on its blackboard yet."""
-        definition, state = cast("Definition", record.definition), cast("ProcessState", record.state)
+        state = cast("ProcessState", record.state)
+        definition = record.definition if isinstance(record.definition, Definition) else self._definition(record)
         process = AgentProcess(
             record.id,
             definition.scope,
@@ -124,6 +129,28 @@ class ProcessFactory:
         )
         self._listen(process)
         return process
+
+    def written(self, process: AgentProcess, codec: Codec) -> Json:
+        """What a process runs by, as JSON data: the name of the agent and the options, without listeners.
+
+        Raises `Unstorable` for an agent that is not deployed, and for options that cannot be written.
+        """
+        try:
+            self._scope_of(process.agent.name)
+        except UnknownName:
+            fix = "Deploy it, so that its processes can be continued by another program."
+            raise Unstorable(process.agent.name, f"it is an agent that is not deployed. {fix}") from None
+        options = replace(process.options, listeners=(), blackboard=None)
+        return {"agent": process.agent.name, "options": codec.encode(options)}
+
+    def _definition(self, record: ProcessRecord) -> Definition:
+        data = cast("dict[str, Json]", record.definition)
+        try:
+            scope = self._scope_of(record.agent)
+        except UnknownName as unknown:
+            raise Unreadable(record.agent, f"the agent of process {record.id} is not here.", str(unknown)) from None
+        options = cast("ProcessOptions", Codec(StoredTypes()).decode(data["options"]))
+        return Definition(scope, options, self._groups())
 
 
 def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:

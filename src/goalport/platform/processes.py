@@ -72,6 +72,7 @@ class Processes:
         max_threads: int,
         service: Callable[[type], object | None],
         scope_of: Callable[[object], Scope],
+        groups: Callable[[], ToolGroupResolver],
         engine: Callable[[Operation, ToolGroupResolver], Engine],
         retry: RetryPolicy,
     ) -> None:
@@ -87,8 +88,8 @@ class Processes:
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
-        self._factory = ProcessFactory(contexts, self._services, self.listeners)
-        self._repository = AgentProcessRepository(store, self._factory.restored)
+        self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
+        self._repository = AgentProcessRepository(store, self._factory)
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
@@ -158,9 +159,13 @@ class Processes:
         return tuple(self._running.values())
 
     async def close(self) -> None:
-        """Kill the processes that run or wait, and wait until they have ended; on other event loops they end later."""
+        """Kill the processes that run, and wait until they have ended; on other event loops they end later.
+
+        Those that wait are killed too, unless the store outlives the program: then they can be answered afterwards.
+        """
         here, running = asyncio.get_running_loop(), dict(self._running)
-        waiting = [await self._repository.find(each.id) for each in await self.records() if not each.ended]
+        left = [] if self._repository.store.durable else [each for each in await self.records() if not each.ended]
+        waiting = [await self._repository.find(each.id) for each in left]
         for process in (*running.values(), *waiting):
             if process is not None and not process.status.ended:
                 process.kill("The platform was closed.")

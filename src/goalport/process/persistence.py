@@ -19,7 +19,7 @@ from goalport.process.lifecycle import Completed, Outcome, ProcessStatus, Waitin
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, QuestionStatus
 from goalport.process.scope import Scope
-from goalport.store import JournalRecord, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
+from goalport.store import Codec, JournalRecord, Json, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
 from goalport.tools import ToolGroupResolver, ToolResult
 
 __all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable", "restored"]
@@ -72,27 +72,38 @@ class ProcessState(NamedTuple):
 class Recorder:
     """Makes the records of one process, each time those of what is new."""
 
-    def __init__(self) -> None:
+    def __init__(self, codec: Codec | None = None) -> None:
+        self._codec = codec
         self._entries: list[Entry] = []
         """The entries that have a number: their place here."""
         self._numbers: dict[int, int] = {}
         """The numbers of entries by their identity."""
         self._of_value: dict[int, int] = {}
         """The first number of each object by its identity."""
-        self._invocations = self._spendings = 0
+        self._objects = self._invocations = self._spendings = 0
+        """How many of each the store has."""
 
     @classmethod
-    def after(cls, stored: StoredProcess, entries: Iterable[Entry]) -> "Recorder":
+    def after(cls, stored: StoredProcess, entries: Iterable[Entry], codec: Codec | None) -> "Recorder":
         """The recorder of a process that was made of records; `entries` are all its objects, by number."""
-        recorder = cls()
+        recorder = cls(codec)
         for each in entries:
             recorder._number(each)
-        recorder._invocations, recorder._spendings = len(stored.history), len(stored.spendings)
+        recorder.confirm(stored)
         return recorder
 
+    def confirm(self, stored: StoredProcess) -> None:
+        """Note that the store has these records: the next ones have what is new since."""
+        self._objects += len(stored.objects)
+        self._invocations += len(stored.history)
+        self._spendings += len(stored.spendings)
+
     def changes(self, process: AgentProcess) -> StoredProcess:
-        """The records of a process that nothing runs, with the objects, history and costs since the last time."""
-        first, history, spendings = len(self._entries), process.progress.history, _own_spendings(process)
+        """The records of a process that nothing runs, with the objects, history and costs that are to be added.
+
+        Raises `Unstorable` if a store that outlives the program cannot keep it.
+        """
+        first, history, spendings = self._objects, process.progress.history, _own_spendings(process)
         state, outcome = self._state(process), process.outcome
         value = outcome.value if isinstance(outcome, Completed) else None
         stored = StoredProcess(
@@ -103,8 +114,7 @@ class Recorder:
             [_question_record(each) for each in process.questions],
             list(_journal_records(process.progress.journals)),
         )
-        self._invocations, self._spendings = len(history), len(spendings)
-        return stored
+        return stored if self._codec is None else _encoded(stored, self._codec)
 
     def _state(self, process: AgentProcess) -> ProcessState:
         board, progress = process.blackboard.state, process.progress
@@ -167,14 +177,22 @@ def recordable(process: AgentProcess) -> bool:
 
 
 def restored(
-    family: Sequence[StoredProcess], make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess]
+    records: Sequence[StoredProcess],
+    make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess],
+    codec: Callable[[], Codec | None] = lambda: None,
 ) -> dict[AgentProcess, Recorder]:
-    """The processes of a family, each with its recorder; `make` gives a new process for a record and its parent."""
+    """The processes of a family, each with its recorder.
+
+    `make` gives a new process for a record and its parent, `codec` what reads and writes the values of one process.
+    Raises `Unreadable` for records that today's classes cannot take.
+    """
+    codecs = [codec() for _ in records]
+    family = [each if by is None else _decoded(each, by) for each, by in zip(records, codecs, strict=True)]
     processes: dict[str, AgentProcess] = {}
     recorders: dict[AgentProcess, Recorder] = {}
-    for each in family:
+    for each, by in zip(family, codecs, strict=True):
         process = make(each.process, processes.get(each.process.parent))
-        processes[process.id], recorders[process] = process, _restore(process, each)
+        processes[process.id], recorders[process] = process, _restore(process, each, by)
     for each in reversed(family):  # what a process waits for is read off those that it started
         _restore_journals(processes[each.process.id], each, processes)
         _stand(processes[each.process.id], each)
@@ -264,7 +282,50 @@ def _journal_records(journals: Mapping[str, Journal[AgentProcess]]) -> Iterator[
             yield JournalRecord(action, kind, name, told)
 
 
-def _restore(process: AgentProcess, stored: StoredProcess) -> Recorder:
+def _encoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
+    """The same records with values that JSON can say; the objects first, since all others may refer to them."""
+    objects = [
+        ObjectRecord(each.number, codec.encode(each.value, each.number), codec.encode(each.kind))
+        for each in stored.objects
+    ]
+    questions = [
+        each._replace(wait=codec.encode(each.wait), answer=codec.encode(each.answer)) for each in stored.questions
+    ]
+    journal = [each._replace(value=codec.encode(each.value)) for each in stored.journal]
+    return StoredProcess(
+        stored.process._replace(state=codec.encode(stored.process.state)),
+        objects,
+        [codec.encode(each) for each in stored.history],
+        [codec.encode(each) for each in stored.spendings],
+        questions,
+        journal,
+    )
+
+
+def _decoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
+    objects = [
+        ObjectRecord(each.number, codec.decode(cast("Json", each.value), each.number), _value(each.kind, codec))
+        for each in stored.objects
+    ]
+    questions = [
+        each._replace(wait=_value(each.wait, codec), answer=_value(each.answer, codec)) for each in stored.questions
+    ]
+    return StoredProcess(
+        stored.process._replace(state=_value(stored.process.state, codec)),
+        objects,
+        [_value(each, codec) for each in stored.history],
+        [_value(each, codec) for each in stored.spendings],
+        questions,
+        [each._replace(value=_value(each.value, codec)) for each in stored.journal],
+        stored.whole,
+    )
+
+
+def _value(data: object, codec: Codec) -> object:
+    return codec.decode(cast("Json", data))
+
+
+def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) -> Recorder:
     state = _state(stored)
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
     for each in stored.questions:
@@ -276,7 +337,7 @@ def _restore(process: AgentProcess, stored: StoredProcess) -> Recorder:
     results = {action: entries[number].value for action, number in state.results.items() if number in entries}
     process.progress.restore(state.progress, results)
     process.restore(state.goal, state.plan, state.failure, forgotten=not stored.whole)
-    return Recorder.after(stored, entries.values())
+    return Recorder.after(stored, entries.values(), codec)
 
 
 def _stand(process: AgentProcess, stored: StoredProcess) -> None:

@@ -7,14 +7,18 @@ nothing runs in it any more. Below: the records. Above: the platform, which runs
 
 import re
 import secrets
-from collections.abc import Callable
+from logging import getLogger
+from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from goalport.errors import StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.persistence import Recorder, family_of, record_of, recordable, restored
-from goalport.store import ProcessRecord, ProcessStore
+from goalport.store import Codec, Json, ProcessRecord, ProcessStore, StoredProcess, StoredTypes
 
-__all__ = ["AgentProcessRepository", "new_id"]
+__all__ = ["AgentProcessRepository", "Definitions", "new_id"]
+
+_log = getLogger(__name__)
 
 _ADJECTIVES = """
 amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
@@ -30,15 +34,28 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._]+")
 _FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
+class Definitions(Protocol):
+    """What processes run by, as the platform knows it."""
+
+    def written(self, process: AgentProcess, codec: Codec, /) -> Json:
+        """What a process runs by, as JSON data. Raises `Unstorable` if it cannot be found again by that."""
+        ...
+
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None, /) -> AgentProcess:
+        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
+        ...
+
+
 class AgentProcessRepository:
     """The processes of a platform, wherever they are kept.
 
-    Parameters: `store` keeps the records. `make` gives a new process for a record, and for the process that started it.
+    Parameters: `store` keeps the records. `definitions` says what processes run by.
     """
 
-    def __init__(self, store: ProcessStore, make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess]) -> None:
+    def __init__(self, store: ProcessStore, definitions: Definitions) -> None:
         self.store = store
-        self._make = make
+        self._definitions = definitions
+        self._types = StoredTypes()
         self._held: dict[str, AgentProcess] = {}
         """The processes that run, and those of which the records do not say everything."""
         self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
@@ -61,8 +78,14 @@ class AgentProcessRepository:
         family = [each for each in family_of(process) if not each.options.ephemeral]
         if not family or any(each.driven or each.outcome is None for each in family):
             return
-        await self.store.save([self._recorder(each).changes(each) for each in family])
-        for each in family:
+        try:
+            changes = [self._changes(each) for each in family]
+            await self.store.save(changes)
+        except (StoreError, Unstorable) as error:
+            _log.warning("Process %s is kept in memory only: %s", process.id, error)
+            return
+        for each, stored in zip(family, changes, strict=True):
+            self._recorders[each].confirm(stored)
             if recordable(each) and not each.driven:  # it may have been continued while it was written
                 self._held.pop(each.id, None)
 
@@ -76,7 +99,7 @@ class AgentProcessRepository:
         known = self._known.get(process_id)
         if known is not None:
             return known
-        self._recorders.update(found := restored(family, self._make))
+        self._recorders.update(found := restored(family, self._definitions.restored, self._codec))
         self._known.update((each.id, each) for each in found)
         return self._known[process_id]
 
@@ -87,11 +110,22 @@ class AgentProcessRepository:
         records.update((each.id, record_of(each)) for each in here)
         return sorted(records.values(), key=lambda each: each.created_at)
 
-    def _recorder(self, process: AgentProcess) -> Recorder:
+    def renew_types(self) -> None:
+        """Look classes up anew from now on, because a workspace was loaded again."""
+        self._types = StoredTypes()
+
+    def _codec(self) -> Codec | None:
+        return Codec(self._types) if self.store.durable else None
+
+    def _changes(self, process: AgentProcess) -> StoredProcess:
         recorder = self._recorders.get(process)
         if recorder is None:
-            recorder = self._recorders[process] = Recorder()
-        return recorder
+            recorder = self._recorders[process] = Recorder(self._codec())
+        stored = recorder.changes(process)
+        if self.store.durable:
+            written = self._definitions.written(process, Codec(self._types))
+            stored = stored._replace(process=stored.process._replace(definition=written))
+        return stored
 
 
 def new_id(*labels: str) -> str:

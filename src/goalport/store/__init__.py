@@ -11,6 +11,7 @@ from goalport.store.records import (
     StoredProcess,
 )
 from goalport.store.storable import storable
+from goalport.store.type_data import Json
 from goalport.store.type_names import TypeNames, persistent
 from goalport.store.writing import Seal, StoredTypes
 
@@ -18,6 +19,7 @@ __all__ = [
     "Codec",
     "InMemoryProcessStore",
     "JournalRecord",
+    "Json",
     "ObjectRecord",
     "ProcessRecord",
     "ProcessStore",

@@ -70,6 +70,8 @@ class InMemoryProcessStore:
     history.
     """
 
+    durable = False
+
     def __init__(self, window: int = 1000, whole: int = 100, *, seconds: float = 3600.0, waiting: int = 10_000) -> None:
         self._window, self._most_whole, self._seconds, self.max_waiting = window, whole, seconds, waiting
         self._family_of: dict[str, _Family] = {}

@@ -101,6 +101,11 @@ class ProcessStore(Protocol):
     """Keeps the records of processes. Processes that one of them started belong to its family."""
 
     @property
+    def durable(self) -> bool:
+        """Whether what it keeps outlives the program. Then the values in its records are what JSON can say."""
+        ...
+
+    @property
     def max_waiting(self) -> int:
         """For how many processes that wait for people there is room."""
         ...

@@ -47,6 +47,8 @@ class SqliteProcessStore:
     needed, or by `async with`, which also closes it; saves that are under way are committed before.
     """
 
+    durable = True
+
     def __init__(self, path: Path, *, synchronous: Synchronous = "full", busy_seconds: float = 5.0) -> None:
         self._file = DatabaseFile(path, synchronous, busy_seconds)
         self._writer = _Writer(self._file)
