@@ -183,6 +183,8 @@ class Settings(BaseSettings):
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """How many seconds the start waits for upstream servers that are not required."""
     max_threads: Count = 40
+    store: Literal["memory", "sqlite"] = "memory"
+    """Where processes are kept that nothing runs: in memory, or in the file `processes.db` in `data_dir`."""
     max_processes: Count = 1_000
     """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0

@@ -5,7 +5,7 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Self
@@ -24,6 +24,7 @@ from goalport.platform.backends import (
     models_of,
     upstream_of,
     workspace_models,
+    workspace_store,
     workspace_upstream,
 )
 from goalport.platform.deployments import Deployments
@@ -88,6 +89,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     problems: tuple[str, ...] = ()
     """A sentence for each declaration of a workspace that could not be deployed."""
     _reloaded_by: Settings | None = None
+    _close_store: Callable[[], Awaitable[None]] | None = None
+    """Closes the store, if this platform has opened it."""
 
     def __init__(
         self,
@@ -144,9 +147,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
         `models` take the place of those that the workspace and its settings name.
         """
-        store = InMemoryProcessStore(
-            settings.max_processes, seconds=settings.result_seconds, waiting=settings.max_waiting
-        )
+        store, close = workspace_store(settings)
         platform = cls(
             services=[settings],
             models=models or workspace_models(workspace, settings),
@@ -159,6 +160,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             upstream=workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
+        platform._close_store = close
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
@@ -179,6 +181,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 where = class_name(declared if isinstance(declared, type) else type(declared))
                 problems.append(f"{where} could not be read: {error_summary(error)}")
         self._set_groups(workspace.values(ToolGroup))
+        self.processes.renew_types()
         self.agents, self.problems = fresh, tuple(problems)
 
     def deploy(self, agent: object) -> Agent:
@@ -294,6 +297,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.processes.close()
         await self._engines.aclose()
         await self.upstream.close()
+        if self._close_store is not None:
+            await self._close_store()
 
     def _no_deployments(self) -> Deployments:
         resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))

@@ -7,7 +7,7 @@ and closes them. Below: models, the loop of a model with tools, and what connect
 import base64
 import binascii
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,6 +18,7 @@ from goalport.llm import AssistantMessage, EmbeddingService, Image, LanguageMode
 from goalport.process import CurrentOperation
 from goalport.prompts import Templates
 from goalport.settings import Settings, environment_of
+from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.groups import Requirement
 from goalport.upstream import McpConfig, read_config
@@ -81,6 +82,19 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
         embeddings=cast("list[EmbeddingService]", embeddings),
         environment=environment_of(settings.workspace),
     )
+
+
+def workspace_store(
+    settings: Settings,
+) -> tuple[ProcessStore, Callable[[], Awaitable[None]] | None]:
+    """The store of a workspace's processes by its settings, and what closes it if that is necessary."""
+    if settings.store == "memory":
+        window, seconds, waiting = settings.max_processes, settings.result_seconds, settings.max_waiting
+        return InMemoryProcessStore(window, seconds=seconds, waiting=waiting), None
+    from goalport.store.sqlite import SqliteProcessStore
+
+    store = SqliteProcessStore(settings.data_dir / "processes.db")
+    return store, store.close
 
 
 def asks_a_model(action: Action) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from logging import getLogger
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from anyio import CapacityLimiter
 
@@ -83,6 +83,8 @@ class Processes:
         self._retry = retry
         self._warned_of_blocking: set[str] = set()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
+        self._timed: WeakSet[AgentProcess] = WeakSet()
+        """The processes whose questions expire in time."""
         register_secrets(self, secrets_in_environment(os.environ))
         self.tells_errors = True
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
@@ -147,7 +149,13 @@ class Processes:
         if found is None:
             # The ids of processes are secrets of those who started them.
             raise UnknownName("process", process_id, None)
+        if found.status is ProcessStatus.WAITING and found not in self._timed:
+            self._wake_at_expiry(found)  # it was made of its records: no timer has run meanwhile
         return found
+
+    def renew_types(self) -> None:
+        """Find the classes of stored objects anew, because a workspace was loaded again."""
+        self._repository.renew_types()
 
     async def records(self) -> Sequence[ProcessRecord]:
         """What is known of all processes that are still kept, oldest first."""
@@ -199,12 +207,16 @@ class Processes:
     def _drive(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
         async def run(process: AgentProcess) -> None:
             await self._repository.claim(process)
+            if self._repository.store.durable:
+                process.tell_when_stored()
             try:
                 await (step if stepped else drive)(process)
             finally:
                 if process.outcome is not None and not process.driven:
                     self._continue_others(process)
                     await self._save(process)
+                else:
+                    process.stored()
 
         task = process.launch(run, self._task_ended, stepped=stepped)
         self._running[task] = process
@@ -217,6 +229,8 @@ class Processes:
 
     def _ended_idle(self, process: AgentProcess) -> None:
         self._continue_others(process)
+        if self._repository.store.durable:
+            process.tell_when_stored()
         process.beside(self._save(process))
 
     def _continue_others(self, process: AgentProcess) -> None:
@@ -229,6 +243,7 @@ class Processes:
 
     async def _save(self, process: AgentProcess) -> None:
         await self._repository.save(process)
+        process.stored()
         if process.status is not ProcessStatus.WAITING:
             return
         store = self._repository.store
@@ -238,6 +253,7 @@ class Processes:
                 longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
 
     def _wake_at_expiry(self, process: AgentProcess) -> None:
+        self._timed.add(process)
         times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
         if times:
             delay = max(min(times) - time.time(), 0)

@@ -156,6 +156,8 @@ class Lifecycle:
         self._driven = False
         self._tasks = 0
         """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
+        self._storing = False
+        """Whether its outcome is not told yet, because it is not stored yet."""
         self._due = 0
         """The number of changes that were requested, perhaps by other threads, and are not made yet."""
         self._changed: asyncio.Event | None = None
@@ -199,7 +201,7 @@ class Lifecycle:
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
         process.
         """
-        while self._outcome is None or (self.changing and not self.over):
+        while self._outcome is None or self._storing or (self.changing and not self.over):
             await self._change()
         return self._outcome
 
@@ -281,6 +283,16 @@ class Lifecycle:
         task = asyncio.get_running_loop().create_task(drive(self), name=self.id)
         task.add_done_callback(ended)
         return task
+
+    def tell_when_stored(self) -> None:
+        """Do not tell its outcome to those who wait for it before `stored` is called."""
+        self._storing = True
+
+    def stored(self) -> None:
+        """Tell its outcome: it is stored, or cannot be."""
+        if self._storing:
+            self._storing = False
+            self.notify_waiters()
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something for it in a task of its own, while nothing runs it; `rest` waits for that."""

@@ -1,11 +1,13 @@
 """A process that was made of its records goes on as the one that the records were made of."""
 
 import gc
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from goalport import (
@@ -28,8 +30,9 @@ from goalport import (
 )
 from goalport.errors import BadInput
 from goalport.events import ActionStarted, Event
-from goalport.process import Completed, Killed, Stuck, Terminated, Waiting
+from goalport.process import Completed, Failed, Killed, Stuck, Terminated, Waiting
 from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
 
@@ -70,11 +73,30 @@ class Writer:
         return Story(f"{draft.text}, {comment.text}")
 
 
+OpenStore = Callable[[], ProcessStore]
+"""Opens the store of a test: each time another connection to the same one."""
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
+    memory, files = InMemoryProcessStore(), list[SqliteProcessStore]()
+
+    def opened() -> ProcessStore:
+        if request.param == "memory":
+            return memory
+        files.append(SqliteProcessStore(tmp_path / "processes.db"))
+        return files[-1]
+
+    yield opened
+    for each in files:
+        await each.close()
+
+
 class Elsewhere:
     """Another platform with the same store, and the same process as that platform has it."""
 
-    def __init__(self, store: ProcessStore, *agents: object, model: ScriptedModel | None = None) -> None:
-        self.platform = AgentPlatform(agents, store=store, models=model)
+    def __init__(self, store: ProcessStore, *agents: object, **settings: Any) -> None:
+        self.platform = AgentPlatform(agents, store=store, **settings)
 
     async def process(self, process: AgentProcess) -> AgentProcess:
         found = await self.platform.process(process.id)
@@ -93,10 +115,10 @@ async def rested(process: AgentProcess) -> AgentProcess:
     return process
 
 
-async def test_a_process_that_waits_is_answered_elsewhere_and_nothing_runs_twice() -> None:
-    store, writer = InMemoryProcessStore(), Writer()
+async def test_a_process_that_waits_is_answered_elsewhere_and_nothing_runs_twice(open_store: OpenStore) -> None:
+    store, writer = open_store(), Writer()
     process = await rested(AgentPlatform([writer], store=store).start("Writer", UserInput("tale")))
-    elsewhere = Elsewhere(store)
+    elsewhere = Elsewhere(open_store(), writer)
     found = await elsewhere.process(process)
     assert (found.status, found.goal, found.plan) == (ProcessStatus.WAITING, process.goal, process.plan)
     assert found.outcome == process.outcome
@@ -107,10 +129,10 @@ async def test_a_process_that_waits_is_answered_elsewhere_and_nothing_runs_twice
     assert [each.action for each in found.history] == ["Writer.draft", "Writer.ask", "Writer.write"]
 
 
-async def test_an_answer_that_does_not_fit_leaves_the_question_open_elsewhere_too() -> None:
-    store = InMemoryProcessStore()
+async def test_an_answer_that_does_not_fit_leaves_the_question_open_elsewhere_too(open_store: OpenStore) -> None:
+    store = open_store()
     process = await rested(AgentPlatform([Writer()], store=store).start("Writer", UserInput("tale")))
-    elsewhere = Elsewhere(store)
+    elsewhere = Elsewhere(open_store(), Writer())
     with pytest.raises(BadInput, match="text"):
         await elsewhere.platform.answer(process.id, response={"words": 3})
     found = await elsewhere.process(process)
@@ -187,13 +209,13 @@ class Market:
         return Offered(int(user_input.content))
 
 
-async def test_states_loops_and_answers_go_on_from_store_to_store() -> None:
-    store = InMemoryProcessStore()
+async def test_states_loops_and_answers_go_on_from_store_to_store(open_store: OpenStore) -> None:
+    store = open_store()
     process = await rested(AgentPlatform([Market()], store=store).start("Market", UserInput("4")))
     for euros in (1, 2):
-        outcome = await Elsewhere(store).answered(process, Bid(euros))
+        outcome = await Elsewhere(open_store(), Market()).answered(process, Bid(euros))
         assert isinstance(outcome, Waiting)
-    assert await Elsewhere(store).answered(process, Bid(2)) == Completed(Story("sold for 2"))
+    assert await Elsewhere(open_store(), Market()).answered(process, Bid(2)) == Completed(Story("sold for 2"))
 
 
 @dataclass
@@ -216,12 +238,12 @@ class Traveller:
         return Story(f"{where} {when}")
 
 
-async def test_what_a_model_and_a_tool_have_done_is_not_done_again_elsewhere() -> None:
-    store, tools = InMemoryProcessStore(), Tools()
-    model = ScriptedModel([calls_tool("look_up", word="Oslo"), "Oslo"])
-    here = AgentPlatform([Traveller()], store=store, models=model, tool_groups=[ToolGroup.of("words", tools)])
+async def test_what_a_model_and_a_tool_have_done_is_not_done_again_elsewhere(open_store: OpenStore) -> None:
+    store, tools = open_store(), Tools()
+    model, words = ScriptedModel([calls_tool("look_up", word="Oslo"), "Oslo"]), ToolGroup.of("words", tools)
+    here = AgentPlatform([Traveller()], store=store, models=model, tool_groups=[words])
     process = await rested(here.start("Traveller", UserInput("Ann")))
-    elsewhere = Elsewhere(store, model=model)
+    elsewhere = Elsewhere(open_store(), Traveller(), models=model, tool_groups=[words])
     assert await elsewhere.answered(process, "in May") == Completed(Story("Oslo in May"))
     assert tools.calls == ["Oslo"]
     found = await elsewhere.process(process)
@@ -241,10 +263,12 @@ class Publisher:
         return Draft(f"A book: {story.text}")
 
 
-async def test_a_parent_and_its_child_find_each_other_again() -> None:
-    store, writer = InMemoryProcessStore(), Writer()
-    process = await rested(AgentPlatform([Publisher(writer)], store=store).start("Publisher", UserInput("tale")))
-    elsewhere = Elsewhere(store)
+async def test_a_parent_and_its_child_find_each_other_again(open_store: OpenStore) -> None:
+    store, writer = open_store(), Writer()
+    process = await rested(
+        AgentPlatform([Publisher(writer), writer], store=store).start("Publisher", UserInput("tale"))
+    )
+    elsewhere = Elsewhere(open_store(), Publisher(writer), writer)
     (child,) = (await elsewhere.process(process)).children
     assert child.status is ProcessStatus.WAITING
     assert await elsewhere.platform.process(child.id) is child
@@ -252,13 +276,15 @@ async def test_a_parent_and_its_child_find_each_other_again() -> None:
     assert writer.ran == ["draft", "ask", "write"]
 
 
-async def test_killing_elsewhere_ends_the_child_too_and_is_stored() -> None:
-    store = InMemoryProcessStore()
-    process = await rested(AgentPlatform([Publisher(Writer())], store=store).start("Publisher", UserInput("tale")))
-    found = await Elsewhere(store).process(process)
+async def test_killing_elsewhere_ends_the_child_too_and_is_stored(open_store: OpenStore) -> None:
+    store, writer = open_store(), Writer()
+    process = await rested(
+        AgentPlatform([Publisher(writer), writer], store=store).start("Publisher", UserInput("tale"))
+    )
+    found = await Elsewhere(open_store(), Publisher(writer), writer).process(process)
     found.kill("Enough.")
     await rested(found)
-    third = await Elsewhere(store).process(process)
+    third = await Elsewhere(open_store(), Publisher(writer), writer).process(process)
     assert (third.outcome, third.children[0].outcome) == (Killed("Enough."), Killed("Enough."))
     assert third.open_questions == ()
 
@@ -280,12 +306,12 @@ class Spender:
         return Story(draft.text)
 
 
-async def test_budgets_count_on_elsewhere() -> None:
-    store = InMemoryProcessStore()
+async def test_budgets_count_on_elsewhere(open_store: OpenStore) -> None:
+    store = open_store()
     options = ProcessOptions(budget=Budget(cost=1.0))
     here = AgentPlatform([Spender()], store=store)
     process = await rested(here.start("Spender", UserInput("x"), options=options))
-    elsewhere = Elsewhere(store)
+    elsewhere = Elsewhere(open_store(), Spender())
     outcome = await elsewhere.answered(process, Comment("go"))
     assert outcome == Terminated("The budget of 1.00 USD is used up (1.25 USD spent).")
     found = await elsewhere.process(process)
@@ -302,8 +328,10 @@ class Editor:
         return Story(f"{first.text} of {len(drafts)}")
 
 
-async def test_what_is_on_the_blackboard_is_there_elsewhere_with_its_names_types_and_identity() -> None:
-    store, kept, listed = InMemoryProcessStore(), Draft("kept"), Draft("listed")
+async def test_what_is_on_the_blackboard_is_there_elsewhere_with_its_names_types_and_identity(
+    open_store: OpenStore,
+) -> None:
+    store, kept, listed = open_store(), Draft("kept"), Draft("listed")
     here = AgentPlatform([Editor()], store=store)
     process = here.create_agent_process("Editor", kept)
     board = process.blackboard
@@ -314,21 +342,22 @@ async def test_what_is_on_the_blackboard_is_there_elsewhere_with_its_names_types
     board.set_condition("Editor.ready", True)
     process.resume()
     assert isinstance((await rested(process)).outcome, Stuck)
-    other = (await Elsewhere(store).process(process)).blackboard
+    other = (await Elsewhere(open_store(), Editor()).process(process)).blackboard
     assert other.objects == board.objects
     assert hidden in other.history
     assert hidden not in other.objects
-    assert other.get("second") is other.objects[0] is kept
-    assert other.last(list[Draft]) is drafts
+    assert other.get("second") is other.objects[0]
+    assert cast("list[Draft]", other.last(list[Draft]))[-1] is other.objects[0]
+    assert other.last(list[Draft]) == drafts
     assert other.get_condition("Editor.ready") is True
     other.clear()
     assert other.objects == [kept]
 
 
-async def test_a_stuck_process_goes_on_elsewhere_with_what_it_lacked() -> None:
-    store = InMemoryProcessStore()
+async def test_a_stuck_process_goes_on_elsewhere_with_what_it_lacked(open_store: OpenStore) -> None:
+    store = open_store()
     process = await rested(AgentPlatform([Editor()], store=store).start("Editor", Draft("one")))
-    elsewhere = Elsewhere(store)
+    elsewhere = Elsewhere(open_store(), Editor())
     found = await elsewhere.process(process)
     found.blackboard.bind("first", Draft("one"))
     found.blackboard.declare("it", [Draft("two")], list[Draft])
@@ -336,13 +365,65 @@ async def test_a_stuck_process_goes_on_elsewhere_with_what_it_lacked() -> None:
         assert await found.run() == Completed(Story("one of 1"))
 
 
-async def test_the_history_grows_with_each_store_and_nothing_is_in_it_twice() -> None:
-    store, ran = InMemoryProcessStore(), list[Sequence[str]]()
+async def test_the_history_grows_with_each_store_and_nothing_is_in_it_twice(open_store: OpenStore) -> None:
+    store, ran = open_store(), list[Sequence[str]]()
     process = await rested(AgentPlatform([Market()], store=store).start("Market", UserInput("4")))
     for euros in (1, 1, 2):
-        elsewhere = Elsewhere(store)
+        elsewhere = Elsewhere(open_store(), Market())
         await elsewhere.answered(process, Bid(euros))
         await rested(await elsewhere.process(process))
-        ran.append([each.action.rpartition(".")[2] for each in (await Elsewhere(store).process(process)).history])
+        ran.append(
+            [
+                each.action.rpartition(".")[2]
+                for each in (await Elsewhere(open_store(), Market()).process(process)).history
+            ]
+        )
     first = ["offer", "haggle", "decide", "haggle"]
     assert ran == [first, [*first, "decide", "haggle"], [*first, "decide", "haggle", "decide", "sell"]]
+
+
+@agent(description="Asks, and does not wait long")
+class Hasty:
+    @achieves_goal(description="A comment")
+    async def ask(self, user_input: UserInput) -> WaitFor[Comment]:
+        return WaitFor.form_submission("Quick?", Comment, expires_in=0.05)
+
+
+async def test_a_question_that_expired_while_no_program_ran_is_declined_when_its_process_is_asked_for(
+    open_store: OpenStore,
+) -> None:
+    process = await rested(AgentPlatform([Hasty()], store=open_store()).start("Hasty", UserInput("x")))
+    (question,) = process.open_questions
+    elsewhere = Elsewhere(open_store(), Hasty())
+    found = await elsewhere.process(process)
+    with anyio.fail_after(5):
+        while isinstance(outcome := await found.wait(), Waiting):
+            await anyio.lowlevel.checkpoint()
+    assert isinstance(outcome, Failed)
+    assert "Nobody answered in time" in outcome.reason
+    assert question.expires_at is not None
+
+
+async def test_a_process_that_cannot_be_written_stays_in_memory_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Local:
+        pass
+
+    async with SqliteProcessStore(tmp_path / "processes.db") as store:
+        platform = AgentPlatform([Writer()], store=store)
+        process_id = (await rested(platform.start("Writer", UserInput("tale"), Local()))).id
+        gc.collect()
+        with anyio.fail_after(5):
+            found = await platform.answer(process_id, response=Comment("good"))
+            assert await found.wait() == Completed(Story("tale, good"))
+        assert not await store.records()
+    assert "is kept in memory only" in caplog.text
+    assert "Local" in caplog.text
+
+
+async def test_closing_a_platform_leaves_what_waits_in_a_store_that_outlives_it(tmp_path: Path) -> None:
+    async with SqliteProcessStore(tmp_path / "processes.db") as store:
+        async with AgentPlatform([Writer()], store=store) as platform:
+            process = await rested(platform.start("Writer", UserInput("tale")))
+        assert await Elsewhere(store, Writer()).answered(process, Comment("late")) == Completed(Story("tale, late"))
