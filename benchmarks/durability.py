@@ -138,6 +138,7 @@ async def _timed(store: SqliteProcessStore, number: int) -> float:
 def _changes(process_id: str, number: int) -> StoredProcess:
     record = ProcessRecord(
         id=process_id,
+        parent="",
         root=process_id,
         agent="Writer",
         caller=ANONYMOUS,

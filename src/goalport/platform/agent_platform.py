@@ -109,8 +109,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         retry: RetryPolicy | None = None,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
     ) -> None:
-        self._services = (*services, self)
-        self._options = options or ProcessOptions()
+        self._services, self._options = (*services, self), options or ProcessOptions()
         contexts = (each for each in self._services if isinstance(each, ContextRepository))
         self.contexts = next(contexts, None) or InMemoryContextRepository()
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))

@@ -218,14 +218,14 @@ class Processes:
                 else:
                     process.stored()
 
-        task = process.launch(run, self._task_ended, stepped=stepped)
+        def forget(task: asyncio.Task[None]) -> None:
+            del self._running[task]
+
+        task = process.launch(run, forget, stepped=stepped)
         self._running[task] = process
         self._repository.hold(process)
         _update_ancestors(process)
         return task
-
-    def _task_ended(self, task: "asyncio.Task[None]") -> None:
-        del self._running[task]
 
     def _ended_idle(self, process: AgentProcess) -> None:
         self._continue_others(process)

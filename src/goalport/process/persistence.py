@@ -19,7 +19,16 @@ from goalport.process.lifecycle import Completed, Outcome, ProcessStatus, Waitin
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, QuestionStatus
 from goalport.process.scope import Scope
-from goalport.store import Codec, JournalRecord, Json, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
+from goalport.store import (
+    Codec,
+    JournalRecord,
+    ObjectRecord,
+    ProcessRecord,
+    QuestionRecord,
+    StoredProcess,
+    decoded,
+    encoded,
+)
 from goalport.tools import ToolGroupResolver, ToolResult
 
 __all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable", "restored"]
@@ -114,7 +123,7 @@ class Recorder:
             [_question_record(each) for each in process.questions],
             list(_journal_records(process.progress.journals)),
         )
-        return stored if self._codec is None else _encoded(stored, self._codec)
+        return stored if self._codec is None else encoded(stored, self._codec)
 
     def _state(self, process: AgentProcess) -> ProcessState:
         board, progress = process.blackboard.state, process.progress
@@ -187,7 +196,7 @@ def restored(
     Raises `Unreadable` for records that today's classes cannot take.
     """
     codecs = [codec() for _ in records]
-    family = [each if by is None else _decoded(each, by) for each, by in zip(records, codecs, strict=True)]
+    family = [each if by is None else decoded(each, by) for each, by in zip(records, codecs, strict=True)]
     processes: dict[str, AgentProcess] = {}
     recorders: dict[AgentProcess, Recorder] = {}
     for each, by in zip(family, codecs, strict=True):
@@ -280,49 +289,6 @@ def _journal_records(journals: Mapping[str, Journal[AgentProcess]]) -> Iterator[
         for kind, name, value in journal.steps:
             told = value.id if isinstance(value, Question | AgentProcess) else value
             yield JournalRecord(action, kind, name, told)
-
-
-def _encoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
-    """The same records with values that JSON can say; the objects first, since all others may refer to them."""
-    objects = [
-        ObjectRecord(each.number, codec.encode(each.value, each.number), codec.encode(each.kind))
-        for each in stored.objects
-    ]
-    questions = [
-        each._replace(wait=codec.encode(each.wait), answer=codec.encode(each.answer)) for each in stored.questions
-    ]
-    journal = [each._replace(value=codec.encode(each.value)) for each in stored.journal]
-    return StoredProcess(
-        stored.process._replace(state=codec.encode(stored.process.state)),
-        objects,
-        [codec.encode(each) for each in stored.history],
-        [codec.encode(each) for each in stored.spendings],
-        questions,
-        journal,
-    )
-
-
-def _decoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
-    objects = [
-        ObjectRecord(each.number, codec.decode(cast("Json", each.value), each.number), _value(each.kind, codec))
-        for each in stored.objects
-    ]
-    questions = [
-        each._replace(wait=_value(each.wait, codec), answer=_value(each.answer, codec)) for each in stored.questions
-    ]
-    return StoredProcess(
-        stored.process._replace(state=_value(stored.process.state, codec)),
-        objects,
-        [_value(each, codec) for each in stored.history],
-        [_value(each, codec) for each in stored.spendings],
-        questions,
-        [each._replace(value=_value(each.value, codec)) for each in stored.journal],
-        stored.whole,
-    )
-
-
-def _value(data: object, codec: Codec) -> object:
-    return codec.decode(cast("Json", data))
 
 
 def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) -> Recorder:

@@ -1,6 +1,6 @@
 """Keeping processes that nothing runs: their records, the protocol of a store, and the store in memory. Floor 3."""
 
-from goalport.store.codec import Codec, references
+from goalport.store.codec import Codec, decoded, encoded, references
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
     JournalRecord,
@@ -28,6 +28,8 @@ __all__ = [
     "StoredProcess",
     "StoredTypes",
     "TypeNames",
+    "decoded",
+    "encoded",
     "persistent",
     "references",
     "storable",

@@ -14,14 +14,16 @@ Below: `writing` and `reading`. Above: `process` makes records with it, and a da
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 from goalport.errors import Unstorable
 from goalport.store.reading import Reading
+from goalport.store.records import ObjectRecord, StoredProcess
 from goalport.store.type_data import Json
 from goalport.store.writing import Places, Seal, StoredTypes, Writing
 from goalport.words import type_name
 
-__all__ = ["Codec", "references"]
+__all__ = ["Codec", "decoded", "encoded", "references"]
 
 
 class Codec:
@@ -95,3 +97,50 @@ def references(data: Json) -> Iterator[int]:
                 waiting += inner
             case _:
                 pass
+
+
+def encoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
+    """The same records with values that JSON can say; the objects first, since all others may refer to them.
+
+    The definition of the process is left as it is. Raises `Unstorable`.
+    """
+    objects = [
+        ObjectRecord(each.number, codec.encode(each.value, each.number), codec.encode(each.kind))
+        for each in stored.objects
+    ]
+    questions = [
+        each._replace(wait=codec.encode(each.wait), answer=codec.encode(each.answer)) for each in stored.questions
+    ]
+    journal = [each._replace(value=codec.encode(each.value)) for each in stored.journal]
+    return StoredProcess(
+        stored.process._replace(state=codec.encode(stored.process.state)),
+        objects,
+        [codec.encode(each) for each in stored.history],
+        [codec.encode(each) for each in stored.spendings],
+        questions,
+        journal,
+    )
+
+
+def decoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
+    """The records that `encoded` was given. Raises `Unreadable` for data that today's classes cannot take."""
+    objects = [
+        ObjectRecord(each.number, codec.decode(cast("Json", each.value), each.number), _value(each.kind, codec))
+        for each in stored.objects
+    ]
+    questions = [
+        each._replace(wait=_value(each.wait, codec), answer=_value(each.answer, codec)) for each in stored.questions
+    ]
+    return StoredProcess(
+        stored.process._replace(state=_value(stored.process.state, codec)),
+        objects,
+        [_value(each, codec) for each in stored.history],
+        [_value(each, codec) for each in stored.spendings],
+        questions,
+        [each._replace(value=_value(each.value, codec)) for each in stored.journal],
+        stored.whole,
+    )
+
+
+def _value(data: object, codec: Codec) -> object:
+    return codec.decode(cast("Json", data))

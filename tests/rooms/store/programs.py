@@ -25,6 +25,7 @@ NOBODY = 65534
 def process(process_id: str, *objects: str, first: int = 0) -> StoredProcess:
     record = ProcessRecord(
         id=process_id,
+        parent="",
         root=process_id,
         agent="Writer",
         caller=Caller(),

@@ -28,8 +28,8 @@ from goalport.domain import WaitFor
 from goalport.errors import Unstorable
 from goalport.llm import AssistantMessage, Image, ModelReply, TokenUsage, ToolCall
 from goalport.process import Budget, Completed, Failed
+from goalport.process.action_progress import ActionInvocation, ActionProgressState, Failure
 from goalport.process.ledger import Spending
-from goalport.process.progress import ActionInvocation, Failure, ProgressState
 from goalport.store import Codec, Seal, StoredTypes, references
 from goalport.tools import ToolResult
 from tests.rooms.store import toys
@@ -224,8 +224,8 @@ def test_a_type_comes_back_equal_and_of_the_same_form(kind: Any) -> None:
         Failed("It failed.", ("draft failed",)),
         Completed(None),
         Caller("ann", "house", frozenset({"read"})),
-        ProgressState(has_run=frozenset({"a"}), left_out={}, declined={}, waits={}, skipped=set(), numbers={"a": 1},
-                      begun=2, paced_after=-1),
+        ActionProgressState(has_run=frozenset({"a"}), left_out={}, declined={}, waits={}, skipped=set(), numbers={"a": 1},
+                      begun=2, paused_after=-1),
     ],
     ids=_class,
 )  # fmt: skip

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
@@ -139,7 +138,7 @@ def as_lists(stored: StoredProcess) -> Sequence[object]:
 
 async def test_moments_of_any_zone_are_the_same_moments(store: SqliteProcessStore) -> None:
     there = datetime(2026, 7, 1, 12, 30, 15, 123457, tzinfo=timezone(timedelta(hours=5, minutes=30)))
-    await store.save([StoredProcess(replace(process("one").process, created_at=there, finished_at=there))])
+    await store.save([StoredProcess(process("one").process._replace(created_at=there, finished_at=there))])
     found = await store.find("one")
     assert found is not None
     assert (found.created_at, found.finished_at) == (there, there)
