@@ -224,8 +224,16 @@ def test_a_type_comes_back_equal_and_of_the_same_form(kind: Any) -> None:
         Failed("It failed.", ("draft failed",)),
         Completed(None),
         Caller("ann", "house", frozenset({"read"})),
-        ActionProgressState(has_run=frozenset({"a"}), left_out={}, declined={}, waits={}, skipped=set(), numbers={"a": 1},
-                      begun=2, paused_after=-1),
+        ActionProgressState(
+            has_run=frozenset({"a"}),
+            left_out={},
+            declined={},
+            waits={},
+            skipped=set(),
+            numbers={"a": 1},
+            begun=2,
+            paused_after=-1,
+        ),
     ],
     ids=_class,
 )  # fmt: skip
