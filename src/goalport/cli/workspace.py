@@ -53,7 +53,7 @@ class GoalChoice:
 
 def open_with_warnings(folder: Path) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents, with a warning for each problem."""
-    loaded = open_workspace(folder)
+    loaded = open_workspace(folder, store="memory")  # what a command runs ends with it
     for problem in loaded.problems:
         say(f"warning: {problem}")
     return loaded

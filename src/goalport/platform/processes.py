@@ -6,7 +6,7 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from logging import getLogger
@@ -97,10 +97,6 @@ class Processes:
         """A process that has not begun; it is found by its id once it has."""
         return self._factory.create(scope, inputs, options, groups)
 
-    def begin(self, process: AgentProcess) -> None:
-        """Run a process from now on in a task of the running event loop."""
-        self._drive(process)
-
     def _services(self, groups: ToolGroupResolver) -> PlatformServices:
         return PlatformServices(
             self._thread_limits.here(),
@@ -161,6 +157,10 @@ class Processes:
         """What is known of all processes that are still kept, oldest first."""
         return await self._repository.records()
 
+    async def counts(self) -> Mapping[str, int]:
+        """How many processes that are still kept have each status."""
+        return await self._repository.counts()
+
     @property
     def running(self) -> Sequence[AgentProcess]:
         """The processes that run in this program, oldest first."""
@@ -189,7 +189,7 @@ class Processes:
             if process.idle:
                 for value in objects:
                     process.blackboard.add(value)
-                self._drive(process)
+                self.begin(process)
 
         process.on_loop(go_on)
 
@@ -202,13 +202,15 @@ class Processes:
 
     async def _step(self, process: AgentProcess) -> None:
         # When the wait is cancelled, the step continues, as any process does.
-        await asyncio.wait([self._drive(process, stepped=True)])
+        await asyncio.wait([self.begin(process, stepped=True)])
 
-    def _drive(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
+    def begin(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
+        """Run a process from now on in a task of the running event loop; with `stepped` it takes one step only."""
+
         async def run(process: AgentProcess) -> None:
             await self._repository.claim(process)
             if self._repository.store.durable:
-                process.tell_when_stored()
+                process.tell_when_stored(ends=self._repository.is_stored(process))
             try:
                 await (step if stepped else drive)(process)
             finally:
@@ -230,7 +232,7 @@ class Processes:
     def _ended_idle(self, process: AgentProcess) -> None:
         self._continue_others(process)
         if self._repository.store.durable:
-            process.tell_when_stored()
+            process.tell_when_stored(ends=True)
         process.beside(self._save(process))
 
     def _continue_others(self, process: AgentProcess) -> None:
@@ -242,8 +244,10 @@ class Processes:
             self._go_on(process.parent)
 
     async def _save(self, process: AgentProcess) -> None:
-        await self._repository.save(process)
-        process.stored()
+        try:
+            await self._repository.save(process)
+        finally:
+            process.stored()
         if process.status is not ProcessStatus.WAITING:
             return
         store = self._repository.store

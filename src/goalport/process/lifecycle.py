@@ -158,6 +158,8 @@ class Lifecycle:
         """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
         self._storing = False
         """Whether its outcome is not told yet, because it is not stored yet."""
+        self._storing_ends = False
+        """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
         self._due = 0
         """The number of changes that were requested, perhaps by other threads, and are not made yet."""
         self._changed: asyncio.Event | None = None
@@ -201,7 +203,7 @@ class Lifecycle:
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
         process.
         """
-        while self._outcome is None or self._storing or (self.changing and not self.over):
+        while self._outcome is None or self._untold or (self.changing and not self.over):
             await self._change()
         return self._outcome
 
@@ -284,9 +286,13 @@ class Lifecycle:
         task.add_done_callback(ended)
         return task
 
-    def tell_when_stored(self) -> None:
-        """Do not tell its outcome to those who wait for it before `stored` is called."""
-        self._storing = True
+    def tell_when_stored(self, *, ends: bool) -> None:
+        """Do not tell those who wait that it waits or is stuck before `stored` is called; nor its end, with `ends`."""
+        self._storing, self._storing_ends = True, ends
+
+    @property
+    def _untold(self) -> bool:
+        return self._storing and (self._storing_ends or not self.over)
 
     def stored(self) -> None:
         """Tell its outcome: it is stored, or cannot be."""

@@ -7,6 +7,8 @@ nothing runs in it any more. Below: the records. Above: the platform, which runs
 
 import re
 import secrets
+from collections import Counter
+from collections.abc import Mapping
 from logging import getLogger
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -69,9 +71,18 @@ class AgentProcessRepository:
 
     async def claim(self, process: AgentProcess) -> None:
         """Have the store keep what it has of the family of a process that begins to run."""
-        if process in self._recorders and not await self.store.claim(process.id):
+        try:
+            kept = process not in self._recorders or await self.store.claim(process.id)
+        except StoreError as error:
+            _log.warning("Process %s runs, and the store does not know of it: %s", process.id, error)
+            return
+        if not kept:
             for each in family_of(process):
                 self._recorders.pop(each, None)  # the next records say everything again
+
+    def is_stored(self, process: AgentProcess) -> bool:
+        """Whether the store has records of a process that lives in this program."""
+        return process in self._recorders
 
     async def save(self, process: AgentProcess) -> None:
         """Store the family of a process, unless some of it runs still."""
@@ -102,6 +113,16 @@ class AgentProcessRepository:
         self._recorders.update(found := restored(family, self._definitions.restored, self._codec))
         self._known.update((each.id, each) for each in found)
         return self._known[process_id]
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many processes have each status; those that live in this program count as they are now."""
+        counts = Counter(await self.store.counts())
+        for process in tuple(self._held.values()):
+            stored = await self.store.find(process.id)
+            if stored is not None:
+                counts[stored.status] -= 1
+            counts[str(process.status)] += 1
+        return +counts
 
     async def records(self) -> list[ProcessRecord]:
         """The records of all processes, oldest first; of one that lives in this program, as it is now."""

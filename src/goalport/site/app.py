@@ -3,7 +3,6 @@
 It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
 
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Protocol
@@ -137,7 +136,7 @@ class Site:
             "tools": len(publication.tools),
             "prompts": len(publication.prompts),
             "resources": len(publication.resource_list),
-            "processes": Counter(each.status for each in await platform.processes.records()),
+            "processes": await platform.processes.counts(),
             "openCalls": self.publisher.calls.number,
             "toolGroups": groups_of(platform),
             "upstreamServers": servers_of(platform),

@@ -5,8 +5,8 @@ whole.
 """
 
 import time
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -112,6 +112,10 @@ class InMemoryProcessStore:
     async def records(self) -> Sequence[ProcessRecord]:
         """The records of all processes that are kept, oldest first."""
         return [family.members[each].process for each, family in self._family_of.items()]
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many processes that are kept have each status."""
+        return Counter(family.members[each].process.status for each, family in self._family_of.items())
 
     async def surplus(self) -> Sequence[str]:
         """The ids of processes that wait for people and for which there is no room, longest waiting first."""

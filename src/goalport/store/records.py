@@ -6,7 +6,7 @@ writes to a disk encodes them. Above: `process` makes records of a process and m
 the platform decides when.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -138,6 +138,10 @@ class ProcessStore(Protocol):
 
     async def records(self) -> Sequence[ProcessRecord]:
         """The records of all processes that are kept, oldest first."""
+        ...
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many processes that are kept have each status."""
         ...
 
     async def surplus(self) -> Sequence[str]:

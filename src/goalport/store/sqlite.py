@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from goalport.errors import StoreError
 from goalport.store.records import ProcessRecord, StoredProcess
 from goalport.store.rows import FamilyRows, ProcessRows, process_record, rows_of, stored_processes
 from goalport.store.sqlite_file import DatabaseFile, OpenFile, Synchronous, compiled, spares_connection
-from goalport.store.statements import ADDING, FAMILY, FIND, LIST, PARTS, REMOVING, ROOT, saving
+from goalport.store.statements import ADDING, COUNTS, FAMILY, FIND, LIST, PARTS, REMOVING, ROOT, saving
 
 __all__ = ["SqliteProcessStore"]
 
@@ -34,7 +34,7 @@ _READERS: Final = 4
 """The most threads, each with a connection, that read at the same time."""
 _SAVE = compiled(saving("sqlite"))
 _ADD, _REMOVE = [compiled(each) for each in ADDING], [compiled(each) for each in REMOVING]
-_FIND, _ROOT, _LIST, _FAMILY = (compiled(each) for each in (FIND, ROOT, LIST, FAMILY))
+_FIND, _ROOT, _LIST, _COUNTS, _FAMILY = (compiled(each) for each in (FIND, ROOT, LIST, COUNTS, FAMILY))
 _PARTS = [compiled(each) for each in PARTS]
 
 
@@ -102,6 +102,10 @@ class SqliteProcessStore:
         return await self._readers.read(
             lambda connection: [process_record(row) for row in connection.execute(_LIST).fetchall()]
         )
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many processes have each status."""
+        return await self._readers.read(lambda connection: dict(map(tuple, connection.execute(_COUNTS).fetchall())))
 
     async def surplus(self) -> Sequence[str]:
         """None: there is always room."""

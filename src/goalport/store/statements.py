@@ -25,6 +25,7 @@ from goalport.store.tables import ADDED, REPLACED, objects, process, schema_vers
 
 __all__ = [
     "ADDING",
+    "COUNTS",
     "FAMILY",
     "FIND",
     "LIST",
@@ -89,6 +90,7 @@ REMOVING: Final = [_removing(each) for each in REPLACED]
 FIND: Final = select(process).where(process.c.id == bindparam("id"))
 ROOT: Final = select(process.c.root).where(process.c.id == bindparam("id"))
 LIST: Final = select(process).order_by(process.c.number)
+COUNTS: Final = select(process.c.status, func.count()).group_by(process.c.status)
 FAMILY: Final = select(process).where(process.c.root == bindparam("root")).order_by(process.c.number)
 PARTS: Final = [_of_family(each) for each in (*ADDED, *REPLACED)]
 """The rows of a family in each table of what belongs to a process, in the order of `ADDING`."""

@@ -28,10 +28,10 @@ from goalport import (
     run_subagent,
     tool,
 )
-from goalport.errors import BadInput
+from goalport.errors import BadInput, StoreError
 from goalport.events import ActionStarted, Event
 from goalport.process import Completed, Failed, Killed, Stuck, Terminated, Waiting
-from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store import InMemoryProcessStore, ProcessStore, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
@@ -427,3 +427,45 @@ async def test_closing_a_platform_leaves_what_waits_in_a_store_that_outlives_it(
         async with AgentPlatform([Writer()], store=store) as platform:
             process = await rested(platform.start("Writer", UserInput("tale")))
         assert await Elsewhere(store, Writer()).answered(process, Comment("late")) == Completed(Story("tale, late"))
+
+
+async def test_a_store_that_fails_takes_no_result_away_and_gets_all_of_it_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(SqliteProcessStore):
+        fails = True
+
+        async def save(self, changes: Sequence[StoredProcess], /) -> None:
+            if self.fails:
+                raise StoreError("here", "the disk is full.", "Make room.")
+            await super().save(changes)
+
+        async def claim(self, process_id: str, /) -> bool:
+            if self.fails:
+                raise StoreError("here", "the disk is full.", "Make room.")
+            return await super().claim(process_id)
+
+    async with Failing(tmp_path / "processes.db") as store:
+        platform = AgentPlatform([Market()], store=store)
+        process = await rested(platform.start("Market", UserInput("4")))
+        assert process.status is ProcessStatus.WAITING
+        assert "the disk is full" in caplog.text
+        with anyio.fail_after(5):
+            await platform.answer(process.id, response=Bid(1))
+            assert isinstance(await process.wait(), Waiting)
+            store.fails = False
+            await platform.answer(process.id, response=Bid(1))
+            await rested(process)
+        found = await Elsewhere(store, Market()).process(process)
+        assert [each.action for each in found.history] == [each.action for each in process.history]
+        assert found.blackboard.objects == process.blackboard.objects
+
+
+async def test_processes_are_counted_as_they_are_now(open_store: OpenStore) -> None:
+    platform = AgentPlatform([Writer(), Market()], store=open_store())
+    process = await rested(platform.start("Writer", UserInput("tale")))
+    await rested(platform.start("Market", UserInput("4")))
+    assert dict(await platform.processes.counts()) == {"waiting": 2}
+    await platform.answer(process.id, response=Comment("good"))
+    await rested(process)
+    assert dict(await platform.processes.counts()) == {"waiting": 1, "completed": 1}
