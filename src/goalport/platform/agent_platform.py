@@ -5,7 +5,7 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Self
@@ -89,8 +89,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     problems: tuple[str, ...] = ()
     """A sentence for each declaration of a workspace that could not be deployed."""
     _reloaded_by: Settings | None = None
-    _close_store: Callable[[], Awaitable[None]] | None = None
-    """Closes the store, if this platform has opened it."""
+    _own_store: AbstractAsyncContextManager[object] | None = None
+    """The store, if this platform opens and closes it."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
         `models` take the place of those that the workspace and its settings name.
         """
-        store, close = workspace_store(settings)
+        store = workspace_store(settings)
         platform = cls(
             services=[settings],
             models=models or workspace_models(workspace, settings),
@@ -159,7 +159,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             upstream=workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
-        platform._close_store = close
+        platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
@@ -285,6 +285,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return self.processes.listeners.add(listener)
 
     async def __aenter__(self) -> Self:
+        if self._own_store is not None:
+            await self._own_store.__aenter__()
         await self.upstream.open()
         return self
 
@@ -296,8 +298,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.processes.close()
         await self._engines.aclose()
         await self.upstream.close()
-        if self._close_store is not None:
-            await self._close_store()
+        if self._own_store is not None:
+            await self._own_store.__aexit__(None, None, None)
 
     def _no_deployments(self) -> Deployments:
         resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))

@@ -7,7 +7,7 @@ and closes them. Below: models, the loop of a model with tools, and what connect
 import base64
 import binascii
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -84,17 +84,14 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
     )
 
 
-def workspace_store(
-    settings: Settings,
-) -> tuple[ProcessStore, Callable[[], Awaitable[None]] | None]:
-    """The store of a workspace's processes by its settings, and what closes it if that is necessary."""
+def workspace_store(settings: Settings) -> ProcessStore:
+    """The store of a workspace's processes by its settings."""
     if settings.store == "memory":
         window, seconds, waiting = settings.max_processes, settings.result_seconds, settings.max_waiting
-        return InMemoryProcessStore(window, seconds=seconds, waiting=waiting), None
+        return InMemoryProcessStore(window, seconds=seconds, waiting=waiting)
     from goalport.store.sqlite import SqliteProcessStore
 
-    store = SqliteProcessStore(settings.data_dir / "processes.db")
-    return store, store.close
+    return SqliteProcessStore(settings.data_dir / "processes.db")
 
 
 def asks_a_model(action: Action) -> bool:

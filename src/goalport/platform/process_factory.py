@@ -29,6 +29,7 @@ from goalport.process import (
 )
 from goalport.store import Codec, Json, ProcessRecord, StoredTypes
 from goalport.tools import ToolGroupResolver
+from goalport.words import listed
 
 __all__ = ["Inputs", "ProcessFactory"]
 
@@ -149,6 +150,10 @@ class ProcessFactory:
             scope = self._scope_of(record.agent)
         except UnknownName as unknown:
             raise Unreadable(record.agent, f"the agent of process {record.id} is not here.", str(unknown)) from None
+        gone = [each for each in cast("ProcessState", record.state).goals if each not in scope.goals]
+        if gone:
+            fix = f"Give it back its name, or cancel the process. Its goals are now: {listed(scope.goals)}."
+            raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
         options = cast("ProcessOptions", Codec(StoredTypes()).decode(data["options"]))
         return Definition(scope, options, self._groups())
 

@@ -26,11 +26,13 @@ from goalport.process import (
     PlatformServices,
     ProcessOptions,
     ProcessStatus,
+    Question,
     Scope,
     answer,
     blackboard_for_child,
     decline,
     drive,
+    family_of,
     find_question,
     step,
 )
@@ -145,8 +147,11 @@ class Processes:
         if found is None:
             # The ids of processes are secrets of those who started them.
             raise UnknownName("process", process_id, None)
-        if found.status is ProcessStatus.WAITING and found not in self._timed:
-            self._wake_at_expiry(found)  # it was made of its records: no timer has run meanwhile
+        for each in family_of(found):
+            if each.status is ProcessStatus.WAITING and each not in self._timed:
+                self._wake_at_expiry(each)  # it was made of its records: no timer has run meanwhile
+                if any(map(_is_expired, each.questions)):
+                    self._expire(each)
         return found
 
     def renew_types(self) -> None:
@@ -178,6 +183,8 @@ class Processes:
             if process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
+        if self._repository.store.durable:
+            await self._repository.save_all()
 
     def resume(self, process: AgentProcess, *objects: object) -> None:
         """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.
@@ -264,11 +271,14 @@ class Processes:
             asyncio.get_running_loop().call_later(delay, self._expire, process)
 
     def _expire(self, process: AgentProcess) -> None:
-        now = datetime.now(UTC)
         for question in process.questions.open:
-            if question.expires_at is not None and question.expires_at <= now:
+            if _is_expired(question):
                 decline(process, question, "Nobody answered in time.", "expired")
         self._go_on(process)
+
+
+def _is_expired(question: Question) -> bool:
+    return question.status == "open" and question.expires_at is not None and question.expires_at <= datetime.now(UTC)
 
 
 def _update_ancestors(process: AgentProcess) -> None:

@@ -11,7 +11,7 @@ from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
 from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
-from goalport.process.persistence import Definition, ProcessState
+from goalport.process.persistence import Definition, ProcessState, family_of
 from goalport.process.planners import Planner, planner_for
 from goalport.process.process_options import (
     Delay,
@@ -86,6 +86,7 @@ __all__ = [
     "blackboard_for_child",
     "decline",
     "drive",
+    "family_of",
     "find_question",
     "new_id",
     "planner_for",

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from goalport.blackboard import BoardState, Entry
 from goalport.domain import WaitFor
+from goalport.errors import Unreadable
 from goalport.llm import ModelReply, TokenUsage
 from goalport.process.action_progress import ActionInvocation, ActionProgressState, Failure
 from goalport.process.agent_process import AgentProcess
@@ -293,6 +294,10 @@ def _journal_records(journals: Mapping[str, Journal[AgentProcess]]) -> Iterator[
 
 def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) -> Recorder:
     state = _state(stored)
+    for action in (each.action for each in (*stored.questions, *stored.journal)):
+        if action not in process.scope.actions:
+            fix = "Give it back its name; the process has asked or done something in it."
+            raise Unreadable(process.agent.name, f"it has no action {action!r} any more.", fix)
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
     for each in stored.questions:
         process.questions.restore(_question(process.id, each))

@@ -13,6 +13,8 @@ from logging import getLogger
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import anyio
+
 from goalport.errors import StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.persistence import Recorder, family_of, record_of, recordable, restored
@@ -62,6 +64,8 @@ class AgentProcessRepository:
         """The processes that run, and those of which the records do not say everything."""
         self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
         """The processes that live in the memory of the program."""
+        self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        """Whose turn it is to save a family, by the id of its root."""
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
 
     def hold(self, process: AgentProcess) -> None:
@@ -86,8 +90,18 @@ class AgentProcessRepository:
 
     async def save(self, process: AgentProcess) -> None:
         """Store the family of a process, unless some of it runs still."""
+        if process.options.ephemeral:
+            return
+        if not self.store.durable:
+            await self._save(process)
+            return
+        root = next(family_of(process))
+        async with self._turns.setdefault(root.id, anyio.Lock()):  # records are increments: the next follow these
+            await self._save(process)
+
+    async def _save(self, process: AgentProcess) -> None:
         family = [each for each in family_of(process) if not each.options.ephemeral]
-        if not family or any(each.driven or each.outcome is None for each in family):
+        if any(each.driven or each.outcome is None for each in family):
             return
         try:
             changes = [self._changes(each) for each in family]
@@ -95,10 +109,18 @@ class AgentProcessRepository:
         except (StoreError, Unstorable) as error:
             _log.warning("Process %s is kept in memory only: %s", process.id, error)
             return
+        except Exception:
+            _log.exception("Process %s is kept in memory only.", process.id)
+            return
         for each, stored in zip(family, changes, strict=True):
             self._recorders[each].confirm(stored)
             if recordable(each) and not each.driven:  # it may have been continued while it was written
                 self._held.pop(each.id, None)
+
+    async def save_all(self) -> None:
+        """Try again to store what rests and is kept in memory only."""
+        for process in tuple(self._held.values()):
+            await self.save(process)
 
     async def find(self, process_id: str) -> AgentProcess | None:
         """The process of that id; None if it is unknown or was dropped."""

@@ -42,8 +42,8 @@ async def call_companion(context: Context, companion: Companion, arguments: dict
     if process is None:
         raise BadInput(
             f"There is no process {call.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
-            " A process that ended long ago is forgotten, and so are all when the server restarts: call the goal's"
-            " tool again then."
+            " A process that ended long ago is forgotten, and one that ran when the server stopped is lost: call the"
+            " goal's tool again then."
         )
     try:
         match call:

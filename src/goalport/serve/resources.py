@@ -24,7 +24,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from goalport.errors import UnknownName
+from goalport.errors import BadInput, UnknownName
 from goalport.events import Event
 from goalport.process import AgentProcess
 from goalport.publish.output import Pages
@@ -61,7 +61,10 @@ async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResource
         except UnknownName:
             raise _not_found(uri) from None
         return ReadResourceResult(contents=[_json(uri, agent_view(agent))])
-    process = await state.process(own.process, current_caller())
+    try:
+        process = await state.process(own.process, current_caller())
+    except BadInput as problem:
+        raise MCPError(INVALID_PARAMS, str(problem), {"uri": uri}) from problem
     if process is None:
         raise _not_found(uri)
     if own.result:

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from goalport.caller import Caller
-from goalport.errors import BadInput, UnknownName
+from goalport.errors import BadInput, StoreError, UnknownName, Unreadable
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
 from goalport.publish.faults import logged
@@ -56,6 +56,8 @@ class McpState:
             found = await self.platform.process(process_id)
         except UnknownName:
             return None
+        except (StoreError, Unreadable) as error:
+            raise BadInput(str(error)) from error
         return found if (found.caller.id, found.caller.issuer) == (caller.id, caller.issuer) else None
 
     async def answer_of(self, name: str, handling: Awaitable[T]) -> T:

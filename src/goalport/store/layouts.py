@@ -156,7 +156,7 @@ class _DataclassLayout(Layout):
         self._slots = _slots_of(cls)
 
     def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
-        state = self._slot_values(value) if self._slots else value.__dict__
+        state = self._slot_values(value) if self._slots or not hasattr(value, "__dict__") else value.__dict__
         return state, None if state.keys() == self.all else self._notes(state)
 
     def _slot_values(self, value: Any) -> dict[str, Any]:

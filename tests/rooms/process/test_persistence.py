@@ -3,6 +3,7 @@
 import gc
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -28,10 +29,10 @@ from goalport import (
     run_subagent,
     tool,
 )
-from goalport.errors import BadInput, StoreError
+from goalport.errors import AlreadyAnswered, BadInput
 from goalport.events import ActionStarted, Event
 from goalport.process import Completed, Failed, Killed, Stuck, Terminated, Waiting
-from goalport.store import InMemoryProcessStore, ProcessStore, StoredProcess
+from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
@@ -404,63 +405,6 @@ async def test_a_question_that_expired_while_no_program_ran_is_declined_when_its
     assert question.expires_at is not None
 
 
-async def test_a_process_that_cannot_be_written_stays_in_memory_and_the_log_says_why(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Local:
-        pass
-
-    async with SqliteProcessStore(tmp_path / "processes.db") as store:
-        platform = AgentPlatform([Writer()], store=store)
-        process_id = (await rested(platform.start("Writer", UserInput("tale"), Local()))).id
-        gc.collect()
-        with anyio.fail_after(5):
-            found = await platform.answer(process_id, response=Comment("good"))
-            assert await found.wait() == Completed(Story("tale, good"))
-        assert not await store.records()
-    assert "is kept in memory only" in caplog.text
-    assert "Local" in caplog.text
-
-
-async def test_closing_a_platform_leaves_what_waits_in_a_store_that_outlives_it(tmp_path: Path) -> None:
-    async with SqliteProcessStore(tmp_path / "processes.db") as store:
-        async with AgentPlatform([Writer()], store=store) as platform:
-            process = await rested(platform.start("Writer", UserInput("tale")))
-        assert await Elsewhere(store, Writer()).answered(process, Comment("late")) == Completed(Story("tale, late"))
-
-
-async def test_a_store_that_fails_takes_no_result_away_and_gets_all_of_it_later(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Failing(SqliteProcessStore):
-        fails = True
-
-        async def save(self, changes: Sequence[StoredProcess], /) -> None:
-            if self.fails:
-                raise StoreError("here", "the disk is full.", "Make room.")
-            await super().save(changes)
-
-        async def claim(self, process_id: str, /) -> bool:
-            if self.fails:
-                raise StoreError("here", "the disk is full.", "Make room.")
-            return await super().claim(process_id)
-
-    async with Failing(tmp_path / "processes.db") as store:
-        platform = AgentPlatform([Market()], store=store)
-        process = await rested(platform.start("Market", UserInput("4")))
-        assert process.status is ProcessStatus.WAITING
-        assert "the disk is full" in caplog.text
-        with anyio.fail_after(5):
-            await platform.answer(process.id, response=Bid(1))
-            assert isinstance(await process.wait(), Waiting)
-            store.fails = False
-            await platform.answer(process.id, response=Bid(1))
-            await rested(process)
-        found = await Elsewhere(store, Market()).process(process)
-        assert [each.action for each in found.history] == [each.action for each in process.history]
-        assert found.blackboard.objects == process.blackboard.objects
-
-
 async def test_processes_are_counted_as_they_are_now(open_store: OpenStore) -> None:
     platform = AgentPlatform([Writer(), Market()], store=open_store())
     process = await rested(platform.start("Writer", UserInput("tale")))
@@ -469,3 +413,35 @@ async def test_processes_are_counted_as_they_are_now(open_store: OpenStore) -> N
     await platform.answer(process.id, response=Comment("good"))
     await rested(process)
     assert dict(await platform.processes.counts()) == {"waiting": 1, "completed": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    pass
+
+
+async def test_an_object_without_fields_is_stored_as_any_other(open_store: OpenStore) -> None:
+    process = await rested(AgentPlatform([Writer()], store=open_store()).start("Writer", UserInput("tale"), Ready()))
+    found = await Elsewhere(open_store(), Writer()).process(process)
+    assert found.last(Ready) == Ready()
+
+
+async def test_an_answer_that_comes_too_late_is_refused_in_the_next_program(open_store: OpenStore) -> None:
+    process = await rested(AgentPlatform([Hasty()], store=open_store()).start("Hasty", UserInput("x")))
+    (question,) = process.open_questions
+    assert question.expires_at is not None
+    await anyio.sleep((question.expires_at - datetime.now(UTC)).total_seconds() + 0.01)
+    with pytest.raises((AlreadyAnswered, BadInput)):
+        await Elsewhere(open_store(), Hasty()).platform.answer(process.id, question.id, Comment("late"))
+
+
+async def test_a_process_that_is_killed_while_it_is_written_is_killed_in_the_next_program(
+    open_store: OpenStore,
+) -> None:
+    process = AgentPlatform([Writer()], store=open_store()).start("Writer", UserInput("tale"))
+    with anyio.fail_after(5):
+        while process.status is not ProcessStatus.WAITING:
+            await anyio.lowlevel.checkpoint()
+        process.kill("Enough.")
+        await process.rest()
+    assert (await Elsewhere(open_store(), Writer()).process(process)).outcome == Killed("Enough.")
