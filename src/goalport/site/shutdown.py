@@ -24,6 +24,8 @@ ANSWER_SECONDS: Final = 2.0
 """Seconds in which the calls of killed processes are answered and streams are closed."""
 _INTERRUPTED: Final = 130
 """The exit code of a program that SIGINT ended."""
+_CLOSE_SECONDS: Final = 15.0
+"""The most seconds in which processes are killed and connections are closed, before the program ends anyway."""
 _WRITE_SECONDS: Final = 0.1
 """Seconds in which the SDK's threads write the last answer to stdout."""
 
@@ -97,11 +99,14 @@ async def stop_on_signal(publisher: Publisher, *, task_status: TaskStatus[None])
 
 
 async def _drain_and_exit(publisher: Publisher) -> None:
-    await drain(publisher, publisher.platform.aclose)
-    await anyio.sleep(_WRITE_SECONDS)
-    sys.stderr.flush()
-    # A thread that reads stdin cannot be cancelled, so only `os._exit` ends it. That skips Python's cleanup of child
-    # processes, which would keep the pipes to the client open.
-    for child in multiprocessing.active_children():
-        child.terminate()
-    os._exit(0)
+    try:
+        with anyio.move_on_after(publisher.settings.shutdown_seconds + _CLOSE_SECONDS):
+            await drain(publisher, publisher.platform.aclose)
+            await anyio.sleep(_WRITE_SECONDS)
+    finally:
+        sys.stderr.flush()
+        # A thread that reads stdin cannot be cancelled, so only `os._exit` ends it, whatever went wrong before. That
+        # skips Python's cleanup of child processes, which would keep the pipes to the client open.
+        for child in multiprocessing.active_children():
+            child.terminate()
+        os._exit(0)
