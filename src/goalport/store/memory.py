@@ -6,11 +6,11 @@ whole.
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from goalport.store.records import ProcessRecord, StoredProcess
+from goalport.store.records import ProcessRecord, StoredProcess, parents_first
 
 __all__ = ["InMemoryProcessStore"]
 
@@ -47,17 +47,6 @@ class _Family:
     @property
     def ended(self) -> bool:
         return all(each.process.ended for each in self.members.values())
-
-    def ordered(self) -> Iterator[StoredProcess]:
-        """The members, each after the one that started it."""
-        children: dict[str, list[StoredProcess]] = {}
-        for each in self.members.values():
-            children.setdefault(each.process.parent, []).append(each)
-        waiting = [each for each in self.members.values() if each.process.parent not in self.members]
-        while waiting:
-            each = waiting.pop(0)
-            yield each
-            waiting += children.get(each.process.id, [])
 
 
 class InMemoryProcessStore:
@@ -107,7 +96,7 @@ class InMemoryProcessStore:
     async def family(self, process_id: str, /) -> Sequence[StoredProcess]:
         """A process and all that belong to its family, the root first and each before those that it started."""
         family = self._family_of.get(process_id)
-        return () if family is None else tuple(family.ordered())
+        return () if family is None else tuple(parents_first(tuple(family.members.values())))
 
     async def records(self) -> Sequence[ProcessRecord]:
         """The records of all processes that are kept, oldest first."""

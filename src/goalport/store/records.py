@@ -6,13 +6,21 @@ writes to a disk encodes them. Above: `process` makes records of a process and m
 the platform decides when.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from goalport.caller import Caller
 
-__all__ = ["JournalRecord", "ObjectRecord", "ProcessRecord", "ProcessStore", "QuestionRecord", "StoredProcess"]
+__all__ = [
+    "JournalRecord",
+    "ObjectRecord",
+    "ProcessRecord",
+    "ProcessStore",
+    "QuestionRecord",
+    "StoredProcess",
+    "parents_first",
+]
 
 
 class ProcessRecord(NamedTuple):
@@ -147,3 +155,15 @@ class ProcessStore(Protocol):
     async def surplus(self) -> Sequence[str]:
         """The ids of processes that wait for people and for which there is no room, longest waiting first."""
         ...
+
+
+def parents_first(members: Sequence[StoredProcess]) -> Iterator[StoredProcess]:
+    """The processes of a family, the root first and each before those that it started."""
+    known = {each.process.id for each in members}
+    children: dict[str, list[StoredProcess]] = {}
+    for each in members:
+        children.setdefault(each.process.parent if each.process.parent in known else "", []).append(each)
+    waiting = children.get("", [])
+    for each in waiting:
+        yield each
+        waiting += children.get(each.process.id, [])

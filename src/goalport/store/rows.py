@@ -5,13 +5,20 @@ The values in the records are what JSON can say; a codec above has made them so.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 from goalport.caller import Caller
-from goalport.store.records import JournalRecord, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
+from goalport.store.records import (
+    JournalRecord,
+    ObjectRecord,
+    ProcessRecord,
+    QuestionRecord,
+    StoredProcess,
+    parents_first,
+)
 
 __all__ = ["FamilyRows", "ProcessRows", "Row", "process_record", "rows_of", "stored_processes"]
 
@@ -145,7 +152,7 @@ def stored_processes(family: FamilyRows) -> Sequence[StoredProcess]:
         )
         for row in family.processes
     ]
-    return list(_parents_first(members))
+    return list(parents_first(members))
 
 
 def _by_process(rows: Iterable[Row]) -> dict[int, list[Row]]:
@@ -153,17 +160,6 @@ def _by_process(rows: Iterable[Row]) -> dict[int, list[Row]]:
     for each in rows:
         found.setdefault(each["process"], []).append(each)
     return found
-
-
-def _parents_first(members: Sequence[StoredProcess]) -> Iterator[StoredProcess]:
-    known = {each.process.id for each in members}
-    children: dict[str, list[StoredProcess]] = {}
-    for each in members:
-        children.setdefault(each.process.parent if each.process.parent in known else "", []).append(each)
-    waiting = children.get("", [])
-    for each in waiting:
-        yield each
-        waiting += children.get(each.process.id, [])
 
 
 def _object_record(row: Row) -> ObjectRecord:
