@@ -27,7 +27,7 @@ FLOORS = {
         4: "ai",
         3: "upstream references store",
         2: "domain tools llm",
-        1: "plan blackboard prompts observe introspection",
+        1: "plan blackboard prompts observe introspection sealing",
         0: "errors events caller colours handshake secrecy",
         -1: "words",
     }.items()

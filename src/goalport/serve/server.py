@@ -44,10 +44,10 @@ from goalport import __version__
 from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
+from goalport.sealing import sealing_keys
 from goalport.serve import calls, resources
 from goalport.serve.sessions import set_log_level, without_deprecations
 from goalport.serve.state import Context, McpState
-from goalport.serve.state_keys import sealing_keys
 
 __all__ = ["GoalServer", "make_server"]
 

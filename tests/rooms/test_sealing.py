@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from goalport.errors import SettingsError
-from goalport.serve.state_keys import sealing_keys
+from goalport.sealing import sealing_keys
 from goalport.settings import Settings, load_settings
 
 

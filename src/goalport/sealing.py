@@ -1,20 +1,23 @@
-"""The keys that encrypt the state which clients keep for the server between two requests.
+"""The keys that encrypt what others keep for the server, or what a store must not show in clear.
 
 Replicas share keys by the setting `state_keys`. A single server makes a key once, in a file only its user can read.
+Floor 1. Above: `serve`, for the state that clients hold between two requests.
 """
 
 import logging
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+
+from pydantic import SecretStr
 
 from goalport.errors import SettingsError
-from goalport.settings import Settings
 
-__all__ = ["sealing_keys"]
+__all__ = ["KeySettings", "sealing_keys"]
 
 _FILE: Final = "state.key"
 _BYTES: Final = 32
@@ -22,7 +25,21 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _log = logging.getLogger(__name__)
 
 
-def sealing_keys(settings: Settings) -> list[bytes]:
+class KeySettings(Protocol):
+    """The settings that say which keys there are."""
+
+    @property
+    def state_keys(self) -> Sequence[SecretStr]:
+        """The keys that replicas share; empty: one is made in `data_dir`."""
+        ...
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder for a key of one's own."""
+        ...
+
+
+def sealing_keys(settings: KeySettings) -> list[bytes]:
     """The keys: the first encrypts, all of them decrypt. Raises `SettingsError` for a key file that cannot be used."""
     if settings.state_keys:
         return [key.get_secret_value().encode() for key in settings.state_keys]
