@@ -1,27 +1,35 @@
 """The keys that encrypt what others keep for the server, or what a store must not show in clear.
 
 Replicas share keys by the setting `state_keys`. A single server makes a key once, in a file only its user can read.
-Floor 1. Above: `serve`, for the state that clients hold between two requests.
+Floor 1. Above: `serve`, for the state that clients hold between two requests, and `platform`, for the secrets in stored
+processes.
 """
 
+import base64
 import logging
 import os
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import SecretStr
 
 from goalport.errors import SettingsError
 
-__all__ = ["KeySettings", "sealing_keys"]
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
+__all__ = ["KeySettings", "ProcessSeals", "sealing_keys"]
 
 _FILE: Final = "state.key"
 _BYTES: Final = 32
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_PURPOSE: Final = b"goalport/process-secrets/v1/"
+"""Begins what the keys of processes are derived by, so that no key serves for anything else too."""
 _log = logging.getLogger(__name__)
 
 
@@ -51,6 +59,59 @@ def sealing_keys(settings: KeySettings) -> list[bytes]:
     except OSError as error:
         reason = f"The key file {path} cannot be read ({error.strerror}). Make it readable or delete it."
         raise SettingsError(reason) from None
+
+
+class ProcessSeals:
+    """Encrypts the secrets of processes, those of each process with keys of its own, which are derived of these.
+
+    `keys` is called when the first secret comes. The first key encrypts, all of them decrypt.
+    """
+
+    def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
+        self._keys = keys
+
+    @cached_property
+    def keys(self) -> Sequence[bytes]:
+        """The keys. Raises `SettingsError` where they cannot be had."""
+        return self._keys()
+
+    def of(self, process_id: str) -> "ProcessSeal":
+        """What encrypts the secrets of one process; what is moved to another process cannot be decrypted there."""
+        return ProcessSeal(self, process_id)
+
+
+class ProcessSeal:
+    """Encrypts the secrets of one process, by Fernet (AES-128-CBC with HMAC-SHA256)."""
+
+    def __init__(self, seals: ProcessSeals, process_id: str) -> None:
+        self._seals = seals
+        self._process_id = process_id
+
+    def seal(self, secret: bytes, /) -> str:
+        """The encrypted secret. Raises `SettingsError` where there is no key."""
+        return self._fernet.encrypt(secret).decode("ascii")
+
+    def unseal(self, sealed: str, /) -> bytes:
+        """The secret. Raises `SettingsError`, with what to do, where the key with which it was sealed is not here."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._fernet.decrypt(sealed)
+        except InvalidToken:
+            raise SettingsError(
+                "It was sealed with another key, or for another process. Add the earlier key to GOALPORT_STATE_KEYS"
+                f" after the current one, or restore the file {_FILE} in the data folder."
+            ) from None
+
+    @cached_property
+    def _fernet(self) -> "MultiFernet":
+        from cryptography.fernet import Fernet, MultiFernet
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        purpose = _PURPOSE + self._process_id.encode()
+        derived = [HKDF(SHA256(), _BYTES, salt=None, info=purpose).derive(key) for key in self._seals.keys]
+        return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in derived])
 
 
 def _read(path: Path) -> bytes:

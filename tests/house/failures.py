@@ -25,6 +25,10 @@ EDGES = {
         1,
         "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",
     ),
+    "src/goalport/store/layouts": (
+        1,
+        "an author's `upcast` or default may raise anything, and must not look like our bug",
+    ),
     "src/goalport/publish/": (1, "a user's type may raise anything when it is read, and must become a problem"),
     "src/goalport/serve/": (1, "a bug in one request must become an answer"),
     "src/goalport/site/": (1, "a changed file may break loading in any way, and what was loaded before must be served"),

@@ -39,9 +39,10 @@ from goalport.process import (
     ProcessOptions,
 )
 from goalport.prompts import Templates
+from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import register_secrets
 from goalport.settings import Settings, secrets_of
-from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store import InMemoryProcessStore, ProcessStore, Seals
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
 from goalport.upstream import McpConfig
@@ -67,6 +68,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     - `llm`: the limits and defaults of every request of a model.
     - `templates`: the templates of prompts; by default there are none.
     - `store`: it keeps the processes that nothing runs; by default in memory.
+    - `seals`: encrypts secrets (`SecretStr`) in a store that outlives the program, such as `ProcessSeals`; without it,
+      processes that hold secrets are not stored there.
     - `max_threads`: the most `def` functions that run at once, each in a worker thread.
     - `retry`: how often an action that fails is tried again, unless the action says otherwise.
     - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
@@ -105,6 +108,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         llm: LlmOperations | None = None,
         templates: Templates | None = None,
         store: ProcessStore | None = None,
+        seals: Seals | None = None,
         max_threads: int = 40,
         retry: RetryPolicy | None = None,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
@@ -126,6 +130,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             lambda: self.groups,
             self._engines.engine,
             retry or RetryPolicy(),
+            seals,
         )
         self.agents = self._no_deployments()
         for listener in listeners:
@@ -154,6 +159,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             llm=settings.llm_operations,
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
             store=store,
+            seals=ProcessSeals(lambda: sealing_keys(settings)),
             max_threads=settings.max_threads,
             retry=settings.retry.policy,
             upstream=workspace_upstream(workspace, settings),

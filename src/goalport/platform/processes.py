@@ -37,7 +37,7 @@ from goalport.process import (
     step,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
-from goalport.store import ProcessRecord, ProcessStore
+from goalport.store import ProcessRecord, ProcessStore, Seals
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -77,6 +77,7 @@ class Processes:
         groups: Callable[[], ToolGroupResolver],
         engine: Callable[[Operation, ToolGroupResolver], Engine],
         retry: RetryPolicy,
+        seals: Seals | None = None,
     ) -> None:
         self._thread_limits = _ThreadLimits(max_threads)
         self._service = service
@@ -93,7 +94,7 @@ class Processes:
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
         self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
-        self._repository = AgentProcessRepository(store, self._factory)
+        self._repository = AgentProcessRepository(store, self._factory, seals)
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""

@@ -189,14 +189,14 @@ def recordable(process: AgentProcess) -> bool:
 def restored(
     records: Sequence[StoredProcess],
     make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess],
-    codec: Callable[[], Codec | None] = lambda: None,
+    codec: Callable[[str], Codec | None] = lambda _: None,
 ) -> dict[AgentProcess, Recorder]:
     """The processes of a family, each with its recorder.
 
-    `make` gives a new process for a record and its parent, `codec` what reads and writes the values of one process.
-    Raises `Unreadable` for records that today's classes cannot take.
+    `make` gives a new process for a record and its parent, `codec` what reads and writes the values of a process by its
+    id. Raises `Unreadable` for records that today's classes cannot take.
     """
-    codecs = [codec() for _ in records]
+    codecs = [codec(each.process.id) for each in records]
     family = [each if by is None else decoded(each, by) for each, by in zip(records, codecs, strict=True)]
     processes: dict[str, AgentProcess] = {}
     recorders: dict[AgentProcess, Recorder] = {}

@@ -18,7 +18,7 @@ import anyio
 from goalport.errors import StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.persistence import Recorder, family_of, record_of, recordable, restored
-from goalport.store import Codec, Json, ProcessRecord, ProcessStore, StoredProcess, StoredTypes
+from goalport.store import Codec, Json, ProcessRecord, ProcessStore, Seals, StoredProcess, StoredTypes
 
 __all__ = ["AgentProcessRepository", "Definitions", "new_id"]
 
@@ -53,11 +53,12 @@ class Definitions(Protocol):
 class AgentProcessRepository:
     """The processes of a platform, wherever they are kept.
 
-    Parameters: `store` keeps the records. `definitions` says what processes run by.
+    Parameters: `store` keeps the records. `definitions` says what processes run by. `seals` encrypts their secrets.
     """
 
-    def __init__(self, store: ProcessStore, definitions: Definitions) -> None:
+    def __init__(self, store: ProcessStore, definitions: Definitions, seals: Seals | None = None) -> None:
         self.store = store
+        self._seals = seals
         self._definitions = definitions
         self._types = StoredTypes()
         self._held: dict[str, AgentProcess] = {}
@@ -157,13 +158,15 @@ class AgentProcessRepository:
         """Look classes up anew from now on, because a workspace was loaded again."""
         self._types = StoredTypes()
 
-    def _codec(self) -> Codec | None:
-        return Codec(self._types) if self.store.durable else None
+    def _codec(self, process_id: str) -> Codec | None:
+        if not self.store.durable:
+            return None
+        return Codec(self._types, seal=None if self._seals is None else self._seals.of(process_id))
 
     def _changes(self, process: AgentProcess) -> StoredProcess:
         recorder = self._recorders.get(process)
         if recorder is None:
-            recorder = self._recorders[process] = Recorder(self._codec())
+            recorder = self._recorders[process] = Recorder(self._codec(process.id))
         stored = recorder.changes(process)
         if self.store.durable:
             written = self._definitions.written(process, Codec(self._types))

@@ -13,7 +13,7 @@ from goalport.store.records import (
 from goalport.store.storable import storable
 from goalport.store.type_data import Json
 from goalport.store.type_names import TypeNames, persistent
-from goalport.store.writing import Seal, StoredTypes
+from goalport.store.writing import Seal, Seals, StoredTypes
 
 __all__ = [
     "Codec",
@@ -25,6 +25,7 @@ __all__ = [
     "ProcessStore",
     "QuestionRecord",
     "Seal",
+    "Seals",
     "StoredProcess",
     "StoredTypes",
     "TypeNames",

@@ -12,9 +12,10 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, Flag
 from functools import cached_property, reduce
 from types import MemberDescriptorType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, WithJsonSchema
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from goalport.blackboard import taken_apart
@@ -22,13 +23,13 @@ from goalport.domain import SomeOf
 from goalport.domain.values import part_names
 from goalport.errors import Unreadable, Unstorable
 from goalport.store.refusals import holds_more
-from goalport.store.standard import BAD_DATA
 from goalport.store.type_names import TypeNames, Upcast, persistent_mark
 
 __all__ = ["EnumLayout", "Layout", "Notes", "layout_of"]
 
 _ORIGIN: Final = "__orig_class__"
 """Where an object of a generic dataclass has its type with its arguments."""
+T = TypeVar("T")
 _Default = Callable[[dict[str, Any]], object]
 """Takes the values of the other fields."""
 
@@ -75,14 +76,20 @@ class StoredClass:
             )
         if version == self.version or self.upcast is None:
             return stored
+        upcast = self.upcast
+        return self.called(
+            lambda: dict(upcast(version, stored)),
+            f"upcast failed for version {version}",
+            "Correct the function that @persistent names.",
+        )
+
+    def called(self, function: Callable[[], T], problem: str, fix: str, *, field: str = "") -> T:
+        """The result of a function of the author's. Raises `Unreadable` for whatever it raises."""
         try:
-            return dict(self.upcast(version, stored))
-        except BAD_DATA as error:
-            raise Unreadable(
-                self.name,
-                f"upcast failed for version {version} ({type(error).__name__}: {error}).",
-                "Correct the function that @persistent names.",
-            ) from error
+            return function()
+        except Exception as error:
+            what = f"{problem} ({type(error).__name__}: {error})."
+            raise Unreadable(self.name, what, fix, field=field) from error
 
     def unfit(self, name: str, problem: str, does: str) -> Unreadable:
         """The error for a name that does not fit today's class."""
@@ -94,7 +101,12 @@ class Layout(StoredClass, ABC):
     """The layout of a class with fields. Subclasses say where its objects keep their values."""
 
     def __init__(
-        self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], left_out: Iterable[str] = ()
+        self,
+        cls: type,
+        names: TypeNames,
+        defaults: Mapping[str, _Default | None],
+        left_out: Iterable[str] = (),
+        secret: Iterable[str] = (),
     ) -> None:
         self.defaults = defaults
         """All fields in order, each with what makes its default, or None."""
@@ -102,6 +114,8 @@ class Layout(StoredClass, ABC):
         """The fields and cached values that are not written."""
         self.names = tuple(sorted(each for each in defaults if each not in self.left_out))
         """The fields that are written, in an order that no database changes."""
+        self.secret = frozenset(secret)
+        """The fields that are marked as secret: they are sealed."""
         super().__init__(cls, names, self.names)
 
     @abstractmethod
@@ -130,7 +144,8 @@ class Layout(StoredClass, ABC):
             return MISSING
         if default is None:
             raise self.unfit(name, "it was stored without this field, which has no default.", "fills in")
-        return default(stored)
+        fix = "Correct what makes the default: it was stored without this field."
+        return self.called(lambda: default(stored), "its default failed", fix, field=name)
 
     def _notes(self, state: Mapping[str, Any]) -> Notes:
         return Notes(
@@ -149,7 +164,8 @@ class _DataclassLayout(Layout):
         declared = fields(cast("Any", cls))
         unstored = [each.name for each in declared if each.metadata.get("stored") is False]
         defaults = {each.name: _default_of(each) for each in declared}
-        super().__init__(cls, names, defaults, [*unstored, *_cached_in(cls)])
+        secret = [each.name for each in declared if each.metadata.get("secret") is True]
+        super().__init__(cls, names, defaults, [*unstored, *_cached_in(cls)], secret)
         for name in unstored:
             if defaults[name] is None:
                 raise Unstorable(cls.__name__, f"its field {name} is marked as not stored. Give it a default.")
@@ -191,7 +207,8 @@ class _ModelLayout(Layout):
     def __init__(self, cls: type[BaseModel], names: TypeNames) -> None:
         declared, private = cls.model_fields, cls.__private_attributes__
         defaults = {name: _model_default(each) for name, each in {**declared, **private}.items()}
-        super().__init__(cls, names, defaults, _cached_in(cls))
+        secret = [name for name, each in declared.items() if _is_secret(each)]
+        super().__init__(cls, names, defaults, _cached_in(cls), secret)
         self._order = tuple(declared)
         self._fields = frozenset(declared)
         self._private = frozenset(private)
@@ -304,6 +321,20 @@ def _model_default(declared: Any) -> _Default | None:
     if declared.default is PydanticUndefined and declared.default_factory is None:
         return None
     return lambda values: cast("_Declared", declared).get_default(call_default_factory=True, validated_data=values)
+
+
+def _is_secret(declared: FieldInfo) -> bool:
+    """Whether a field is marked as secret, by the words of JSON Schema: `writeOnly`, or the format `password`."""
+    inside = [each.json_schema for each in declared.metadata if isinstance(each, WithJsonSchema)]
+    return any(_says_secret(each) for each in (declared.json_schema_extra, *inside))
+
+
+def _says_secret(schema: object) -> bool:
+    match schema:
+        case {"writeOnly": True} | {"format": "password"}:
+            return True
+        case _:
+            return False
 
 
 def _slots_of(cls: type) -> dict[str, Any]:

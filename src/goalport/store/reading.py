@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn, cast
 
 from pydantic import SecretBytes, SecretStr
-from pydantic_core import Url
+from pydantic_core import Url, from_json
 
-from goalport.errors import Unreadable, Unstorable
+from goalport.errors import SettingsError, Unreadable, Unstorable
 from goalport.store.layouts import EnumLayout, Layout, Notes
 from goalport.store.standard import BAD_DATA, STANDARD_TAGS
 from goalport.store.type_data import Json, TypeReader
@@ -166,16 +166,23 @@ class Reading:
         made = self.objects[place] = make(map(self.value, data))
         return made
 
-    def unsealed(self, sealed: str) -> bytes:
-        if self._seal is None:
-            raise Unreadable("$secret", "it is sealed, and there is no key.", "Set the key with which it was written.")
-        return self._seal.unseal(sealed)
-
     def secret(self, make: Callable[[bytes], object], sealed: str) -> object:
         """A secret."""
-        made = make(self.unsealed(sealed))
+        made = make(self._decrypted(sealed))
         self.objects.append(made)
         return made
+
+    def unsealed(self, sealed: str) -> object:
+        """The value of a field that is marked as secret."""
+        return self.value(from_json(self._decrypted(sealed)))
+
+    def _decrypted(self, sealed: str) -> bytes:
+        if self._seal is None:
+            raise Unreadable("A secret", "it is sealed, and there is no key.", "Set the key with which it was written.")
+        try:
+            return self._seal.unseal(sealed)
+        except SettingsError as error:
+            raise Unreadable("A secret", str(error), "") from error
 
 
 def _adapted(layout: Layout, version: int, stored: dict[str, Any], notes: Notes) -> tuple[dict[str, Any], Notes]:
@@ -229,4 +236,5 @@ _READERS: Final[dict[str, Callable[[Reading, Any], object]]] = {
         lambda secret: SecretStr(secret.decode("utf-8", "surrogatepass")), data
     ),
     "$secret_bytes": lambda reading, data: reading.secret(SecretBytes, data),
+    "$sealed": Reading.unsealed,
 }

@@ -14,9 +14,9 @@ from typing_extensions import is_typeddict
 
 from goalport.blackboard import alternatives, field_kinds, plain, taken_apart
 from goalport.errors import Unstorable
-from goalport.store.layouts import EnumLayout
+from goalport.store.layouts import EnumLayout, Layout
 from goalport.store.standard import STANDARD
-from goalport.store.writing import StoredTypes
+from goalport.store.writing import NO_KEY, StoredTypes
 from goalport.words import type_name
 
 __all__ = ["storable"]
@@ -60,28 +60,26 @@ class _Check:
         self._seen.add(kind)
         if why := self._why_not(origin):
             return str(Unstorable(type_name(origin), why, path="" if path == type_name(origin) else path))
-        parts = {f".{name}": each for name, each in self._fields(kind, origin).items()}
+        layout = self._layout(origin)
+        if layout is not None and layout.secret and not self._sealed:
+            return str(Unstorable("secret", NO_KEY, path=f"{path}.{min(layout.secret)}"))
+        written = layout.all if layout is not None else field_kinds(kind) if is_typeddict(origin) else ()
+        parts = {f".{name}": each for name, each in field_kinds(kind).items() if name in written}
         if not parts:
             parts = {f"[{number if origin is tuple else '…'}]": each for number, each in enumerate(arguments)}
         return next((why for step, each in parts.items() if (why := self.reason(each, f"{path}{step}"))), None)
 
-    def _fields(self, kind: object, origin: type) -> Mapping[str, object]:
-        if is_typeddict(origin):
-            return field_kinds(kind)
-        written = self._written(origin)
-        return {name: each for name, each in field_kinds(kind).items() if name in written}
-
-    def _written(self, origin: type) -> Collection[str]:
+    def _layout(self, origin: type) -> Layout | None:
         try:
             layout = self._types.layout(origin)
         except Unstorable:
-            return ()
-        return () if layout is None or isinstance(layout, EnumLayout) else layout.all
+            return None
+        return None if isinstance(layout, EnumLayout) else layout
 
     def _why_not(self, cls: type[Any]) -> str | None:
         """The reason for a class itself, whatever its objects hold."""
         if issubclass(cls, SecretStr | SecretBytes):
-            return None if self._sealed else "a secret is not written in clear. Keep its name instead."
+            return None if self._sealed else NO_KEY
         if cls in STANDARD or cls in _OPEN or is_typeddict(cls) or self._may_be_another(cls):
             return None
         try:

@@ -10,15 +10,16 @@ from types import NoneType
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pydantic import Secret, SecretBytes, SecretStr
+from pydantic_core import to_json
 
-from goalport.errors import Unstorable
+from goalport.errors import SettingsError, Unstorable
 from goalport.store.layouts import EnumLayout, Layout, Notes, layout_of
 from goalport.store.refusals import why_unknown
 from goalport.store.standard import STANDARD, Standard, plain_float, plain_text
 from goalport.store.type_data import TYPE_FORMS, Json, TypeWriter
 from goalport.store.type_names import TypeNames
 
-__all__ = ["LONG_TEXT", "WIDE", "Places", "Seal", "StoredTypes", "Writing", "is_url"]
+__all__ = ["LONG_TEXT", "NO_KEY", "WIDE", "Places", "Seal", "Seals", "StoredTypes", "Writing", "is_url"]
 
 LONG_TEXT: Final = 128
 """Characters from which on a text has a place, so that a document that many objects hold is written once."""
@@ -26,6 +27,10 @@ WIDE: Final = 1 << 63
 """Integers from here on are written as text: JSON parsers and databases read them as floats, or not at all."""
 DEEPEST: Final = 90
 """How deep values may be nested; each level is two of JSON, and the parser of pydantic reads two hundred."""
+NO_KEY: Final = (
+    "a secret is not written in clear, and there is no key that encrypts it. Keep its name, and look it up where it is"
+    " used."
+)
 _LONGEST_KEY: Final = 40
 
 Places: TypeAlias = dict[int, tuple[int | None, int]]
@@ -33,14 +38,22 @@ Places: TypeAlias = dict[int, tuple[int | None, int]]
 
 
 class Seal(Protocol):
-    """Encrypts what must not be read in a store."""
+    """Encrypts what must not be read in a store. Both raise `SettingsError`, with what to do, without the right key."""
 
     def seal(self, secret: bytes, /) -> str:
         """The encrypted secret, as text."""
         ...
 
     def unseal(self, sealed: str, /) -> bytes:
-        """The secret. Raises `ValueError` for a text that was not sealed with a known key."""
+        """The secret. Raises `ValueError` for a text that was never sealed."""
+        ...
+
+
+class Seals(Protocol):
+    """Gives each process a seal of its own, so that what is moved to another process cannot be read there."""
+
+    def of(self, process_id: str, /) -> Seal:
+        """The seal of a process."""
         ...
 
 
@@ -218,7 +231,7 @@ class Writing:
         try:
             for name in layout.names:
                 if notes is None or name in state:
-                    data[name] = self.value(state[name])
+                    data[name] = (self.sealed if name in layout.secret else self.value)(state[name])
         except Unstorable as error:
             raise error.within(f".{name}") from None
         if notes is not None:
@@ -237,15 +250,22 @@ class Writing:
 
     def secret(self, value: SecretStr | SecretBytes) -> Json:
         """A secret, sealed."""
-        if self._seal is None:
-            raise Unstorable(
-                type(value).__name__,
-                "a secret is not written in clear. Keep its name, and look it up where it is used.",
-            )
-        secret = value.get_secret_value()
+        secret, kind = value.get_secret_value(), type(value).__name__
         if isinstance(secret, str):
-            return {"$secret_text": self._seal.seal(secret.encode("utf-8", "surrogatepass"))}
-        return {"$secret_bytes": self._seal.seal(secret)}
+            return {"$secret_text": self._encrypted(secret.encode("utf-8", "surrogatepass"), kind)}
+        return {"$secret_bytes": self._encrypted(secret, kind)}
+
+    def sealed(self, value: object) -> Json:
+        """The value of a field that is marked as secret, sealed with everything in it."""
+        return {"$sealed": self._encrypted(to_json(self.value(value)), type(value).__name__)}
+
+    def _encrypted(self, secret: bytes, kind: str) -> str:
+        if self._seal is None:
+            raise Unstorable(kind, NO_KEY)
+        try:
+            return self._seal.seal(secret)
+        except SettingsError as error:
+            raise Unstorable(kind, f"it is secret, and there is no key that encrypts it. {error}") from error
 
 
 def _shown(key: object) -> str:

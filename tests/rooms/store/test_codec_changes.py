@@ -163,6 +163,37 @@ def test_a_change_that_needs_help_is_named_with_what_to_do(
         read(STORED)
 
 
+@pytest.mark.parametrize(
+    ("mark", "more", "says"),
+    [
+        (
+            '@persistent("agents.writer:Image", version=2, upcast=fail)',
+            "",
+            r"Image cannot .*: upcast failed for version 1",
+        ),
+        ("", "alt: str = field(default_factory=fail)", r"Image\.alt cannot .*: its default failed"),
+    ],
+)
+def test_whatever_the_code_of_an_author_raises_becomes_an_error_that_names_the_type(
+    load: Callable[[str], Any], mark: str, more: str, says: str
+) -> None:
+    load(f"""
+        from dataclasses import dataclass, field
+        from goalport.store import persistent
+
+        def fail(*_):
+            raise RuntimeError("no")
+
+        {mark}
+        @dataclass(frozen=True)
+        class Image:
+            data: bytes
+            {more}
+    """)
+    with pytest.raises(Unreadable, match=rf"agents.writer:{says}.* \(RuntimeError: no\)"):
+        read('{"agents.writer:Image": {"data": {"$bytes": "iVA="}}}')
+
+
 def test_what_a_newer_program_wrote_is_refused_and_a_fault_in_upcast_is_named() -> None:
     with pytest.raises(Unreadable, match=r"written by version 4 of the class, and this program has version 3"):
         read('{"tests.point-3d@4": {"value": 1}}')
