@@ -27,6 +27,7 @@ __all__ = [
     "PlanRejected",
     "ProcessCreated",
     "ProcessFinished",
+    "ProcessNotStored",
     "ProcessPaused",
     "ProgressUpdated",
     "QuestionAsked",
@@ -262,6 +263,13 @@ class GuardTripped(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessNotStored(_Record):
+    """The process could not be written to the store: it goes on, and ends with the program if that stays so."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessFinished(_Record):
     """The process came to an end or cannot go on by itself."""
 
@@ -291,6 +299,7 @@ Event = (
     | ToolCalled
     | ToolReturned
     | GuardTripped
+    | ProcessNotStored
     | ProcessFinished
 )
 

@@ -41,7 +41,7 @@ class Findings:
     groups: tuple[str, ...]
     """Remarks on tool groups that exist and are not used."""
     hints: tuple[str, ...]
-    """What is no error, but perhaps not intended: goals without a description, methods that seem to lack a mark."""
+    """What is no error, but perhaps not intended: methods that seem to lack a mark, types that no store could write."""
 
 
 def check(
@@ -78,6 +78,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
         models=tuple(models_in_words(loaded.platform)),
         groups=tuple(switched_off(loaded.platform.upstream)),
         hints=(
+            *(() if loaded.platform.store.durable else loaded.platform.unstorable),
             *unmarked_methods_in(loaded.platform.agents, loaded.platform.expected_groups),
             *without_hints(each.tool for each in published.tools.values() if isinstance(each, GoalTool)),
         ),

@@ -24,6 +24,7 @@ from goalport.events import (
     PlanRejected,
     ProcessCreated,
     ProcessFinished,
+    ProcessNotStored,
     ProcessPaused,
     ProgressUpdated,
     QuestionAsked,
@@ -123,6 +124,8 @@ def _planning_in_words(event: Event) -> str | None:
             return f"{action} wants another plan: {reason}"
         case ProcessPaused(seconds=seconds):
             return f"pauses for {seconds:g} s"
+        case ProcessNotStored(reason=reason):
+            return f"is kept in memory only: {reason}"
         case StuckHandled(handler=handler, code=code, message=message):
             return f"stuck, and {handler} says {code}{f': {message}' if message else ''}"
         case _:

@@ -5,6 +5,7 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -28,6 +29,7 @@ from goalport.platform.backends import (
     workspace_upstream,
 )
 from goalport.platform.deployments import Deployments
+from goalport.platform.durability import unstorable_in
 from goalport.platform.process_factory import Inputs
 from goalport.platform.processes import Processes
 from goalport.platform.reachability import explain_goal, starting_types
@@ -51,6 +53,8 @@ from goalport.words import class_name, error_summary
 from goalport.workspace import Workspace
 
 __all__ = ["AgentPlatform"]
+
+_log = logging.getLogger(__name__)
 
 
 class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
@@ -83,6 +87,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """The deployed agents, and their goals by name."""
     processes: Processes
     """The processes that run, wait, or ended not long ago; oldest first."""
+    store: ProcessStore
+    """It keeps the processes that nothing runs."""
     contexts: ContextRepository
     """The stores of objects that outlive processes, by id."""
     ai: Ai
@@ -121,8 +127,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.models = models_of(models)
         self._engines = Engines(self.models, llm or LlmOperations(), self.service, guards, templates)
         self.ai = self._engines.ai(lambda: self.groups)
+        self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
-            store or InMemoryProcessStore(),
+            self.store,
             self.contexts,
             max_threads,
             self.service,
@@ -192,12 +199,20 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def deploy(self, agent: object) -> Agent:
         """Read an agent or component and deploy it. Raises `DeclarationError` or `DeploymentError`."""
         deployed = self.agents.add(agent)
+        if self.store.durable:
+            for each in unstorable_in([deployed], sealed=self._sealed):
+                _log.warning("%s", each)
         self.processes.listeners.on_event(AgentDeployed(deployed.name))
         return deployed
 
     def undeploy(self, name: str) -> None:
         """Remove an agent; its running processes go on. Raises `UnknownName`."""
         self.processes.listeners.on_event(AgentUndeployed(self.agents.remove(name).name))
+
+    @property
+    def unstorable(self) -> tuple[str, ...]:
+        """A sentence for each type of the deployed agents that no store can write; their processes stay in memory."""
+        return unstorable_in((*self.agents, *self.agents.components), sealed=self._sealed)
 
     def service(self, kind: type) -> object | None:
         """The service of that type, with which `Provided` parameters are filled, or None."""

@@ -6,23 +6,17 @@ and the planner.
 """
 
 from collections.abc import Iterator, Sequence
-from inspect import isabstract
 from typing import Final
-
-from pydantic import TypeAdapter
-from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import (
     Action,
     inputs_among,
-    is_state,
     names_known,
     needs_of,
     promises_of,
 )
 from goalport.errors import DeclarationError
-from goalport.introspection import class_place
 from goalport.plan import (
     Available,
     Explanation,
@@ -177,7 +171,6 @@ def _action_mistakes(
     for action in actions:
         if action.name not in scopes[-1].goals and all(action.name in each for each in lacks):
             yield _never_runs(action, lacks[-1][action.name], scopes[-1])
-    yield from _unstorable(actions)
 
 
 def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iterator[DeclarationError]:
@@ -259,26 +252,3 @@ def _is_open(fact: Fact, given: Sequence[object]) -> bool:
             return False
         case _:
             return True
-
-
-def _unstorable(actions: Sequence[Action]) -> Iterator[DeclarationError]:
-    kinds = [each.type for action in actions for each in action.inputs]
-    kinds += [kind for action in actions for exit_ in action.outputs.exits for kind in exit_]
-    for kind in dict.fromkeys(kinds):
-        if isinstance(kind, type) and is_state(kind) and not _is_base(kind):
-            try:
-                TypeAdapter[object](kind)
-            except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-                yield DeclarationError(
-                    class_place(kind),
-                    expected="a state whose fields can be stored, so that a process can be resumed in it",
-                    came=str(error).partition("\n")[0].rstrip("."),
-                    fix="Keep data in a state; take services as parameters of its methods:"
-                    " `Annotated[Service, Provided]`.",
-                )
-
-
-def _is_base(kind: type) -> bool:
-    """Whether a state is only a base of others, without fields of its own."""
-    empty = isabstract(kind) or getattr(kind, "_is_protocol", False) or kind.__init__ is object.__init__
-    return empty and bool(kind.__subclasses__())

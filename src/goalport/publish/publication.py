@@ -261,6 +261,8 @@ def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[st
     yield from _missing_groups(platform)
     yield from platform.groups.clashes
     yield from platform.upstream.warnings
+    if platform.store.durable:
+        yield from platform.unstorable
     yield from warnings_of_list(published)
     for tool in published:
         yield from warnings_of_tool(tool)

@@ -6,6 +6,7 @@ lets pass may still turn out to be unstorable when an object is written. Below: 
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
 from inspect import isabstract
+from threading import Lock, RLock
 from types import FunctionType, NoneType
 from typing import Any, Final, Literal, TypeVar, get_origin
 
@@ -24,6 +25,8 @@ __all__ = ["storable"]
 _OPEN: Final = frozenset({Collection, Iterable, Mapping, Sequence, AbstractSet})
 """Abstract types whose usual classes can be written, if what is in them can be."""
 _CODE: Final = frozenset[object]({Callable})
+_FACTORIES: Final[dict[object, type]] = {each: type(each()) for each in (Lock, RLock)}
+"""What is a function in earlier versions of Python, and the class that authors mean by it in an annotation."""
 _UNKNOWN: Final = frozenset[object]({Any, object, type, bool, NoneType, ...})
 
 
@@ -54,7 +57,7 @@ class _Check:
     def _reason(self, kind: Any, path: str) -> str | None:
         if kind in _UNKNOWN or isinstance(kind, TypeVar) or get_origin(kind) in {Literal, type}:
             return None
-        origin, arguments = taken_apart(kind)
+        origin, arguments = taken_apart(_FACTORIES.get(kind, kind))
         if not isinstance(origin, type) or kind in self._seen:
             return None
         self._seen.add(kind)

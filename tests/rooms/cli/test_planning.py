@@ -1,7 +1,10 @@
 """`goalport plan` and what `goalport check` finds in how actions fit together."""
 
 import json
+import re
 from pathlib import Path
+
+import pytest
 
 from tests.rooms.cli.conftest import Command
 
@@ -200,3 +203,47 @@ def test_check_names_both_places_of_a_clash_between_what_is_planned_together(
     found = json.loads(ran.out)
     assert ran.code == 1
     assert any("one.py:7" in each and "two.py:7" in each and "'Lent.note'" in each for each in found["problems"])
+
+
+PLAIN = """
+from dataclasses import dataclass
+from typing import Callable
+from goalport import Export, UserInput, achieves_goal, action, agent
+
+@dataclass
+class Search:
+    rank: Callable[[str], float]
+
+@dataclass
+class Hit:
+    text: str
+
+@agent(description="Searches")
+class Searcher:
+    @action
+    def prepare(self, user_input: UserInput) -> Search:
+        return Search(len)
+
+    @achieves_goal(description="Find", export=Export(remote=True, name="find", read_only=True))
+    def find(self, search: Search) -> Hit:
+        return Hit("here")
+"""
+
+
+def test_check_names_the_action_and_the_fix_of_what_a_store_that_outlives_the_program_cannot_write(
+    goalport: Command, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "agents" / "searchers.py").write_text(PLAIN)
+    said = (
+        r"agents\.searchers: Searcher\.prepare \(.*searchers\.py:\d+\) makes Search, so its process ends with the"
+        r" program: Search\.rank \(.*\) cannot be stored: code is not stored\. Keep what it works on"
+    )
+    ran = goalport("check", "--workspace", str(workspace))
+    assert ran.code == 0
+    assert re.search(f"^note: .*{said}", ran.out, re.MULTILINE)
+    monkeypatch.setenv("GOALPORT_STORE", "sqlite")
+    ran = goalport("check", "--workspace", str(workspace))
+    assert ran.code == 1
+    assert re.search(f"^warning: .*{said}", ran.out, re.MULTILINE)
+    assert goalport("check", "--allow-warnings", "--workspace", str(workspace)).code == 0
+    assert not (workspace / ".goalport").exists()

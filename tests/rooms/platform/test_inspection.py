@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from threading import Lock
 from typing import Annotated
 
 import pytest
@@ -17,7 +16,6 @@ from goalport.domain import (
     agent,
     component,
     condition,
-    state,
 )
 from goalport.errors import DeclarationError, DeploymentError
 from goalport.platform import AgentPlatform, mistakes_in
@@ -226,27 +224,3 @@ def test_agents_of_one_name_are_refused_with_both_places() -> None:
         DeploymentError, match=r"Twin \(tests.*:\d+\) and .*Fine \(tests.*:\d+\) are both called 'Fine'"
     ):
         AgentPlatform([Fine(), Twin()])
-
-
-@state
-@dataclass
-class Busy:
-    lock: Lock
-
-    @achieves_goal(description="Print")
-    def print_it(self) -> Book:
-        return Book()
-
-
-@agent(description="Prints")
-class Locked:
-    @action
-    def begin(self, user_input: UserInput) -> Busy:
-        return Busy(Lock())
-
-
-def test_a_state_that_cannot_be_stored_is_told() -> None:
-    mistake = only(Locked())
-
-    assert re.search(f"Busy {HERE}a state whose fields can be stored", mistake)
-    assert "Provided" in mistake

@@ -100,6 +100,26 @@ def test_problems_come_with_file_and_line_and_warnings_with_the_clients(tmp_path
     assert any("raw" in each and "no description" in each and "warning" in each for each in told)
 
 
+KEEPER = """
+from goalport import UserInput, achieves_goal, agent
+
+class Lost: ...
+
+@agent(description="Keeps nothing")
+class Keeper:
+    @achieves_goal(description="Something")
+    def keep(self, user_input: UserInput) -> Lost:
+        return Lost()
+"""
+
+
+@pytest.mark.parametrize(("store", "warned"), [("memory", False), ("sqlite", True)])
+def test_what_the_store_of_the_server_cannot_write_is_a_warning(tmp_path: Path, store: str, *, warned: bool) -> None:
+    state = state_of(tmp_path, files={"agents/keepers.py": KEEPER}, store=store)
+    told = [each for each in startup_report(state.publisher) if "Lost" in each]
+    assert [each.startswith("  warning: ") and ": Keeper.keep (" in each for each in told] == [True] * warned
+
+
 def test_two_resources_with_one_address_are_a_problem(tmp_path: Path) -> None:
     assert any("note://1" in each and "problem" in each for each in lines(tmp_path))
 
