@@ -128,7 +128,7 @@ class Served:
 
 
 @contextmanager
-def serving(workspace: Path, scratch: Path, *options: str) -> Generator[Served]:
-    command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", "0", *options]
+def serving(workspace: Path, scratch: Path, *options: str, port: str = "0") -> Generator[Served]:
+    command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", port, *options]
     with started(command, READY, environment(scratch)) as ready:
         yield Served(workspace, ready["address"])

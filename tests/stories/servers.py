@@ -80,9 +80,11 @@ def workspace(root: Path, files: Mapping[str, str]) -> Path:
 
 
 @asynccontextmanager
-async def running(root: Path, files: Mapping[str, str], *options: str, **settings: str) -> AsyncGenerator[Running]:
+async def running(
+    root: Path, files: Mapping[str, str], *options: str, port: int = 0, **settings: str
+) -> AsyncGenerator[Running]:
     """Serve a workspace over HTTP for as long as the block lasts, if nobody ends the server before."""
-    command = [GOALPORT, "serve", "--workspace", str(workspace(root, files)), "--port", "0", *options]
+    command = [GOALPORT, "serve", "--workspace", str(workspace(root, files)), "--port", str(port), *options]
     env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()}}
     async with started(command, env=env) as (process, heard):
         said = await heard.until(READY)

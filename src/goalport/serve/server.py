@@ -114,7 +114,7 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
     server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         server.middleware.clear()
-    security = RequestStateSecurity(keys=sealing_keys(state.settings), ttl=state.settings.state_ttl_seconds)
+    security = RequestStateSecurity(keys=state.keys, ttl=state.settings.state_ttl_seconds)
     server.middleware.append(RequestStateBoundary(security, default_audience=state.settings.name))
     return server, streams
 

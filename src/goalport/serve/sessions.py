@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import principal_components
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
@@ -20,8 +21,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from goalport.caller import ANONYMOUS, Caller
 
 __all__ = [
+    "Principal",
     "connection_of",
     "current_caller",
+    "current_principal",
     "is_modern",
     "log_level_of",
     "progress_wanted",
@@ -30,6 +33,8 @@ __all__ = [
     "without_deprecations",
 ]
 
+Principal = tuple[str, str | None, str | None]
+"""Whom a session belongs to: the client, the issuer and the subject of the access token that it was opened with."""
 _LOG_LEVEL = "goalport.log_level"
 
 
@@ -86,3 +91,9 @@ def current_caller() -> Caller:
         return ANONYMOUS
     issuer = (token.claims or {}).get("iss", "")
     return Caller(token.subject or token.client_id, str(issuer), frozenset(token.scopes))
+
+
+def current_principal() -> Principal | None:
+    """The principal of the current request, as the SDK binds sessions to it; None without authentication."""
+    token = get_access_token()
+    return None if token is None else principal_components(token)

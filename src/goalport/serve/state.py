@@ -20,6 +20,7 @@ from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.serve.notifications import Notifications
 from goalport.serve.runs import Runs
+from goalport.serve.state_keys import sealing_keys
 
 __all__ = ["Context", "HandlerFailed", "McpState"]
 
@@ -40,6 +41,7 @@ class McpState:
         self.publisher = publisher
         self.platform = publisher.platform
         self.settings = publisher.settings
+        self.keys = sealing_keys(self.settings)
         self.notifications = Notifications()
         self.runs = Runs()
         self.answers = AnswerFormat(self.settings.max_result_bytes)

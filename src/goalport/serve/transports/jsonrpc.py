@@ -7,7 +7,8 @@ for a notification. So messages are checked before their methods and parameters 
 
 import json
 from collections.abc import Mapping
-from typing import Final, cast
+from http import HTTPStatus
+from typing import Any, Final, cast
 
 from mcp.server.streamable_http import GET_STREAM_KEY
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
@@ -18,10 +19,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.serve.disconnects import is_modern_request
 from goalport.words import first_line
 
-__all__ = ["PostReader", "message_of", "read_message", "refusal", "replayed"]
+__all__ = [
+    "SESSION_ID",
+    "PostReader",
+    "header",
+    "message_of",
+    "read_message",
+    "refusal",
+    "refuse",
+    "replayed",
+    "without_message",
+]
 
+SESSION_ID: Final = b"mcp-session-id"
 _KEY: Final = "goalport.message"
-_SESSION: Final = b"mcp-session-id"
 _RESUME: Final = b"last-event-id"
 _MOST_SHOWN: Final = 80
 
@@ -92,6 +103,16 @@ def message_of(scope: Scope) -> object:
     return scope.get(_KEY)
 
 
+def without_message(scope: Scope) -> Scope:
+    """A copy of the scope of a POST for a request with another message."""
+    return {key: value for key, value in scope.items() if key != _KEY}
+
+
+def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
+    """The value of a header of a scope, or of the first message of a response; empty if it has none."""
+    return next((value for name, value in fields["headers"] if name == wanted), b"")
+
+
 class PostReader:
     """ASGI middleware that reads the body of each POST to `app`, whose size the site has limited."""
 
@@ -114,10 +135,10 @@ class PostReader:
         """Refuse an invalid message, and pass on a valid one."""
         message, refused = read_message(body)
         if refused is not None:
-            await _refuse(refused, scope, receive, send)
+            await refuse(refused, scope, receive, send)
             return
         scope[_KEY] = message
-        session = next((value for name, value in scope["headers"] if name == _SESSION), b"")
+        session = header(scope, SESSION_ID)
         identity = _id_of(message)
         is_request = identity is not None and "method" in cast("Mapping[str, object]", message)
         if session and is_request and not is_modern_request(scope):
@@ -133,7 +154,7 @@ class PostReader:
         in_use = self._in_use.setdefault(session, set())
         if text in in_use or text == GET_STREAM_KEY:
             reason = f"The id {identity!r} is in use. Give each request of a session an id of its own."
-            await _refuse(refusal(identity, reason), scope, receive, send)
+            await refuse(refusal(identity, reason), scope, receive, send)
             return
         in_use.add(text)
         try:
@@ -169,6 +190,9 @@ def replayed(body: Message, receive: Receive) -> Receive:
     return replay
 
 
-async def _refuse(answer: JSONRPCError, scope: Scope, receive: Receive, send: Send) -> None:
+async def refuse(
+    answer: JSONRPCError, scope: Scope, receive: Receive, send: Send, status: int = HTTPStatus.BAD_REQUEST
+) -> None:
+    """Send an error response with an HTTP status."""
     content = answer.model_dump_json(by_alias=True, exclude_unset=True)
-    await Response(content, status_code=400, media_type="application/json")(scope, receive, send)
+    await Response(content, status_code=status, media_type="application/json")(scope, receive, send)

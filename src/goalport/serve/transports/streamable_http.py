@@ -4,7 +4,7 @@ A call is answered as one JSON body if no message can precede its answer, else a
 server's cost of a quick call. So an ASGI middleware looks at a call before the SDK does: if it asks for no progress and
 no log messages, and its tool sends no requests to the client, the SDK is told to answer with JSON. If the answer takes
 longer than a second, a stream is begun after all: no proxy then times out, and the disconnect of a client is noticed.
-`jsonrpc.PostReader` is the middleware before this one.
+`jsonrpc.PostReader` and `session_resumption` are the middleware before this one.
 """
 
 import asyncio
@@ -21,13 +21,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
 from goalport.serve.server import GoalServer
+from goalport.serve.session_tickets import SessionTickets
 from goalport.serve.state import McpState
-from goalport.serve.transports.jsonrpc import PostReader, message_of
+from goalport.serve.transports.jsonrpc import SESSION_ID, PostReader, header, message_of
+from goalport.serve.transports.session_resumption import SessionResumption
 
 __all__ = ["StreamableHttp"]
 
 _PATIENCE: Final = 1.0
-_SESSION: Final = b"mcp-session-id"
 _STREAM: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -55,8 +56,11 @@ class StreamableHttp:
             max_request_body_size=settings.max_body_bytes,
         )
         transport = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
-        replies = _Replies(transport, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
-        self.routes: Sequence[Route] = [Route("/mcp", PostReader(replies))]
+        app: ASGIApp = _Replies(transport, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
+        if not settings.stateless:
+            tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
+            app = SessionResumption(app, tickets, settings.max_sessions)
+        self.routes: Sequence[Route] = [Route("/mcp", PostReader(app))]
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which sessions can be opened; at its end all are closed."""
@@ -101,14 +105,14 @@ class _Replies:
 
     def _is_brief(self, scope: Scope, message: object) -> bool:
         method, params = _method_and_params(message)
-        session = _header(scope, _SESSION)
+        session = header(scope, SESSION_ID)
         if method == "logging/setLevel":
             self._logging[session] = None
             if len(self._logging) > self._sessions:
                 del self._logging[next(iter(self._logging))]
         if method != "tools/call" or session in self._logging:
             return False
-        accepted = _header(scope, b"accept")
+        accepted = header(scope, b"accept")
         if b"text/event-stream" not in accepted or b"application/json" not in accepted:
             return False
         tool, meta = params.get("name"), params.get("_meta")
@@ -121,7 +125,7 @@ class _Reply:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, ping_seconds: float) -> None:
         self._ping_seconds = ping_seconds
-        self._session = _header(scope, _SESSION)
+        self._session = header(scope, SESSION_ID)
         self._disconnect = new_disconnect(scope)
         self._receive = receive
         self._send = send
@@ -158,7 +162,7 @@ class _Reply:
 
     async def _keep_open(self) -> None:
         self._streaming = True
-        session = [(_SESSION, self._session)] if self._session else []
+        session = [(SESSION_ID, self._session)] if self._session else []
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
         while True:
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
@@ -169,10 +173,6 @@ class _Reply:
             pass
         if not self._answered:
             self._disconnect.note()
-
-
-def _header(scope: Scope, wanted: bytes) -> bytes:
-    return next((value for name, value in scope["headers"] if name == wanted), b"")
 
 
 def _method_and_params(message: object) -> tuple[object, dict[str, object]]:

@@ -1,0 +1,262 @@
+"""Sessions that outlive their server: the ASGI middleware before the SDK's session manager.
+
+Outwards the id of a session is a ticket (`session_tickets`), inwards it is the id that the session manager made. If the
+manager does not have the session (the server was restarted, another replica opened it, or it was idle for too long),
+the middleware opens it again with the content of the ticket: it sends the manager an `initialize` of its own. What a
+session gathered since, such as subscriptions and its log level, is not in the ticket. `streamable_http` is above.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import anyio
+from mcp_types import INTERNAL_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalport.serve.session_tickets import SessionTickets
+from goalport.serve.sessions import current_principal
+from goalport.serve.transports.jsonrpc import (
+    SESSION_ID,
+    header,
+    message_of,
+    refusal,
+    refuse,
+    replayed,
+    without_message,
+)
+
+__all__ = ["SessionResumption"]
+
+_VERSION: Final = b"mcp-protocol-version"
+_HEADERS: Final = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
+_INITIALIZED: Final = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+_FULL: Final = "Too many open sessions"
+
+
+@dataclass
+class _Session:
+    """A session that the manager has, or had until it was idle for too long."""
+
+    inner: bytes
+    """Its id in the session manager."""
+    user: object
+    """Whose access token opened it; the manager lets nobody else close it."""
+    open_requests: int = 0
+
+
+class _TooManySessions(Exception):
+    """The manager has as many sessions as it may have, and each has an open request."""
+
+
+class SessionResumption:
+    """Replaces tickets by the ids of sessions, which it opens again where necessary.
+
+    The manager has at most `most` sessions. For a new one beyond those, the session that has been idle longest is
+    closed: its client can go on, since its session is opened again. A session that its client has ended is not opened
+    again by this server.
+    """
+
+    def __init__(self, app: ASGIApp, tickets: SessionTickets, most: int) -> None:
+        self._app = app
+        self._tickets = tickets
+        self._most = most
+        self._sessions: dict[bytes, _Session] = {}
+        self._idle: dict[bytes, None] = {}
+        """The tickets of the sessions without an open request, the one longest idle first."""
+        self._opening = 0
+        """How many sessions are being opened."""
+        self._ended: dict[bytes, None] = {}
+        """The latest tickets whose sessions were ended by their clients."""
+        self._resuming = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        version, ticket = header(scope, _VERSION).decode("latin-1"), header(scope, SESSION_ID)
+        if version and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._app(scope, receive, send)
+        elif ticket:
+            await self._continue(ticket, scope, receive, send)
+        else:
+            await self._begin(scope, receive, send)
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request without a session; if it opens one, the client gets a ticket."""
+        message = cast("Mapping[str, object]", message_of(scope) or {})
+        ticket = None
+        if message.get("method") == "initialize":
+            ticket = self._tickets.issue(message.get("params"), current_principal())
+        if ticket is None:
+            await self._app(scope, receive, send)
+            return
+        with ExitStack() as stack:
+
+            def opened(inner: bytes) -> None:
+                stack.enter_context(self._in_use(ticket, self._add(ticket, inner, scope)))
+
+            async with self._room(scope):
+                await self._app(scope, receive, _Response(send, ticket, opened=opened))
+
+    async def _continue(self, ticket: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request of a session, which is opened again if the manager does not have it."""
+        first = await receive()
+        try:
+            session = self._sessions.get(ticket) or await self._resume(ticket, None, scope)
+            response = await self._exchange(ticket, session, scope, replayed(first, receive), send)
+            if response.withheld and session is not None and (again := await self._resume(ticket, session, scope)):
+                response = await self._exchange(ticket, again, scope, replayed(first, receive), send)
+        except _TooManySessions:
+            await refuse(refusal(None, _FULL, INTERNAL_ERROR), scope, receive, send, HTTPStatus.SERVICE_UNAVAILABLE)
+            return
+        if scope["method"] == "DELETE" and response.status == HTTPStatus.OK:
+            self._end(ticket)
+        await response.release()
+
+    async def _exchange(
+        self, ticket: bytes, session: _Session | None, scope: Scope, receive: Receive, send: Send
+    ) -> "_Response":
+        """Pass on a request under the id that the manager knows; without a session, the manager refuses the ticket."""
+        response = _Response(send, ticket, HTTPStatus.NOT_FOUND)
+        if session is None:
+            await self._app(scope, receive, response)
+            return response
+        headers = [(name, session.inner if name == SESSION_ID else value) for name, value in scope["headers"]]
+        with self._in_use(ticket, session):
+            await self._app({**scope, "headers": headers}, receive, response)
+        return response
+
+    async def _resume(self, ticket: bytes, lost: _Session | None, scope: Scope) -> _Session | None:
+        """The session of a ticket, opened again unless it was since `lost` was; None if the ticket is not valid.
+
+        Raises `_TooManySessions`.
+        """
+        async with self._resuming:
+            current = self._sessions.get(ticket)
+            if current is not None and current is not lost:
+                return current
+            params = None if ticket in self._ended else self._tickets.open(ticket, current_principal())
+            if params is None:
+                return None
+            message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+            async with self._room(scope):
+                response = await self._send_own(_own_scope(scope, "POST"), message)
+            if response.status != HTTPStatus.OK:
+                raise _TooManySessions
+            session = self._add(ticket, response.inner, scope)
+            with self._in_use(ticket, session):
+                await self._send_own(_own_scope(scope, "POST", session.inner), _INITIALIZED)
+            return session
+
+    @asynccontextmanager
+    async def _room(self, scope: Scope) -> AsyncGenerator[None]:
+        """The time in which one session is opened. For its room, the sessions that are idle longest are closed."""
+        self._opening += 1
+        try:
+            while len(self._sessions) + self._opening > self._most and self._idle:
+                session = self._forget(next(iter(self._idle)))
+                await self._send_own({**_own_scope(scope, "DELETE", session.inner), "user": session.user})
+            yield
+        finally:
+            self._opening -= 1
+
+    async def _send_own(self, scope: Scope, message: Mapping[str, Any] | None = None) -> "_Response":
+        """Send the manager a request of this middleware's own, whose response nobody else gets."""
+        response = _Response(_ignore)
+        body: Message = {"type": "http.request", "body": json.dumps(message).encode() if message else b""}
+        await self._app(scope, replayed(body, _silence), response)
+        return response
+
+    def _add(self, ticket: bytes, inner: bytes, scope: Scope) -> _Session:
+        session = self._sessions[ticket] = _Session(inner, scope.get("user"))
+        self._idle[ticket] = None
+        return session
+
+    @contextmanager
+    def _in_use(self, ticket: bytes, session: _Session) -> Generator[None]:
+        """The time in which a request of the session is open, so that it is not idle."""
+        session.open_requests += 1
+        self._idle.pop(ticket, None)
+        try:
+            yield
+        finally:
+            session.open_requests -= 1
+            if session.open_requests == 0 and self._sessions.get(ticket) is session:
+                self._idle[ticket] = None
+
+    def _forget(self, ticket: bytes) -> _Session:
+        self._idle.pop(ticket, None)
+        return self._sessions.pop(ticket)
+
+    def _end(self, ticket: bytes) -> None:
+        """Forget a session that its client has ended, and refuse its ticket from now on."""
+        if ticket in self._sessions:
+            self._forget(ticket)
+        self._ended[ticket] = None
+        if len(self._ended) > self._most:
+            del self._ended[next(iter(self._ended))]
+
+
+class _Response:
+    """A `send` that puts the ticket in place of the session's id, and withholds a response with one status.
+
+    It calls `opened` with the id of the session that a successful response names.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        ticket: bytes | None = None,
+        withhold: HTTPStatus | None = None,
+        opened: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self.status = 0
+        self.inner = b""
+        self.withheld: list[Message] = []
+        self._send = send
+        self._ticket = ticket
+        self._withhold = withhold
+        self._opened = opened
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = self._begun(message)
+        if self.status == self._withhold:
+            self.withheld.append(message)
+        else:
+            await self._send(message)
+
+    async def release(self) -> None:
+        """Send what was withheld."""
+        for message in self.withheld:
+            await self._send(message)
+
+    def _begun(self, message: Message) -> Message:
+        self.status = message["status"]
+        self.inner = header(message, SESSION_ID)
+        if not self.inner:
+            return message
+        if self._opened is not None and self.status == HTTPStatus.OK:
+            self._opened(self.inner)
+        outer = self._ticket or self.inner
+        headers = [(name, outer if name == SESSION_ID else value) for name, value in message["headers"]]
+        return {**message, "headers": headers}
+
+
+def _own_scope(scope: Scope, method: str, session: bytes = b"") -> Scope:
+    """The scope of a request to the manager in the name of the client of `scope`."""
+    headers = [*_HEADERS, (SESSION_ID, session)] if session else list(_HEADERS)
+    return {**without_message(scope), "method": method, "headers": headers}
+
+
+async def _silence() -> Message:
+    """Receive nothing more, and no disconnect: the response is awaited in any case."""
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+async def _ignore(_: Message) -> None:
+    """Send nothing."""
