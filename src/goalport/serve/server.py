@@ -44,7 +44,6 @@ from goalport import __version__
 from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
-from goalport.sealing import sealing_keys
 from goalport.serve import calls, resources
 from goalport.serve.sessions import set_log_level, without_deprecations
 from goalport.serve.state import Context, McpState

@@ -18,9 +18,9 @@ from goalport.publish.answers import AnswerFormat
 from goalport.publish.faults import logged
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
+from goalport.sealing import sealing_keys
 from goalport.serve.notifications import Notifications
 from goalport.serve.runs import Runs
-from goalport.serve.state_keys import sealing_keys
 
 __all__ = ["Context", "HandlerFailed", "McpState"]
 

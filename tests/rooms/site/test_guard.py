@@ -243,12 +243,6 @@ async def test_both_spellings_of_a_path_are_served(tmp_path: Path, path: str) ->
         assert (await initialize(client, path)).status_code == 200
 
 
-async def test_no_more_sessions_are_opened_than_the_settings_allow(tmp_path: Path) -> None:
-    async with http(tmp_path, max_sessions=1) as client:
-        assert (await initialize(client)).status_code == 200
-        assert (await initialize(client)).status_code == 503
-
-
 async def test_a_stateless_server_has_no_sessions(tmp_path: Path) -> None:
     async with http(tmp_path, stateless=True) as client:
         response = await initialize(client)
