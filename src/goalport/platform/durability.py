@@ -21,24 +21,24 @@ def unstorable_in(agents: Iterable[Agent], *, sealed: bool) -> tuple[str, ...]:
     `sealed`: whether there is a key that encrypts secrets.
     """
     types, found = StoredTypes(), dict[object, str]()
-    for kind, where in (each for agent in agents for each in _kinds(agent)):
+    for kind, by, verb in (each for agent in agents for each in _kinds(agent)):
         if kind not in found:
             why = storable(kind, types, sealed=sealed)
-            found[kind] = f"{where} {type_name(kind)}, so its process ends with the program: {why}" if why else ""
+            found[kind] = f"{by} {verb} {type_name(kind)}, so its process ends with the program: {why}" if why else ""
             if why and isinstance(kind, type) and is_state(kind):
                 found[kind] += " Take services as parameters of its methods: `Annotated[Service, Provided]`."
     return tuple(filter(None, found.values()))
 
 
-def _kinds(agent: Agent) -> Iterator[tuple[object, str]]:
+def _kinds(agent: Agent) -> Iterator[tuple[object, object, str]]:
     """The types of what an agent's processes hold, each with where it is from; those that actions make come first."""
     for action in agent.actions:
-        yield from ((kind, f"{action.origin} makes") for exit_ in action.outputs.exits for kind in exit_)
-        yield from ((kind, f"{action.origin} asks") for kind in _questions(action))
+        yield from ((kind, action.origin, "makes") for exit_ in action.outputs.exits for kind in exit_)
+        yield from ((kind, action.origin, "asks") for kind in _questions(action))
     for action in agent.actions:
-        yield from ((each.type, f"{action.origin} takes") for each in action.inputs)
+        yield from ((each.type, action.origin, "takes") for each in action.inputs)
     for goal in agent.goals:
-        yield from ((kind, f"The goal {goal.name} starts from") for kind in goal.export.starting_input_types)
+        yield from ((kind, f"The goal {goal.name}", "starts from") for kind in goal.export.starting_input_types)
 
 
 def _questions(action: Action) -> Iterator[object]:

@@ -58,7 +58,7 @@ class _Check:
         if kind in _UNKNOWN or isinstance(kind, TypeVar) or get_origin(kind) in {Literal, type}:
             return None
         origin, arguments = taken_apart(_FACTORIES.get(kind, kind))
-        if not isinstance(origin, type) or kind in self._seen:
+        if not isinstance(origin, type) or origin in STANDARD or kind in self._seen:
             return None
         self._seen.add(kind)
         if why := self._why_not(origin):
@@ -83,12 +83,12 @@ class _Check:
         """The reason for a class itself, whatever its objects hold."""
         if issubclass(cls, SecretStr | SecretBytes):
             return None if self._sealed else NO_KEY
-        if cls in STANDARD or cls in _OPEN or is_typeddict(cls) or self._may_be_another(cls):
+        if cls in _OPEN or is_typeddict(cls):
             return None
         try:
             self._types.form(FunctionType if cls in _CODE else cls)
         except Unstorable as error:
-            return error.why
+            return None if self._may_be_another(cls) else error.why
         return None
 
     def _may_be_another(self, cls: type) -> bool:
