@@ -10,8 +10,8 @@ from goalport.store.records import (
     QuestionRecord,
     StoredProcess,
 )
+from goalport.store.standard import Json
 from goalport.store.storable import storable
-from goalport.store.type_data import Json
 from goalport.store.type_names import TypeNames, persistent
 from goalport.store.writing import Seal, Seals, StoredTypes
 

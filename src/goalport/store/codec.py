@@ -19,7 +19,7 @@ from typing import cast
 from goalport.errors import Unstorable
 from goalport.store.reading import Reading
 from goalport.store.records import ObjectRecord, StoredProcess
-from goalport.store.type_data import Json
+from goalport.store.standard import Json
 from goalport.store.writing import Places, Seal, StoredTypes, Writing
 from goalport.words import type_name
 

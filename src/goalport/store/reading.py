@@ -14,8 +14,8 @@ from pydantic_core import Url, from_json
 
 from goalport.errors import SettingsError, Unreadable, Unstorable
 from goalport.store.layouts import EnumLayout, Layout, Notes
-from goalport.store.standard import BAD_DATA, STANDARD_TAGS
-from goalport.store.type_data import Json, TypeReader
+from goalport.store.standard import BAD_DATA, STANDARD_TAGS, Json
+from goalport.store.type_names import TypeReader
 from goalport.store.writing import LONG_TEXT, Seal, StoredTypes, is_url
 
 __all__ = ["Reading"]

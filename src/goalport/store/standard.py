@@ -24,9 +24,10 @@ from pydantic_core import TzInfo
 from goalport.errors import Unstorable
 from goalport.words import type_name
 
-__all__ = ["BAD_DATA", "FLOAT", "INTEGER", "STANDARD", "STANDARD_TAGS", "TEXT", "Standard", "plain_float", "plain_text"]
+__all__ = ["BAD_DATA", "STANDARD", "STANDARD_TAGS", "Json", "Standard", "plain_float", "plain_text"]
 
 Json = Any
+"""None, bool, int, float, str, and lists and string-keyed dicts of these."""
 BAD_DATA: Final = (
     TypeError,
     ValueError,
@@ -174,9 +175,6 @@ def _texts(kind: Callable[[str], object]) -> tuple[Callable[[Any], str], Callabl
     return str, read
 
 
-TEXT: Final = Standard("$text", _write_text, _read_text)
-INTEGER: Final = Standard("$int", hex, _read_hex)
-FLOAT: Final = Standard("$float", repr, float)
 _PATHS: Final = {
     "$path": (type(Path()), Path),
     "$posix_path": (PurePosixPath, PurePosixPath),
@@ -191,9 +189,9 @@ _ADDRESSES: Final = (
     ipaddress.IPv6Interface,
 )
 STANDARD: Final[dict[type, Standard]] = {
-    str: TEXT,
-    int: INTEGER,
-    float: FLOAT,
+    str: Standard("$text", _write_text, _read_text),
+    int: Standard("$int", hex, _read_hex),
+    float: Standard("$float", repr, float),
     bytes: Standard("$bytes", _write_bytes, _read_bytes),
     bytearray: Standard("$bytearray", _write_bytes, lambda data: bytearray(_read_bytes(data))),
     complex: Standard(

@@ -1,6 +1,6 @@
 """Writes one object of a process, with everything in it, as JSON data; see `codec` for what the data looks like.
 
-Below: `layouts`, `standard` and `type_data`, which know the classes. Above: the codec, which remembers the places.
+Below: `layouts`, `standard` and `type_names`, which know the classes. Above: the codec, which remembers the places.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -15,9 +15,8 @@ from pydantic_core import to_json
 from goalport.errors import SettingsError, Unstorable
 from goalport.store.layouts import EnumLayout, Layout, Notes, layout_of
 from goalport.store.refusals import why_unknown
-from goalport.store.standard import STANDARD, Standard, plain_float, plain_text
-from goalport.store.type_data import TYPE_FORMS, Json, TypeWriter
-from goalport.store.type_names import TypeNames
+from goalport.store.standard import STANDARD, Json, Standard, plain_float, plain_text
+from goalport.store.type_names import TYPE_FORMS, TypeNames, TypeWriter
 
 __all__ = ["LONG_TEXT", "NO_KEY", "WIDE", "Places", "Seal", "Seals", "StoredTypes", "Writing", "is_url"]
 
