@@ -12,13 +12,13 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, Flag
 from functools import cached_property, reduce
 from types import MemberDescriptorType
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast, get_args
 
 from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from goalport.blackboard import taken_apart
+from goalport.blackboard import field_kinds, is_alias, taken_apart
 from goalport.domain import SomeOf
 from goalport.domain.values import part_names
 from goalport.errors import Unreadable, Unstorable
@@ -165,7 +165,7 @@ class _DataclassLayout(Layout):
         unstored = [each.name for each in declared if each.metadata.get("stored") is False]
         defaults = {each.name: _default_of(each) for each in declared}
         secret = [each.name for each in declared if each.metadata.get("secret") is True]
-        super().__init__(cls, names, defaults, [*unstored, *_cached_in(cls)], secret)
+        super().__init__(cls, names, defaults, [*unstored, *_cached_in(cls)], [*secret, *_secrets_in(cls)])
         for name in unstored:
             if defaults[name] is None:
                 raise Unstorable(cls.__name__, f"its field {name} is marked as not stored. Give it a default.")
@@ -207,8 +207,7 @@ class _ModelLayout(Layout):
     def __init__(self, cls: type[BaseModel], names: TypeNames) -> None:
         declared, private = cls.model_fields, cls.__private_attributes__
         defaults = {name: _model_default(each) for name, each in {**declared, **private}.items()}
-        secret = [name for name, each in declared.items() if _is_secret(each)]
-        super().__init__(cls, names, defaults, _cached_in(cls), secret)
+        super().__init__(cls, names, defaults, _cached_in(cls), _secrets_in(cls))
         self._order = tuple(declared)
         self._fields = frozenset(declared)
         self._private = frozenset(private)
@@ -323,15 +322,27 @@ def _model_default(declared: Any) -> _Default | None:
     return lambda values: cast("_Declared", declared).get_default(call_default_factory=True, validated_data=values)
 
 
-def _is_secret(declared: FieldInfo) -> bool:
-    """Whether a field is marked as secret, by the words of JSON Schema: `writeOnly`, or the format `password`."""
-    inside = [each.json_schema for each in declared.metadata if isinstance(each, WithJsonSchema)]
-    return any(_says_secret(each) for each in (declared.json_schema_extra, *inside))
+def _secrets_in(cls: type) -> Iterator[str]:
+    """The fields that are marked as secret, by the words of JSON Schema: `writeOnly`, or the format `password`."""
+    known: Mapping[str, FieldInfo] = getattr(cls, "__pydantic_fields__", {})
+    for name, kind in field_kinds(cls).items():
+        declared = [known[name], *known[name].metadata] if name in known else []
+        if any(map(_says_secret, (*declared, *_markers(kind.__value__ if is_alias(kind) else kind)))):
+            yield name
 
 
-def _says_secret(schema: object) -> bool:
-    match schema:
-        case {"writeOnly": True} | {"format": "password"}:
+def _markers(kind: object) -> Iterator[object]:
+    """What `Annotated` adds to a type, and to those inside it."""
+    yield from getattr(kind, "__metadata__", ())
+    for each in get_args(kind):
+        yield from _markers(each)
+
+
+def _says_secret(marker: object) -> bool:
+    match marker:
+        case FieldInfo(json_schema_extra={"writeOnly": True} | {"format": "password"}):
+            return True
+        case WithJsonSchema(json_schema={"writeOnly": True} | {"format": "password"}):
             return True
         case _:
             return False

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import pytest
 from pydantic import BaseModel, Field, SecretBytes, SecretStr, WithJsonSchema
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from goalport.errors import SettingsError, Unreadable, Unstorable
 from goalport.sealing import ProcessSeals
@@ -30,6 +31,25 @@ class Card:
     number: str | None = field(metadata={"secret": True})
 
 
+Word: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "password"})]
+
+
+@dataclass
+class Annotations:
+    one: Word
+    other: Word | None = None
+
+
+@pydantic_dataclass
+class Checked:
+    one: Word
+    other: str = Field(default="", json_schema_extra={"writeOnly": True})
+
+
+class Optional(BaseModel):
+    word: Word | None
+
+
 def codec(*keys: bytes, process: str = "a") -> Codec:
     return Codec(TYPES, seal=ProcessSeals(lambda: keys).of(process))
 
@@ -48,6 +68,9 @@ def through_text(data: object) -> Any:
         Marked(pin=1234, word="geheim", notes=["geheim", "geheim" * 100], open="all may read"),
         Card("Lynda", "geheim"),
         Card("Lynda", None),
+        Annotations("geheim", "geheim"),
+        Checked("geheim", "geheim"),
+        Optional(word="geheim"),
     ],
 )
 def test_a_secret_comes_back_equal_and_is_not_written_in_clear(value: object) -> None:
