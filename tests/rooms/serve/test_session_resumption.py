@@ -19,6 +19,16 @@ from goalport.site import create_app
 from tests.rooms.serve.served import state_of
 from tests.rooms.site.test_guard import HEADERS, INITIALIZE, TOOLS
 
+STEPS = """
+from mcp_types import CallToolResult, TextContent, Tool
+from goalport.serve import raw_tool
+
+async def step(context, params):
+    await context.session.report_progress(1, 2, "half")
+    return CallToolResult(content=[TextContent(type="text", text="done")])
+
+step_tool = raw_tool(Tool(name="step", input_schema={"type": "object"}), step)
+"""
 KEY, NEWER = "k" * 32, "n" * 32
 CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
 CAPABILITIES: dict[str, Any] = {
@@ -32,7 +42,9 @@ CAPABILITIES: dict[str, Any] = {
 @asynccontextmanager
 async def server(root: Path, **settings: Any) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client of a server in memory, which takes the header `x-user` for whom a token names."""
-    state = state_of(root, files={"tools/maths.py": TOOLS}, **{"state_keys": [KEY], **settings})
+    state = state_of(
+        root, files={"tools/maths.py": TOOLS, "tools/steps.py": STEPS}, **{"state_keys": [KEY], **settings}
+    )
     app = create_app(state.platform, state.publisher.workspace, state.settings)
 
     async def authenticated(scope: Any, receive: Any, send: Any) -> None:
@@ -80,6 +92,16 @@ async def test_a_session_is_known_to_another_server_with_the_same_key(tmp_path: 
             response = await call(client, session)
             assert '"text":"3"' in response.text
             assert response.headers.get("mcp-session-id") == session["Mcp-Session-Id"]
+
+
+async def test_a_session_that_a_brief_call_opened_again_streams_what_later_calls_tell(tmp_path: Path) -> None:
+    params = {"name": "step", "arguments": {}, "_meta": {"progressToken": 1}}
+    async with server(tmp_path) as first, server(tmp_path) as second:
+        session = await opened(first)
+        assert (await call(second, session)).headers["content-type"] == "application/json"
+        response = await second.post("/mcp", json={**CALL, "params": params}, headers=session)
+    assert "notifications/progress" in response.text
+    assert '"text":"done"' in response.text
 
 
 async def test_every_id_is_new_and_fits_into_a_header(tmp_path: Path) -> None:

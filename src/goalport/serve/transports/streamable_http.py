@@ -58,6 +58,7 @@ class StreamableHttp:
         transport = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
         app: ASGIApp = _Replies(transport, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
         if not settings.stateless:
+            # Before `_Replies`, because the SDK's task of a session keeps the context in which the session is opened.
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
             app = SessionResumption(app, tickets, settings.max_sessions)
         self.routes: Sequence[Route] = [Route("/mcp", PostReader(app))]
