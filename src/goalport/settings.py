@@ -149,6 +149,8 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8080, ge=0, le=65_535)
     """The TCP port; 0: any free one."""
+    workers: Count = 1
+    """How many processes serve over HTTP. More than one need a store that they share."""
     allowed_hosts: Words = ()
     """Host headers that are accepted beside those of the loopback interface."""
     allowed_origins: Words = ()

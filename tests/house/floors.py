@@ -21,7 +21,7 @@ FLOORS = {
         10: "serve rest console",
         9: "auth",
         8: "publish",
-        7: "platform",
+        7: "platform workers",
         6: "workflow chat autonomy workspace settings",
         5: "process",
         4: "ai",

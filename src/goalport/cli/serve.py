@@ -3,10 +3,11 @@
 Below the program; settings, platform and site are below it.
 """
 
+import logging
 import os
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,8 +17,7 @@ import anyio
 from cyclopts import Parameter
 
 from goalport.cli.options import WorkspaceFolder, workspace_root
-from goalport.cli.terminal import say
-from goalport.errors import WorkspaceError
+from goalport.errors import BadInput, WorkspaceError
 from goalport.handshake import EarlyHandshake
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
@@ -37,6 +37,8 @@ class ListenOptions:
     "A name by which clients call this server, for instance behind a proxy; repeat it for more."
     stateless: bool | None = None
     "No sessions: any replica answers any request. --no-stateless keeps them, whatever the settings say."
+    workers: int | None = None
+    "How many processes serve on the port, for as many cores. Default: 1."
 
 
 @Parameter(name="*")
@@ -62,31 +64,81 @@ def serve(
     ] = False,
     logging: LogOptions = LogOptions(),
     workspace: WorkspaceFolder = Path(),
-) -> None:
+) -> int | None:
     """Serve the workspace to MCP clients."""
     root = _served_root(workspace)
-    handshake = EarlyHandshake(root) if transport == "stdio" else None
-    with nullcontext() if handshake is None else _stdout_to_stderr():
-        # These import all libraries; a client over stdio does not have to wait for that.
-        from goalport.cli.workspace import open_workspace
-        from goalport.site import serve_http, serve_stdio
+    options = _settings_of(listening, logging)
+    if transport == "stdio":
+        if (listening.workers or 1) > 1:
+            raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
+        _serve_stdio(root, options, reload=reload)
+        return None
+    return _serve_http(root, options, reload=reload)
 
-        loaded = open_workspace(
-            workspace,
-            host=listening.host,
-            port=listening.port,
-            allowed_hosts=listening.allowed_host or None,
-            stateless=listening.stateless,
-            log_level="debug" if logging.verbose else logging.log_level,
-        )
-    if not len(loaded.platform.agents):
-        say(f"warning: {loaded.no_agents_message}")
+
+def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, object]:
+    """The settings that the options stand for; None: not given."""
+    return {
+        "host": listening.host,
+        "port": listening.port,
+        "allowed_hosts": listening.allowed_host or None,
+        "stateless": listening.stateless,
+        "workers": listening.workers,
+        "log_level": "debug" if logging.verbose else logging.log_level,
+    }
+
+
+def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> None:
+    handshake = EarlyHandshake(root)
+    with _stdout_to_stderr():
+        # These import all libraries; a client over stdio does not have to wait for that.
+        from goalport.cli.workspace import open_workspace, warn_without_agents
+        from goalport.site import serve_stdio
+
+        loaded = open_workspace(root, **options)
+    warn_without_agents(loaded)
     parts = (loaded.platform, loaded.workspace, loaded.settings)
-    if handshake is None:
-        server = partial(serve_http, *parts, reload=reload)
-    else:
-        server = partial(serve_stdio, *parts, reload=reload, handshake=handshake)
+    _run(partial(serve_stdio, *parts, reload=reload, handshake=handshake))
+
+
+def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool) -> int | None:
+    """Serve with this process, as a worker if a supervisor started it, or supervise workers; the exit code."""
+    from goalport.settings import load_settings
+    from goalport.workers import WorkerChannel, check_workers, supervise
+
+    channel = WorkerChannel.inherited()
+    with _warnings(shown=channel is None):  # the supervisor has read the same settings
+        settings = load_settings(root, **options)
+    if settings.workers > 1 and channel is None:
+        check_workers(settings, reload=reload)
+        return anyio.run(supervise, settings, [sys.executable, *sys.orig_argv[1:]])
+    # These import all libraries, which the supervisor does not need.
+    from goalport.cli.workspace import open_with_settings, warn_without_agents
+    from goalport.site import serve_http
+
+    is_first = channel is None or channel.announces
+    with _warnings(shown=is_first):
+        loaded = open_with_settings(root, settings)
+    if is_first:
+        warn_without_agents(loaded)
+    _run(partial(serve_http, loaded.platform, loaded.workspace, settings, reload=reload, channel=channel))
+    return None
+
+
+def _run(server: Callable[[], Awaitable[None]]) -> None:
     anyio.run(server, backend_options={"use_uvloop": sys.platform != "win32"})
+
+
+@contextmanager
+def _warnings(*, shown: bool) -> Generator[None]:
+    """Log warnings only if they are to be shown: another process of this server may log the same."""
+    before = logging.root.manager.disable
+    if not shown:
+        logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _served_root(folder: Path) -> Path:

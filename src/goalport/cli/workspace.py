@@ -62,9 +62,19 @@ def open_with_warnings(folder: Path) -> LoadedWorkspace:
 def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents; `options` are settings, and one that is None is ignored."""
     root = workspace_root(folder)
-    settings = load_settings(root, **{name: value for name, value in options.items() if value is not None})
+    return open_with_settings(root, load_settings(root, **options))
+
+
+def open_with_settings(root: Path, settings: Settings) -> LoadedWorkspace:
+    """Load the workspace in a folder and deploy its agents, with settings that were read before."""
     workspace = load_workspace(root)
     return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings))
+
+
+def warn_without_agents(loaded: LoadedWorkspace) -> None:
+    """Say how to get an agent, if the workspace has none."""
+    if not len(loaded.platform.agents):
+        say(f"warning: {loaded.no_agents_message}")
 
 
 def open_goal(folder: Path, name: str) -> tuple[LoadedWorkspace, GoalChoice]:

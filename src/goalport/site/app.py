@@ -3,6 +3,7 @@
 It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
 
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Protocol
@@ -125,6 +126,7 @@ class Site:
         """Whether the server is up and what it serves, for load balancers and people.
 
         It shows names, states and counts; no reason of a failure, since it may quote a secret, and no caller's name.
+        Of several workers, one answers, with its process id and the calls that are open in it.
         """
         publication, platform = self.publisher.publication, self.publisher.platform
         content: dict[str, Any] = {
@@ -138,6 +140,7 @@ class Site:
             "resources": len(publication.resource_list),
             "processes": await platform.processes.counts(),
             "openCalls": self.publisher.calls.number,
+            "pid": os.getpid(),
             "toolGroups": groups_of(platform),
             "upstreamServers": servers_of(platform),
             "loadProblems": len(publication.problems),

@@ -1,7 +1,7 @@
-"""The listener: a socket, uvicorn on it, and a graceful shutdown at a signal.
+"""The listener: uvicorn on a socket, or on the connections that a supervisor hands over, and a graceful shutdown.
 
 Open calls get `shutdown_seconds` to finish. Then subscription streams are closed, the processes of the other calls are
-killed, and these calls are answered. `app` is what the listener serves; `startup` is above.
+killed, and these calls are answered. `app` is what the listener serves; `startup` is above, `workers` below.
 """
 
 import asyncio
@@ -17,39 +17,20 @@ from typing import Any, cast
 import uvicorn
 from sse_starlette.sse import AppStatus
 
-from goalport.errors import SettingsError
-from goalport.settings import Settings
 from goalport.site.app import Site
 from goalport.site.limits import Connections, Limits
 from goalport.site.protocol import LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
+from goalport.workers import WorkerChannel
 
-__all__ = ["address_of", "bind", "listen"]
-
-
-def bind(settings: Settings) -> socket.socket:
-    """A socket that listens on the host and port of the settings. Raises `SettingsError` if that is not possible."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise SettingsError(
-            f"Cannot listen on {settings.host} port {settings.port}: {reason}."
-            " Choose another with --port (0 takes a free one) and --host, or stop the program that has it."
-        ) from None
+__all__ = ["listen"]
 
 
-def address_of(listener: socket.socket) -> str:
-    """The URL of a server on this socket, for a client on this machine."""
-    bound: tuple[str, int] = listener.getsockname()[:2]
-    host, port = bound
-    host = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104 - compared, not bound
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, then shut down gracefully. `ready` is called when requests are accepted.
 
-
-async def listen(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then shut down gracefully. `ready` is called when requests are accepted."""
+    `source` is a listening socket, or the channel on which a supervisor hands over connections.
+    """
     settings = site.publisher.settings
     connections = Connections(Limits.of(settings))
     config = uvicorn.Config(
@@ -67,7 +48,10 @@ async def listen(site: Site, listener: socket.socket, ready: Callable[[], None])
     # Event streams stay open after the signal until `_drain` ends them, so that calls on them can finish.
     AppStatus.disable_automatic_graceful_drain()
     try:
-        await _Listener(config, site, ready).serve([listener])
+        if isinstance(source, WorkerChannel):
+            await _WorkerListener(config, site, ready, source).serve([])
+        else:
+            await _Listener(config, site, ready).serve([source])
     finally:
         AppStatus.enable_automatic_graceful_drain_mode()
         AppStatus.should_exit = False
@@ -108,6 +92,53 @@ class _Listener(LimitedServer):
         finally:
             for each, handler in before.items():
                 signal(each, handler)
+
+
+class _WorkerListener(_Listener):
+    """The listener of a worker, which serves the connections that come on a channel."""
+
+    def __init__(self, config: uvicorn.Config, site: Site, ready: Callable[[], None], channel: WorkerChannel) -> None:
+        super().__init__(config, site, ready)
+        self._channel = channel
+        self._opening = set[asyncio.Task[None]]()
+        self._received = 0
+        self._told = 0
+        """How many closed connections the supervisor was told of."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        asyncio.get_running_loop().add_reader(self._channel.socket, self._receive)
+        self._channel.ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called by uvicorn ten times a second; tells the supervisor how many connections were closed."""
+        closed = self._received - len(self._opening) - len(self.server_state.connections) - self._told
+        if closed > 0:
+            self._channel.closed(closed)
+            self._told += closed
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().remove_reader(self._channel.socket)
+        await super().shutdown(sockets)
+
+    def _receive(self) -> None:
+        for each in self._channel.connections():
+            self._received += 1
+            opening = asyncio.create_task(self._open(each))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+
+    async def _open(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        except OSError:  # the client has left
+            connection.close()
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
 def _tune_garbage_collection() -> None:

@@ -7,6 +7,7 @@ words of each door, how clients connect. It is plain text; `_write` colours it o
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 
 import anyio
 
@@ -21,29 +22,39 @@ from goalport.serve.transports.stdio import Stdio
 from goalport.settings import Settings
 from goalport.site.app import Door, Site
 from goalport.site.guard import exposures
-from goalport.site.listener import address_of, bind, listen
+from goalport.site.listener import listen
 from goalport.site.reload import watch
 from goalport.site.shutdown import default_signals_in_children, finish, stop_on_signal
 from goalport.words import counted
+from goalport.workers import WorkerChannel, address_of, bind
 from goalport.workspace import Workspace
 
 __all__ = ["serve_http", "serve_stdio", "startup_report"]
 
 
 async def serve_http(
-    platform: AgentPlatform, workspace: Workspace, settings: Settings, *, reload: bool = False
+    platform: AgentPlatform,
+    workspace: Workspace,
+    settings: Settings,
+    *,
+    reload: bool = False,
+    channel: WorkerChannel | None = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` for a port or a required upstream server that fails."""
-    _log_to_stderr(settings, platform)
-    with bind(settings) as listener, default_signals_in_children():
-        address = address_of(listener)
+    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` for a port or a required upstream server that fails.
+
+    With a channel this is a worker, and serves the connections that its supervisor hands over.
+    """
+    _log_to_stderr(settings, platform, is_worker=channel is not None)
+    with nullcontext(channel) if channel else bind(settings) as source, default_signals_in_children():
+        address = source.address if isinstance(source, WorkerChannel) else address_of(source)
+        write = _write if channel is None or channel.announces else _ignore
         async with platform:
             site = Site(Publisher(platform, workspace, settings))
-            _write(startup_report(site.publisher, address, site.doors))
+            write(startup_report(site.publisher, address, site.doors))
             async with anyio.create_task_group() as tasks:
                 if reload:
                     tasks.start_soon(watch, site.publisher)
-                await listen(site, listener, lambda: _write([f"goalport ready on {_url(address, site.doors)}"]))
+                await listen(site, source, lambda: write([f"goalport ready on {_url(address, site.doors)}"]))
                 tasks.cancel_scope.cancel()
 
 
@@ -82,15 +93,22 @@ def _write(lines: Iterable[str]) -> None:
     sys.stderr.flush()
 
 
-def _log_to_stderr(settings: Settings, platform: AgentPlatform) -> None:
+def _ignore(lines: Iterable[str]) -> None:
+    """Write nothing: another worker writes the same lines."""
+
+
+def _log_to_stderr(settings: Settings, platform: AgentPlatform, *, is_worker: bool = False) -> None:
     """Log goalport's messages at the level of the settings, others' warnings, unless the program configured logging.
+
+    A worker's lines have its process id.
 
     The events of processes are logged only at level debug: that costs more than a quick call itself.
     """
     if settings.log_level == "debug":
         platform.subscribe(LogListener(settings.log_personality))
     if not logging.getLogger().handlers:
-        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+        text = "%(levelname)s %(process)d %(name)s: %(message)s" if is_worker else "%(levelname)s %(name)s: %(message)s"
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=text)
         logging.getLogger("goalport").setLevel(settings.log_level.upper())
 
 

@@ -1,0 +1,12 @@
+"""Several processes that serve on one port: the socket, the supervisor that accepts, and a worker's end of its channel.
+
+The supervisor accepts connections and hands each to the worker that has the fewest. It loads no workspace, so nothing
+that agents do can end it. How a worker serves the connections that it gets is in `site`, above; `cli` starts both.
+Below: settings, and the words of errors.
+"""
+
+from goalport.workers.channel import WorkerChannel
+from goalport.workers.listening import address_of, bind
+from goalport.workers.supervisor import check_workers, supervise
+
+__all__ = ["WorkerChannel", "address_of", "bind", "check_workers", "supervise"]

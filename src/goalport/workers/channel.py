@@ -1,0 +1,102 @@
+"""A worker's end of the socket pair that connects it to its supervisor.
+
+The supervisor sends accepted connections, and the worker says when it is ready and how many connections it has closed.
+The pair is also how each learns of the other's death, however sudden. `supervisor` has the other end.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from threading import Thread
+from typing import Any, Final, cast
+
+__all__ = ["CLOSED", "CONNECTION", "READY", "WorkerChannel", "WorkerPlace"]
+
+READY: Final = b"r"
+"""From a worker: it answers requests from now on."""
+CLOSED: Final = b"c"
+"""From a worker: one of its connections is closed."""
+CONNECTION: Final = b"+"
+"""To a worker: the byte that a connection comes with."""
+_VARIABLE: Final = "GOALPORT_WORKER_CHANNEL"
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """What a supervisor tells a worker that it starts."""
+
+    descriptor: int
+    """The worker's end of the channel, as an inherited file descriptor."""
+    address: str
+    """The URL of the server."""
+    announces: bool
+    """Whether this worker prints the startup report and the warnings, which are the same in each."""
+    patience: float
+    """Seconds after which a worker ends whose supervisor is gone, whatever it does then."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variable in which a worker finds this."""
+        return {_VARIABLE: json.dumps(asdict(self))}
+
+
+class WorkerChannel:
+    """The channel of this process, which is a worker."""
+
+    def __init__(self, place: WorkerPlace) -> None:
+        # Programs that actions start must not hold the channel open.
+        os.set_inheritable(place.descriptor, False)
+        self.socket = socket.socket(fileno=place.descriptor)
+        self.socket.setblocking(False)
+        self.address = place.address
+        self.announces = place.announces
+        Thread(target=_end_without_supervisor, args=(place,), name="supervisor watch", daemon=True).start()
+
+    @classmethod
+    def inherited(cls) -> "WorkerChannel | None":
+        """The channel that a supervisor gave to this process, if one did; programs started from here do not see it."""
+        given = os.environ.pop(_VARIABLE, None)
+        return cls(WorkerPlace(**cast("dict[str, Any]", json.loads(given)))) if given else None
+
+    def ready(self) -> None:
+        """Tell the supervisor that requests are answered from now on."""
+        self._send(READY)
+
+    def closed(self, number: int) -> None:
+        """Tell the supervisor that so many connections have been closed."""
+        self._send(CLOSED * number)
+
+    def connections(self) -> Iterator[socket.socket]:
+        """The connections that have arrived; each belongs to the caller."""
+        while True:
+            try:
+                said, descriptors, _, _ = socket.recv_fds(self.socket, 1, 1)
+            except (BlockingIOError, ConnectionError):
+                return
+            if not said:
+                return
+            yield from (socket.socket(fileno=each) for each in descriptors)
+
+    def _send(self, said: bytes) -> None:
+        try:
+            self.socket.send(said)
+        except OSError:
+            return  # the supervisor is gone, of which `_end_without_supervisor` learns
+
+
+def _end_without_supervisor(place: WorkerPlace) -> None:
+    """Wait for the end of the supervisor, then shut this process down: gracefully, and in any case after a while.
+
+    This is a thread, so that it works while modules are loading and while an action blocks the event loop.
+    """
+    end = select.poll()
+    end.register(place.descriptor, 0)  # a hang-up is always reported
+    end.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(place.patience)
+    os._exit(1)

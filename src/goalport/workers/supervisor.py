@@ -1,0 +1,250 @@
+"""The supervisor: it accepts connections for its workers, starts another when one ends, and passes signals on.
+
+A listening socket that the workers share would be less work, but Linux wakes the same process again and again: of 16
+connections that stay open, 15 went to one of two workers. A socket for each (SO_REUSEPORT) spreads them by chance, and
+loses those that a worker which dies had not accepted yet. So the supervisor accepts, and hands each connection to the
+worker that has the fewest. It loads no workspace, so nothing that agents do can end it.
+"""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from goalport.colours import coloured
+from goalport.errors import SettingsError
+from goalport.settings import Settings
+from goalport.words import counted, listed
+from goalport.workers.channel import WorkerPlace
+from goalport.workers.listening import address_of, bind
+from goalport.workers.worker import EARLY_SECONDS, Worker
+
+__all__ = ["check_workers", "supervise"]
+
+_INTERRUPTED: Final = 130
+"""The exit code of a program that a second signal ended."""
+_KILLED: Final = 128
+"""What a shell adds to the number of the signal that killed a program."""
+_LONGEST_PAUSE: Final = 30.0
+_CLOSE_SECONDS: Final = 20.0
+"""How long a worker may take to end beside `shutdown_seconds`: it answers what it killed, and closes connections."""
+_GRACE_SECONDS: Final = 0.5
+"""How long a worker that is replaced still waits for the first requests on its newest connections."""
+_RETRY_SECONDS: Final = 0.05
+"""How long the supervisor waits before it tries again, when no worker can take a connection."""
+
+
+def check_workers(settings: Settings, *, reload: bool) -> None:
+    """Raise `SettingsError` if a server with these settings cannot have several workers."""
+    number = settings.workers
+    if sys.platform == "win32":
+        raise SettingsError(
+            f"workers was {number}, but several workers need Linux or macOS. Serve with --workers 1 here."
+        )
+    if settings.store == "memory":
+        raise SettingsError(
+            f'workers was {number} with store = "memory", so each worker would know only the processes that it runs'
+            " itself: a client that asks for a result, answers a question or cancels could reach another worker. Set"
+            ' store = "sqlite" (GOALPORT_STORE=sqlite), which the workers share, or serve with --workers 1.'
+        )
+    if reload:
+        raise SettingsError(
+            f"--reload was given with workers = {number}, but it works with one worker only. Add --workers 1 while you"
+            " change the workspace, or leave --reload out and send SIGHUP, which replaces the workers."
+        )
+
+
+async def supervise(settings: Settings, command: Sequence[str]) -> int:
+    """Serve with workers that `command` starts, until SIGTERM or Ctrl-C, and return the exit code.
+
+    Raises `SettingsError` if it cannot listen. If the first worker does not get ready, its exit code is returned.
+    """
+    with bind(settings) as listener:
+        listener.setblocking(False)
+        return await _Supervisor(settings, command, listener).run()
+
+
+@dataclass(eq=False)
+class _Supervisor:
+    settings: Settings
+    command: Sequence[str]
+    listener: socket.socket
+    workers: list[Worker] = field(default_factory=list[Worker])
+    exit_code: int = 0
+
+    def __post_init__(self) -> None:
+        self._patience = self.settings.shutdown_seconds + _CLOSE_SECONDS
+        self._place = WorkerPlace(-1, address_of(self.listener), announces=False, patience=self._patience)
+        self._had_terminal = _has_terminal()
+        self._stopping = anyio.Event()
+        self._accepting = anyio.CancelScope()
+        self._replacing = anyio.Lock()
+        self._services: TaskGroup
+        self._keepers: TaskGroup
+
+    async def run(self) -> int:
+        """Serve until a signal, or until a worker cannot be started and there is no other."""
+        # `nohup` ignores SIGHUP for the programs that it starts.
+        replaced = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *replaced) as signals:
+            async with anyio.create_task_group() as self._services:
+                self._services.start_soon(self._obey, signals)
+                self._services.start_soon(self._hand_over)
+                async with anyio.create_task_group() as self._keepers:
+                    await self._start_all()
+                self._services.cancel_scope.cancel()
+        return self.exit_code
+
+    async def _start_all(self) -> None:
+        """Start the first worker alone: it makes what all share, such as keys and tables, and finds what is wrong."""
+        first = await self._start(announces=True)
+        self._keepers.start_soon(self._keep, first)
+        if first.is_serving:
+            async with anyio.create_task_group() as starting:
+                for _ in range(self.settings.workers - 1):
+                    starting.start_soon(self._start_and_keep)
+            if not self._stopping.is_set():
+                ready = [str(each.process.pid) for each in self.workers if each.is_serving]
+                _say(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
+
+    async def _start_and_keep(self) -> None:
+        self._keepers.start_soon(self._keep, await self._start())
+
+    async def _start(self, *, announces: bool = False) -> Worker:
+        """Start a worker, and wait until it is ready or has ended."""
+        worker = await Worker.started(self.command, replace(self._place, announces=announces))
+        self.workers.append(worker)
+        self._services.start_soon(worker.follow)
+        if self._stopping.is_set():
+            worker.end()
+        await worker.settled.wait()
+        return worker
+
+    async def _keep(self, worker: Worker) -> None:
+        """Start another worker whenever this one ends by itself."""
+        early = 0
+        while True:
+            await worker.ended.wait()
+            self.workers.remove(worker)
+            if worker.retired:
+                return
+            if worker.ready_at is None and not self.workers:
+                self._fail(worker)
+                return
+            early = early + 1 if worker.ended_early else 0
+            await self._pause(worker, early)
+            if self._stopping.is_set():
+                return
+            worker = await self._start()
+
+    async def _pause(self, worker: Worker, early: int) -> None:
+        """Say that a worker ended, and wait before the next one, the longer the more often it ended early."""
+        seconds = 0.0 if early <= 1 else min(_LONGEST_PAUSE, 2.0 ** (early - 2))
+        then = f"another one starts in {seconds:g} s" if seconds else "another one starts"
+        often = (
+            f" That is {early} times in a row within {EARLY_SECONDS:g} s of its start; what it wrote above may say why."
+        )
+        _say(f"error: {worker.end_in_words}; {then}.{often if early > 1 else ''}")
+        with anyio.move_on_after(seconds):
+            await self._stopping.wait()
+
+    def _fail(self, worker: Worker) -> None:
+        """End with the exit code of a worker that did not get ready, and has said why unless it was killed."""
+        code = worker.process.returncode or 0
+        if code < 0:
+            _say(f"error: {worker.end_in_words} before it was ready.")
+        self.exit_code = code if code >= 0 else _KILLED - code
+        self._stop()
+
+    async def _hand_over(self) -> None:
+        """Accept connections, and hand each to the worker that has the fewest. They wait while there is none."""
+        with self._accepting:
+            while True:
+                await anyio.wait_readable(self.listener)
+                await self._until(lambda: any(each.is_serving for each in self.workers))
+                try:
+                    connection, _ = self.listener.accept()
+                except OSError:  # the client has left, or descriptors run short
+                    await anyio.sleep(_RETRY_SECONDS)
+                    continue
+                with connection:
+                    await self._until(lambda taken=connection: self._take(taken))
+
+    def _take(self, connection: socket.socket) -> bool:
+        serving = [each for each in self.workers if each.is_serving]
+        return any(each.take(connection) for each in sorted(serving, key=lambda each: each.connections))
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        while not done():  # noqa: ASYNC110 - rare, and what it waits for has no event: room in a channel
+            await anyio.sleep(_RETRY_SECONDS)
+
+    async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
+        async for number in signals:
+            replaces = number is signal.SIGHUP and (_has_terminal() or not self._had_terminal)
+            if not self._stopping.is_set():
+                if replaces:
+                    self._keepers.start_soon(self._replace)
+                else:
+                    self._stop()
+            elif not replaces:
+                _say("Ended at once by a second signal.")
+                self.exit_code = _INTERRUPTED
+                for each in self.workers:
+                    each.kill()
+
+    def _stop(self) -> None:
+        """Accept no more connections, and let every worker shut down."""
+        self._stopping.set()
+        self._accepting.cancel()
+        self.listener.close()
+        for each in self.workers:
+            self._services.start_soon(self._end, each)
+
+    async def _end(self, worker: Worker) -> None:
+        """Let a worker shut down, and kill it if it takes too long."""
+        worker.end()
+        with anyio.move_on_after(self._patience):
+            await worker.ended.wait()
+            return
+        _say(f"error: Worker {worker.process.pid} did not shut down within {self._patience:g} s, so it is killed.")
+        worker.kill()
+
+    async def _replace(self) -> None:
+        """Replace the workers one after the other; if a new one does not get ready, the others stay."""
+        async with self._replacing:
+            for number, old in enumerate([each for each in self.workers if each.is_serving]):
+                new = await self._start(announces=number == 0)
+                if new.ended.is_set():
+                    self.workers.remove(new)
+                    if not self._stopping.is_set():
+                        _say(f"error: {new.end_in_words} before it was ready; the earlier workers go on.")
+                    return
+                self._keepers.start_soon(self._keep, new)
+                if old.ended.is_set():  # and another one has replaced it
+                    await self._end(new)
+                    continue
+                old.retired = True
+                await anyio.sleep(_GRACE_SECONDS)
+                await self._end(old)
+            if not self._stopping.is_set():
+                _say("  The workers are replaced.")
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a terminal; one that was closed sends SIGHUP, and is none then."""
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
+    sys.stderr.flush()

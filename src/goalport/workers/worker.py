@@ -1,0 +1,125 @@
+"""One worker as its supervisor sees it: a process and the other end of its channel.
+
+It starts, is handed connections, says when it is ready and what it closed, and ends. When to do what is decided in
+`supervisor`, above.
+"""
+
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from subprocess import DEVNULL
+from typing import Final
+
+import anyio
+from anyio.abc import Process
+
+from goalport.workers.channel import CLOSED, CONNECTION, READY, WorkerPlace
+
+__all__ = ["EARLY_SECONDS", "Worker"]
+
+EARLY_SECONDS: Final = 10.0
+"""A worker that ends before it is ready, or sooner than this after that, may do so again and again."""
+_MOST_HEARD: Final = 65_536
+
+
+@dataclass(eq=False)
+class Worker:
+    """A process that serves connections. `follow` must run as long as it does."""
+
+    process: Process
+    channel: socket.socket
+    retired: bool = False
+    """Whether it gets no more connections, because another one replaces it or the server ends."""
+    ready_at: float | None = None
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """Set once it is ready or has ended."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    connections: int = 0
+    _told_to_end: bool = False
+
+    @classmethod
+    async def started(cls, command: Sequence[str], place: WorkerPlace) -> "Worker":
+        """A new process of this command; its place gets the descriptor of its channel. Raises `OSError`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            place = replace(place, descriptor=theirs.fileno())
+            process = await anyio.open_process(
+                command,
+                stdin=DEVNULL,
+                stdout=None,
+                stderr=None,
+                env=os.environ | place.environment,
+                pass_fds=[place.descriptor],
+                start_new_session=True,  # Ctrl-C signals the supervisor alone, which passes it on
+            )
+        ours.setblocking(False)
+        return cls(process, ours)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it can be handed connections."""
+        return self.ready_at is not None and not self.retired and not self.ended.is_set()
+
+    async def follow(self) -> None:
+        """Listen to the process until it has ended."""
+        with self.channel:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listen)
+                await self.process.wait()
+                tasks.cancel_scope.cancel()
+            self.ended.set()
+            self.settled.set()
+
+    def take(self, connection: socket.socket) -> bool:
+        """Hand it a connection; False if that is not possible now."""
+        try:
+            socket.send_fds(self.channel, [CONNECTION], [connection.fileno()])
+        except OSError:  # it has just ended, or has not taken the last few hundred yet
+            return False
+        self.connections += 1
+        return True
+
+    def end(self) -> None:
+        """Tell it to shut down, once only: a second signal would end its calls."""
+        self.retired = True
+        if not self._told_to_end:
+            self._told_to_end = True
+            self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.retired = True
+        self._send(signal.SIGKILL)
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether it ends so soon that the next one may do the same."""
+        return self.ready_at is None or anyio.current_time() - self.ready_at < EARLY_SECONDS
+
+    @property
+    def end_in_words(self) -> str:
+        """How it ended, as the beginning of a sentence."""
+        code = self.process.returncode or 0
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"Worker {self.process.pid} {how}"
+
+    async def _listen(self) -> None:
+        while True:
+            await anyio.wait_readable(self.channel)
+            try:
+                said = self.channel.recv(_MOST_HEARD)
+            except OSError:
+                return
+            if not said:
+                return
+            self.connections -= said.count(CLOSED)
+            if READY in said:
+                self.ready_at = anyio.current_time()
+                self.settled.set()
+
+    def _send(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
