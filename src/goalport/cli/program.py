@@ -139,6 +139,7 @@ _command(
     "goalport serve",
     "goalport serve --port 9000 --reload",
     "goalport serve --host 0.0.0.0 --allowed-host agents.example.com --stateless",
+    "goalport serve --workers 4",
     "goalport serve --transport stdio",
 )
 _command(

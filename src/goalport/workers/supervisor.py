@@ -34,7 +34,7 @@ _KILLED: Final = 128
 _LONGEST_PAUSE: Final = 30.0
 _CLOSE_SECONDS: Final = 20.0
 """How long a worker may take to end beside `shutdown_seconds`: it answers what it killed, and closes connections."""
-_GRACE_SECONDS: Final = 0.5
+_GRACE_SECONDS: Final = 1.0
 """How long a worker that is replaced still waits for the first requests on its newest connections."""
 _RETRY_SECONDS: Final = 0.05
 """How long the supervisor waits before it tries again, when no worker can take a connection."""

@@ -5,6 +5,8 @@ A client keeps one event stream open for the messages of the server, and sends i
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from http import HTTPStatus
+from typing import Final
 
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.sse import SseServerTransport
@@ -18,13 +20,17 @@ from goalport.serve.transports.jsonrpc import PostReader
 
 __all__ = ["Sse"]
 
+_ONE_WORKER: Final = (
+    "This server has several workers, and the messages of a session over /sse could reach another worker than its"
+    " stream. Use /mcp, or serve with one worker (--workers 1)."
+)
+
 
 class Sse:
     """The two endpoints of the transport."""
 
-    title = "SSE, for older clients"
-
     def __init__(self, server: GoalServer, state: McpState) -> None:
+        self.title = f"SSE, for older clients{' (needs one worker)' if state.settings.workers > 1 else ''}"
         sse = SseServerTransport("/messages/", max_request_body_size=state.settings.max_body_bytes)
         self.routes: Sequence[Route] = [
             Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
@@ -46,6 +52,9 @@ class _EventStream:
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._state.settings.workers > 1:
+            await PlainTextResponse(_ONE_WORKER, HTTPStatus.NOT_IMPLEMENTED)(scope, receive, send)
+            return
         if self._open >= self._state.settings.max_sessions:
             await PlainTextResponse("Too many open sessions.", 503)(scope, receive, send)
             return

@@ -1,0 +1,286 @@
+"""Several workers on one port: they share the work, end and are replaced without harm, and leave nothing behind."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.stories.cooks import FILES
+from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
+from tests.stories.test_shutdown import text_of
+
+PATIENCE = 60
+SETTINGS = {"store": "sqlite", "stateless": "true"}
+NAMED = """
+import os
+from pathlib import Path
+from pydantic import BaseModel
+from goalport import Export, achieves_goal, action, agent
+
+if os.path.exists(Path(__file__).with_name("broken")):
+    os._exit(7)
+
+class Nobody(BaseModel):
+    name: str
+
+class Number(BaseModel):
+    content: str
+
+@agent(description="Says which process answers")
+class Teller:
+    @achieves_goal(description="A number", export=Export(remote=True, name="tell"))
+    @action
+    async def tell(self, nobody: Nobody) -> Number:
+        return Number(content=f"VERSION {os.getpid()}")
+"""
+TELLER = {"agents/teller.py": NAMED.replace("VERSION", "first")}
+
+
+@asynccontextmanager
+async def serving(root: Path, files: dict[str, str], *options: str, **settings: str) -> AsyncGenerator[Running]:
+    """Two workers that are both ready; none of their processes outlives the block."""
+    async with running(root, files, "--workers", "2", *options, **SETTINGS, **settings) as server:
+        await server.heard.until("2 workers ready")
+        yield server
+
+
+async def pids_of(server: Running, connections: int = 2) -> Counter[int]:
+    """How many of so many new connections each worker answers."""
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(httpx2.AsyncClient(base_url=server.address, timeout=PATIENCE))
+            for _ in range(connections)
+        ]
+        return Counter([(await client.get("/health")).json()["pid"] for client in clients])
+
+
+async def ended(pids: Iterable[int]) -> None:
+    """Wait until processes that are no children of this one have ended."""
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        with anyio.fail_after(PATIENCE):
+            await anyio.wait_readable(descriptor)
+        os.close(descriptor)
+
+
+async def test_connections_that_stay_open_are_spread_evenly(tmp_path: Path) -> None:
+    async with serving(tmp_path, TELLER) as server:
+        answered = await pids_of(server, 16)
+        assert sorted(answered.values()) == [8, 8]
+        assert server.process.pid not in answered
+        async with httpx2.AsyncClient(base_url=server.address) as older:
+            assert "Use /mcp" in (await older.get("/sse")).text
+        assert server.heard.text.count("Goalport ") == 1
+        assert server.heard.text.count(READY) == 1
+
+
+async def test_a_worker_that_is_killed_under_load_costs_at_most_its_calls_in_flight(tmp_path: Path) -> None:
+    lost = Counter[int]()
+    answered = Counter[str]()
+    both, enough = anyio.Event(), anyio.Event()
+
+    async def call_on(number: int, server: Running) -> None:
+        while not enough.is_set():
+            try:
+                async with server.client("http", "auto") as client:
+                    while not enough.is_set():
+                        answered[text_of(await client.call_tool("tell", {"name": ""}))] += 1
+                        if len(answered) == 2:
+                            both.set()
+            except (MCPError, OSError, httpx2.HTTPError, ExceptionGroup):
+                lost[number] += 1
+
+    async with serving(tmp_path, TELLER) as server, anyio.create_task_group() as callers:
+        victim, other = await pids_of(server)
+        for number in range(8):
+            callers.start_soon(call_on, number, server)
+        with anyio.fail_after(PATIENCE):
+            await both.wait()
+        os.kill(victim, signal.SIGKILL)
+        await server.heard.until(f"Worker {victim} was killed by SIGKILL; another one starts.")
+        with anyio.fail_after(PATIENCE):
+            while not set(await pids_of(server)) - {victim, other}:
+                pass
+        enough.set()
+        assert set(answered) >= {f"first {victim}", f"first {other}"}
+    assert 1 <= lost.total() <= 8
+    assert set(lost.values()) == {1}
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_all_workers_and_calls_in_flight_are_answered(
+    tmp_path: Path, ending: signal.Signals
+) -> None:
+    results: list[str] = []
+
+    async def cook(client: Client) -> None:
+        results.append(text_of(await client.call_tool("cook", {"seconds": 1})))
+
+    async with serving(tmp_path, FILES) as server:
+        workers = await pids_of(server)
+        async with (
+            server.client("http", "auto") as one,
+            server.client("http", "auto") as other,
+            anyio.create_task_group() as calls,
+        ):
+            for client in (one, other):
+                await client.list_tools()
+                calls.start_soon(cook, client)
+            await server.heard.until("cooking begins", times=2)
+            server.process.send_signal(ending)
+        with anyio.fail_after(PATIENCE):
+            assert await server.process.wait() == 0
+        await ended(workers)
+    assert results == ["done", "done"]
+    assert "Traceback" not in server.heard.text
+
+
+async def test_a_second_signal_ends_all_workers_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, FILES, shutdown_seconds="60") as server:
+        workers = await pids_of(server)
+        with suppress(MCPError, OSError, httpx2.HTTPError, ExceptionGroup):
+            async with server.client("http", "auto") as client, anyio.create_task_group() as calls:
+                await client.list_tools()
+                calls.start_soon(client.call_tool, "cook", {"seconds": 60})
+                await server.heard.until("cooking begins")
+                server.process.send_signal(signal.SIGTERM)
+                await server.heard.until("a second signal ends them now")
+                server.process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(PATIENCE):
+            assert await server.process.wait() == 130
+        await ended(workers)
+
+
+async def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    async with serving(tmp_path, FILES, shutdown_seconds="0.5") as server:
+        workers = await pids_of(server)
+        assert len(workers) == 2
+        async with server.client("http", "auto") as client:
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(client.call_tool, "cook", {"seconds": 60})
+                await server.heard.until("cooking begins")
+                server.process.kill()
+            await ended(workers)
+    await server.heard.until("cooking stops")
+
+
+async def test_a_worker_that_ends_again_and_again_is_started_more_and_more_rarely(tmp_path: Path) -> None:
+    async with serving(tmp_path, TELLER) as server:
+        one, other = await pids_of(server)
+        broken = tmp_path / "agents" / "broken"
+        broken.touch()
+        os.kill(one, signal.SIGKILL)
+        await server.heard.until("another one starts in 2 s. That is 3 times in a row")
+        assert "ended with exit code 7; another one starts in 1 s" in server.heard.text
+        assert await pids_of(server, 4) == {other: 4}
+        broken.unlink()
+        with anyio.fail_after(PATIENCE):
+            while len(await pids_of(server)) < 2:
+                pass
+
+
+async def test_when_the_last_worker_cannot_be_replaced_the_server_ends_with_its_exit_code(tmp_path: Path) -> None:
+    async with serving(tmp_path, TELLER) as server:
+        workers = await pids_of(server)
+        (tmp_path / "agents" / "broken").touch()
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        with anyio.fail_after(PATIENCE):
+            assert await server.process.wait() == 7
+
+
+@pytest.mark.parametrize(
+    "broken", [{"models": '{"llms": {"best": "nobody:none"}}'}, {"port": "1", "host": "203.0.113.1"}]
+)
+async def test_a_server_that_cannot_start_says_the_same_with_several_workers_as_with_one(
+    tmp_path: Path, broken: dict[str, str]
+) -> None:
+    ends: list[tuple[int, str]] = []
+    for number in ("1", "2"):
+        command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, TELLER)), "--workers", number]
+        env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in (SETTINGS | broken).items()}}
+        async with started(command, env=env) as (process, heard):
+            with anyio.fail_after(PATIENCE):
+                ends.append((await process.wait(), await heard.until("error: ")))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == 1
+
+
+async def test_sighup_replaces_the_workers_and_drops_no_call(tmp_path: Path) -> None:
+    answered = Counter[str]()
+    enough = anyio.Event()
+
+    async def call_on(server: Running) -> None:
+        while not enough.is_set():
+            async with server.client("http", "auto") as client:
+                answered[text_of(await client.call_tool("tell", {"name": ""}))] += 1
+
+    async with serving(tmp_path, TELLER) as server, anyio.create_task_group() as callers:
+        before = await pids_of(server)
+        for _ in range(3):
+            callers.start_soon(call_on, server)
+        workspace(tmp_path, {"agents/teller.py": NAMED.replace("VERSION", "second")})
+        server.process.send_signal(signal.SIGHUP)
+        await server.heard.until("The workers are replaced")
+        enough.set()
+        after = await pids_of(server, 16)
+        assert len(after) == 2
+        assert not set(after) & set(before)
+        assert {text.split()[0] for text in answered} == {"first", "second"}
+        assert server.heard.text.count(READY) == 2, "the report is printed again, since it may have changed"
+        assert "error" not in server.heard.text
+
+
+async def test_sighup_keeps_the_workers_when_the_changed_workspace_cannot_be_served(tmp_path: Path) -> None:
+    async with serving(tmp_path, TELLER) as server:
+        before = await pids_of(server)
+        (tmp_path / "agents" / "broken").touch()
+        server.process.send_signal(signal.SIGHUP)
+        await server.heard.until("ended with exit code 7 before it was ready; the earlier workers go on.")
+        assert await pids_of(server) == before
+
+
+async def test_the_end_of_a_terminal_ends_the_server_though_it_sends_sighup_too(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    command = ["setsid", "--ctty", "--fork", GOALPORT, "serve", "--workspace", str(workspace(tmp_path, TELLER))]
+    env = os.environ | {f"GOALPORT_{name.upper()}": value for name, value in SETTINGS.items()}
+    async with started([*command, "--port", "0", "--workers", "2"], stdin=theirs, env=env) as (_, heard):
+        os.close(theirs)
+        said = await heard.until("workers ready: processes")
+        workers = [int(each) for each in said.rpartition("processes ")[2].split(",")]
+        os.close(ours)
+        await ended(workers)
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "words"),
+    [
+        (["--workers", "0"], {}, "workers should be greater than or equal to 1; came 0"),
+        (["--workers", "2"], {"store": "memory"}, 'Set store = "sqlite"'),
+        (["--workers", "2", "--reload"], {"store": "sqlite"}, "leave --reload out"),
+        (["--workers", "2", "--transport", "stdio"], {}, "which has one client"),
+        ([], {"workers": "2"}, "or serve with --workers 1"),
+    ],
+)
+async def test_what_several_workers_cannot_do_is_refused_with_what_to_do(
+    tmp_path: Path, options: list[str], settings: dict[str, str], words: str
+) -> None:
+    command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, TELLER)), "--port", "0", *options]
+    env = os.environ | {f"GOALPORT_{name.upper()}": value for name, value in settings.items()}
+    async with started(command, env=env) as (process, heard):
+        with anyio.fail_after(PATIENCE):
+            assert await process.wait() != 0
+        assert words in await heard.until("error: ")
+    assert READY not in heard.text
+    assert "Traceback" not in heard.text
