@@ -50,7 +50,7 @@ class KeySettings(Protocol):
 def sealing_keys(settings: KeySettings) -> list[bytes]:
     """The keys: the first encrypts, all of them decrypt. Raises `SettingsError` for a key file that cannot be used."""
     if settings.state_keys:
-        return [key.get_secret_value().encode() for key in settings.state_keys]
+        return [_from_settings(key.get_secret_value()) for key in settings.state_keys]
     path = settings.data_dir / _FILE
     try:
         return [_read(path)]
@@ -100,7 +100,7 @@ class ProcessSeal:
         except InvalidToken:
             raise SettingsError(
                 "It was sealed with another key, or for another process. Add the earlier key to GOALPORT_STATE_KEYS"
-                f" after the current one, or restore the file {_FILE} in the data folder."
+                f" after the current one, or restore the file {_FILE} in the data folder; its content is such a key too."
             ) from None
 
     @cached_property
@@ -114,17 +114,27 @@ class ProcessSeal:
         return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in derived])
 
 
-def _read(path: Path) -> bytes:
-    _restrict_to_owner(path)
-    written = path.read_text("ascii", errors="replace").strip()
+def _from_settings(written: str) -> bytes:
+    """A key of the settings: any text, or what a key file holds, so that its key can be shared with other replicas."""
+    return _from_digits(written) or written.encode()
+
+
+def _from_digits(written: str) -> bytes | None:
     try:
         key = bytes.fromhex(written)
     except ValueError:
-        key = b""
-    if len(key) != _BYTES:
+        return None
+    return key if len(key) == _BYTES else None
+
+
+def _read(path: Path) -> bytes:
+    _restrict_to_owner(path)
+    key = _from_digits(path.read_text("ascii", errors="replace").strip())
+    if key is None:
         raise SettingsError(
-            f"The key file {path} should hold {_BYTES * 2} hexadecimal digits, and does not."
-            " Restore it, or delete it: a new one is made, and states sealed with the old one are refused."
+            f"The key file {path} should hold {_BYTES * 2} hexadecimal digits, and does not. Restore it, or delete it:"
+            " a new one is made, and what was sealed with the old one is lost: states of clients, and secrets in stored"
+            " processes."
         )
     return key
 
@@ -137,7 +147,8 @@ def _restrict_to_owner(path: Path) -> None:
             path.chmod(mode & ~_OTHERS)
         _log.warning(
             "The key file %s was open to other users (mode %o); it should be 600, and is set to it where that can be"
-            " done. If any of them may have read it, delete it and start again: a new key is made.",
+            " done. If any of them may have read it, set GOALPORT_STATE_KEYS to a new key and, after it, to the content of"
+            " this file, as long as processes hold secrets that it sealed.",
             path,
             mode,
         )

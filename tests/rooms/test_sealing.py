@@ -31,6 +31,12 @@ def test_keys_of_the_settings_are_used_in_their_order_and_nothing_is_written(tmp
     assert not (tmp_path / ".goalport").exists()
 
 
+def test_the_key_in_the_file_can_be_moved_to_the_settings(tmp_path: Path) -> None:
+    made = sealing_keys(settings(tmp_path))
+    written = (tmp_path / ".goalport" / "state.key").read_text()
+    assert sealing_keys(settings(tmp_path, "n" * 32, written)) == [b"n" * 32, *made]
+
+
 @pytest.mark.parametrize("content", ["", "not a key", "ab" * 31, "é" * 64])
 def test_a_key_file_that_was_damaged_is_an_error_that_says_what_to_do(tmp_path: Path, content: str) -> None:
     sealing_keys(settings(tmp_path))
