@@ -110,7 +110,10 @@ def without_message(scope: Scope) -> Scope:
 
 def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
     """The value of a header of a scope, or of the first message of a response; empty if it has none."""
-    return next((value for name, value in fields["headers"] if name == wanted), b"")
+    for name, value in fields["headers"]:
+        if name == wanted:
+            return value
+    return b""
 
 
 class PostReader:
