@@ -100,7 +100,7 @@ class ProcessSeal:
         except InvalidToken:
             raise SettingsError(
                 "It was sealed with another key, or for another process. Add the earlier key to GOALPORT_STATE_KEYS"
-                f" after the current one, or restore the file {_FILE} in the data folder; its content is such a key too."
+                f" after the current one, or restore the file {_FILE} in the data folder; its content is a key too."
             ) from None
 
     @cached_property
@@ -147,7 +147,7 @@ def _restrict_to_owner(path: Path) -> None:
             path.chmod(mode & ~_OTHERS)
         _log.warning(
             "The key file %s was open to other users (mode %o); it should be 600, and is set to it where that can be"
-            " done. If any of them may have read it, set GOALPORT_STATE_KEYS to a new key and, after it, to the content of"
+            " done. If any of them may have read it, set GOALPORT_STATE_KEYS to a new key and, after it, the content of"
             " this file, as long as processes hold secrets that it sealed.",
             path,
             mode,
