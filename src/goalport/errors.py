@@ -28,6 +28,8 @@
     ├── Unstorable            an object that cannot be written to a store
     ├── Unreadable            what a store holds, and today's classes cannot take
     ├── StoreError            the store of processes cannot be read or written
+    ├── LeaseHeld             another program runs the family of a process
+    ├── LeaseLost             another program has taken the family of a process over
     └── ProcessEnded          a process that was asked for a result ended without one
         ├── ProcessWaiting
         ├── ProcessStuck
@@ -52,6 +54,8 @@ __all__ = [
     "GoalportError",
     "GuardViolation",
     "InvalidModelOutput",
+    "LeaseHeld",
+    "LeaseLost",
     "ModelError",
     "ModelNotReady",
     "ModelRefused",
@@ -318,6 +322,22 @@ class StoreError(GoalportError):
         self.problem = problem
         self.fix = fix
         super().__init__(f"The store {where}: {problem} {fix}")
+
+
+class LeaseHeld(GoalportError):
+    """Another program runs the family of a process; ask that program, or wait until it is done."""
+
+    def __init__(self, process_id: str) -> None:
+        self.process_id = process_id
+        super().__init__(f"Another program runs process {process_id}.")
+
+
+class LeaseLost(GoalportError):
+    """Another program runs the family of a process now; what this one knows of it is out of date and is not stored."""
+
+    def __init__(self, process_id: str) -> None:
+        self.process_id = process_id
+        super().__init__(f"Another program has taken process {process_id} over, or it was dropped.")
 
 
 class ProcessEnded(GoalportError):

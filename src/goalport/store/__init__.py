@@ -4,6 +4,8 @@ from goalport.store.codec import Codec, decoded, encoded, references
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
     JournalRecord,
+    Lease,
+    Message,
     ObjectRecord,
     ProcessRecord,
     ProcessStore,
@@ -20,6 +22,8 @@ __all__ = [
     "InMemoryProcessStore",
     "JournalRecord",
     "Json",
+    "Lease",
+    "Message",
     "ObjectRecord",
     "ProcessRecord",
     "ProcessStore",

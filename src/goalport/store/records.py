@@ -6,14 +6,16 @@ writes to a disk encodes them. Above: `process` makes records of a process and m
 the platform decides when.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from goalport.caller import Caller
 
 __all__ = [
     "JournalRecord",
+    "Lease",
+    "Message",
     "ObjectRecord",
     "ProcessRecord",
     "ProcessStore",
@@ -46,9 +48,11 @@ class ProcessRecord(NamedTuple):
     result: int | None
     """The number of the object that is the result; None: there is none."""
     definition: object
-    """What the process runs by: the agent, the options and the tool groups with which it began."""
+    """What the process runs by: the agent, the options and the tool groups with which it began. It never changes; None
+    in a change: the store has it; None in a list: it was not read."""
     state: object
-    """Everything else that changes while it runs, without the objects."""
+    """Everything else that changes while it runs, without the objects. None in a change: it is as it was stored, since
+    an action of the process has not ended; None in a list: it was not read."""
 
 
 class ObjectRecord(NamedTuple):
@@ -65,6 +69,8 @@ class ObjectRecord(NamedTuple):
 class QuestionRecord(NamedTuple):
     """A question of a process to a person, with its answer once there is one."""
 
+    number: int
+    """Its place among the questions of the process, from 0. A question that is saved again replaces what was saved."""
     id: str
     action: str
     """The name of the action that asked."""
@@ -81,17 +87,19 @@ class QuestionRecord(NamedTuple):
 class JournalRecord(NamedTuple):
     """A step of an action that has begun and is not over."""
 
+    number: int
+    """Its place among the steps of the process. It is never used again, also when the step is forgotten."""
     action: str
     kind: str
-    """`reply` of a model, `result` of a tool, `question`, `approval`, or `child` for a process that it started."""
+    """`begun`, `reply` of a model, `result` of a tool, `question`, `approval`, or `child`: a process that it started."""
     name: str
     """The name of the step, by which the action finds it when it begins again."""
     value: object
-    """The reply or the result; the id of the question or of the process."""
+    """The reply or the result; the id of the question or of the process; the number of the action that has begun."""
 
 
 class StoredProcess(NamedTuple):
-    """A process with its records."""
+    """A process with its records; as a change, with those that are to be added."""
 
     process: ProcessRecord
     objects: Sequence[ObjectRecord] = ()
@@ -103,10 +111,39 @@ class StoredProcess(NamedTuple):
     journal: Sequence[JournalRecord] = ()
     whole: bool = True
     """False when only the result and the history are left, because it ended long ago."""
+    history_from: int = 0
+    """In a change, how many entries of the history come before these."""
+    spendings_from: int = 0
+    """In a change, how many costs come before these."""
+    over: Sequence[str] = ()
+    """In a change, the actions whose steps are forgotten before those of the change are added."""
+
+
+class Lease(NamedTuple):
+    """The right of one program to run the processes of a family and to save them."""
+
+    root: str
+    """The id of the process that a caller started."""
+    token: int = 0
+    """Grows whenever the family changes hands: what is saved with an older one is refused. 0: nothing is stored yet."""
+    version: int = 0
+    """How often the family was saved. Who knows it by a lower version has to read it again."""
+
+
+class Message(NamedTuple):
+    """What a program wants from the program that runs a family."""
+
+    number: int
+    process: str
+    value: object
 
 
 class ProcessStore(Protocol):
-    """Keeps the records of processes. Processes that one of them started belong to its family."""
+    """Keeps the records of processes for one program, perhaps beside others that use the same database.
+
+    Processes that one of them started belong to its family. A program runs and saves a family under a lease, which it
+    keeps as long as it lives. Times are compared by the clock of the database.
+    """
 
     @property
     def durable(self) -> bool:
@@ -118,34 +155,106 @@ class ProcessStore(Protocol):
         """For how many processes that wait for people there is room."""
         ...
 
-    async def save(self, changes: Sequence[StoredProcess], /) -> None:
-        """Keep the records of processes of one family, all of them or none.
+    async def save(
+        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+    ) -> Lease:
+        """Keep the records of processes of one family, all of them or none; return the lease with the new version.
 
-        Objects, history and spendings are added to those that are kept already; everything else takes the place of what
-        was kept.
+        Objects, history, costs and steps are added to those that are kept already, and one that has the number of a
+        kept one takes its place, so that a save may be repeated; so do questions. The rest takes the place of what was
+        kept. A lease with token 0 makes the family. From `wake_at` on, `due` gives the family to a program if none has
+        it; None: never. With `release` the lease ends. Raises `LeaseLost` if the token is no longer that of the family,
+        or the family is gone; `StoreError`.
         """
         ...
 
-    async def claim(self, process_id: str, /) -> bool:
-        """Keep the family of a process until it is saved again, because it is going to run.
+    async def claim(self, process_id: str, /) -> Lease | None:
+        """Take the lease of the family of a process, because it is going to run; None: it is unknown or was dropped.
 
-        Returns False if it is unknown or was dropped.
+        A lease that this program has already is renewed. Raises `LeaseHeld` if another program that lives has it.
         """
+        ...
+
+    async def release(self, lease: Lease, /) -> None:
+        """Give a lease back without a save; nothing happens if it is lost."""
+        ...
+
+    async def due(self, limit: int, /) -> Sequence[Lease]:
+        """Take the leases of families whose time to wake has come and that no living program has, the eldest first."""
+        ...
+
+    async def beat(self, seconds: float, /) -> None:
+        """Say that this program lives; others may take its leases when it has not said so again after `seconds`."""
+        ...
+
+    async def news(self, seconds: float, /) -> None:
+        """Return when another program may have written something, or after `seconds`."""
+        ...
+
+    async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
+        """The versions of families by their roots; those that are not kept are left out."""
+        ...
+
+    async def send(self, process_id: str, value: object, /) -> int:
+        """Leave a message, which JSON can say, for the program that runs a family; return its number."""
+        ...
+
+    async def inbox(self) -> Sequence[Message]:
+        """The messages without a reply for the families of which this program has the lease, oldest first."""
+        ...
+
+    async def reply(self, number: int, value: object, /) -> None:
+        """Reply to a message; the value is what JSON can say and is not None."""
+        ...
+
+    async def replied(self, number: int, /) -> object:
+        """The reply to a message, None as long as there is none."""
+        ...
+
+    async def withdraw(self, number: int, /) -> bool:
+        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
+        ...
+
+    async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
+        """The digest and the process that are kept under a key; those that are given, if there are none.
+
+        With `instead_of` they also take the place of those of that process. What is kept under a key is dropped a day
+        later at the earliest.
+        """
+        ...
+
+    async def find_context(self, context_id: str, /) -> object:
+        """What is kept as the context of that id, which JSON can say; None if there is nothing."""
+        ...
+
+    async def save_context(self, context_id: str, value: object, /) -> None:
+        """Keep a context, in place of an earlier one of that id."""
         ...
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         """The record of a process; None if it is unknown or was dropped."""
         ...
 
-    async def family(self, process_id: str, /) -> Sequence[StoredProcess]:
+    async def family(self, process_id: str, /) -> tuple[Sequence[StoredProcess], int]:
         """A process and all that belong to its family, the root first and each before those that it started.
 
-        It is empty if the process is unknown or was dropped.
+        The number is the version of the family. There are none if the process is unknown or was dropped.
         """
         ...
 
-    async def records(self) -> Sequence[ProcessRecord]:
-        """The records of all processes that are kept, oldest first."""
+    async def records(
+        self,
+        *,
+        after: str = "",
+        limit: int | None = None,
+        caller: Caller | None = None,
+        statuses: Collection[str] = (),
+        newest_first: bool = False,
+    ) -> Sequence[ProcessRecord]:
+        """The records of all processes that are kept, oldest first, without their definitions and states.
+
+        `after` is the id of the process after which to begin; `caller` and `statuses` leave others out.
+        """
         ...
 
     async def counts(self) -> Mapping[str, int]:
@@ -154,6 +263,13 @@ class ProcessStore(Protocol):
 
     async def surplus(self) -> Sequence[str]:
         """The ids of processes that wait for people and for which there is no room, longest waiting first."""
+        ...
+
+    async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
+        """Drop families that have ended: those that ended longer ago, and all but the newest `keep`. Returns how many.
+
+        A family in which something waits, is stuck or runs is never dropped.
+        """
         ...
 
 
