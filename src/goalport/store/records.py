@@ -91,7 +91,7 @@ class JournalRecord(NamedTuple):
     """Its place among the steps of the process. It is never used again, also when the step is forgotten."""
     action: str
     kind: str
-    """`begun`, `reply` of a model, `result` of a tool, `question`, `approval`, or `child`: a process that it started."""
+    """`begun`, `reply` of a model, `result` of a tool, `question`, `approval`, or `child`: a process it started."""
     name: str
     """The name of the step, by which the action finds it when it begins again."""
     value: object
