@@ -112,13 +112,14 @@ def encoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
         each._replace(wait=codec.encode(each.wait), answer=codec.encode(each.answer)) for each in stored.questions
     ]
     journal = [each._replace(value=codec.encode(each.value)) for each in stored.journal]
-    return StoredProcess(
-        stored.process._replace(state=codec.encode(stored.process.state)),
-        objects,
-        [codec.encode(each) for each in stored.history],
-        [codec.encode(each) for each in stored.spendings],
-        questions,
-        journal,
+    state = stored.process.state
+    return stored._replace(
+        process=stored.process._replace(state=None if state is None else codec.encode(state)),
+        objects=objects,
+        history=[codec.encode(each) for each in stored.history],
+        spendings=[codec.encode(each) for each in stored.spendings],
+        questions=questions,
+        journal=journal,
     )
 
 
@@ -131,14 +132,13 @@ def decoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
     questions = [
         each._replace(wait=_value(each.wait, codec), answer=_value(each.answer, codec)) for each in stored.questions
     ]
-    return StoredProcess(
-        stored.process._replace(state=_value(stored.process.state, codec)),
-        objects,
-        [_value(each, codec) for each in stored.history],
-        [_value(each, codec) for each in stored.spendings],
-        questions,
-        [each._replace(value=_value(each.value, codec)) for each in stored.journal],
-        stored.whole,
+    return stored._replace(
+        process=stored.process._replace(state=_value(stored.process.state, codec)),
+        objects=objects,
+        history=[_value(each, codec) for each in stored.history],
+        spendings=[_value(each, codec) for each in stored.spendings],
+        questions=questions,
+        journal=[each._replace(value=_value(each.value, codec)) for each in stored.journal],
     )
 
 

@@ -6,13 +6,28 @@ whole.
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count, islice
+from typing import Final, TypeVar
 
-from goalport.store.records import ProcessRecord, StoredProcess, parents_first
+import anyio
+
+from goalport.caller import Caller
+from goalport.errors import LeaseLost
+from goalport.store.records import (
+    JournalRecord,
+    Lease,
+    ObjectRecord,
+    ProcessRecord,
+    QuestionRecord,
+    StoredProcess,
+    parents_first,
+)
 
 __all__ = ["InMemoryProcessStore"]
+
+R = TypeVar("R", ObjectRecord, QuestionRecord, JournalRecord)
 
 _MOST_LONG: Final = 10
 """The most long processes that are kept for each short one, if more end within `seconds`."""
@@ -21,9 +36,13 @@ _MOST_LONG: Final = 10
 class _Family:
     """A process that a caller started, with those that its actions started."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, root: str, number: int) -> None:
+        self.root, self.number = root, number
         self.members: dict[str, StoredProcess] = {}
+        self.token, self.version = 1, 0
+        self.held = True
+        """Whether something runs it."""
+        self.wake_at: datetime | None = None
         self.ended_at = 0.0
         self.queues: list[OrderedDict[str, _Family]] = []
         """The queues that contain this family."""
@@ -69,38 +88,102 @@ class InMemoryProcessStore:
         self._long: OrderedDict[str, _Family] = OrderedDict()
         self._waiting: OrderedDict[str, _Family] = OrderedDict()
         self._whole: OrderedDict[str, _Family] = OrderedDict()
+        self._asleep: dict[str, tuple[datetime, int]] = {}
+        """When the families that nobody runs are to be woken, by their roots."""
+        self._numbers = count()
 
-    async def save(self, changes: Sequence[StoredProcess], /) -> None:
+    async def save(
+        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+    ) -> Lease:
         """Keep records; if there are too many of their kind, drop the family that ended first."""
-        if not changes:
-            return
-        family = self._joined(changes)
-        family.leave()
-        if family.ended:
-            self._keep_ended(family)
-        elif family.record.status == "waiting":
-            family.line_up(self._waiting)
+        root, token, _ = lease
+        family = self._family_of.get(root)
+        if family is None:
+            if token:
+                raise LeaseLost(root)
+            if not changes:
+                return lease
+            if all(each.process.id != root for each in changes):
+                raise ValueError(f"Expected the record of process {root!r}, the first of its family.")
+            family = self._family_of[root] = _Family(root, next(self._numbers))
+        elif family.token != (token or 1):
+            raise LeaseLost(root)
+        else:
+            self._free(family)
+        family.wake_at, family.held = wake_at, True
+        family.version += 1
+        for each in changes:
+            self._add(each, family)
+        if release:
+            self._release(family)
+        return Lease(root, family.token, family.version)
 
-    async def claim(self, process_id: str, /) -> bool:
-        """Keep the family of a process until it is saved again. Returns False if it is unknown or was dropped."""
+    async def claim(self, process_id: str, /) -> Lease | None:
+        """Keep the family of a process until its lease is given back; None: it is unknown or was dropped."""
         family = self._family_of.get(process_id)
-        if family is not None:
-            family.leave()
-        return family is not None
+        return None if family is None else self._claimed(family)
+
+    async def release(self, lease: Lease, /) -> None:
+        """Give a lease back without a save; nothing happens if it is lost."""
+        family = self._family_of.get(lease.root)
+        if family is not None and family.held and family.token == lease.token:
+            self._release(family)
+
+    async def due(self, limit: int, /) -> Sequence[Lease]:
+        """Take the leases of families whose time to wake has come and that nobody has, the eldest first."""
+        if not self._asleep:
+            return ()
+        now = datetime.now(UTC)
+        due = sorted((at, number, root) for root, (at, number) in self._asleep.items() if at <= now)
+        return [self._claimed(self._family_of[root]) for _, _, root in due[:limit]]
+
+    async def beat(self, seconds: float, /) -> None:
+        """Nothing: nobody else could take a lease of this program."""
+
+    async def news(self, seconds: float, /) -> None:
+        """Wait: no other program writes here."""
+        await anyio.sleep(seconds)
+
+    async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
+        """The versions of families by their roots; those that are not kept are left out."""
+        found = ((each, self._family_of.get(each)) for each in roots)
+        return {root: family.version for root, family in found if family is not None and family.root == root}
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         """The record of a process; None if it is unknown or was dropped."""
         family = self._family_of.get(process_id)
         return family and family.members[process_id].process
 
-    async def family(self, process_id: str, /) -> Sequence[StoredProcess]:
-        """A process and all that belong to its family, the root first and each before those that it started."""
+    async def family(self, process_id: str, /) -> tuple[Sequence[StoredProcess], int]:
+        """A process and all that belong to its family, the root first, and the version of the family."""
         family = self._family_of.get(process_id)
-        return () if family is None else tuple(parents_first(tuple(family.members.values())))
+        if family is None:
+            return (), 0
+        return tuple(parents_first(tuple(family.members.values()))), family.version
 
-    async def records(self) -> Sequence[ProcessRecord]:
-        """The records of all processes that are kept, oldest first."""
-        return [family.members[each].process for each, family in self._family_of.items()]
+    async def records(
+        self,
+        *,
+        after: str = "",
+        limit: int | None = None,
+        caller: Caller | None = None,
+        statuses: Collection[str] = (),
+        newest_first: bool = False,
+    ) -> Sequence[ProcessRecord]:
+        """The records of all processes that are kept, oldest first, without their definitions and states."""
+        if after and after not in self._family_of:
+            return []
+        ids = iter(reversed(self._family_of) if newest_first else self._family_of)
+        if after:
+            next(each for each in ids if each == after)  # the rest comes after it
+        found = (self._family_of[each].members[each].process for each in ids)
+        chosen = (
+            each._replace(definition=None, state=None)
+            for each in found
+            if (caller is None or (caller.id, caller.issuer) == (each.caller.id, each.caller.issuer))
+            and (not statuses or each.status in statuses)
+        )
+        return list(islice(chosen, limit))
 
     async def counts(self) -> Mapping[str, int]:
         """How many processes that are kept have each status."""
@@ -110,15 +193,37 @@ class InMemoryProcessStore:
         """The ids of processes that wait for people and for which there is no room, longest waiting first."""
         return list(islice(self._waiting, max(len(self._waiting) - self.max_waiting, 0)))
 
-    def _joined(self, changes: Sequence[StoredProcess]) -> _Family:
-        root = changes[0].process.root
-        family = self._family_of.get(root) or self._family_of.get(changes[0].process.id) or _Family(root)
-        for each in changes:
-            process_id = each.process.id
-            known = family.members.get(process_id)
-            family.members[process_id] = each if known is None else _added(known, each)
+    def _add(self, change: StoredProcess, family: _Family) -> None:
+        process_id = change.process.id
+        known = family.members.get(process_id)
+        if known is None:
             self._family_of[process_id] = family
-        return family
+            if change.over:
+                change = change._replace(over=())
+        else:
+            change = _added(known, change)
+        family.members[process_id] = change
+
+    def _claimed(self, family: _Family) -> Lease:
+        if not family.held:
+            self._free(family)
+            family.held = True
+            family.token += 1
+        return Lease(family.root, family.token, family.version)
+
+    def _free(self, family: _Family) -> None:
+        """Keep a family, and wake nobody for it."""
+        family.leave()
+        self._asleep.pop(family.root, None)
+
+    def _release(self, family: _Family) -> None:
+        family.held = False
+        if family.wake_at is not None:
+            self._asleep[family.root] = family.wake_at, family.number
+        if family.ended:
+            self._keep_ended(family)
+        elif family.record.status == "waiting":
+            family.line_up(self._waiting)
 
     def _keep_ended(self, family: _Family) -> None:
         family.ended_at = time.monotonic()
@@ -137,17 +242,40 @@ class InMemoryProcessStore:
         return time.monotonic() - family.ended_at >= self._seconds or len(self._long) > _MOST_LONG * self._window
 
     def _drop(self, family: _Family) -> None:
-        family.leave()
+        self._free(family)
         for each in family.members:
             del self._family_of[each]
 
 
 def _added(known: StoredProcess, new: StoredProcess) -> StoredProcess:
+    """A process after a change: what has a number takes the place of what had it, or is added."""
+    process, before = new.process, known.process
+    if process.definition is None:
+        process = process._replace(definition=before.definition)
+    if process.state is None:
+        process = process._replace(state=before.state)
+    journal = [each for each in known.journal if each.action not in new.over] if new.over else known.journal
     return new._replace(
-        objects=[*known.objects, *new.objects],
-        history=[*known.history, *new.history],
-        spendings=[*known.spendings, *new.spendings],
+        process=process,
+        objects=_merged(known.objects, new.objects),
+        history=_continued(known.history, new.history, new.history_from),
+        spendings=_continued(known.spendings, new.spendings, new.spendings_from),
+        questions=_merged(known.questions, new.questions),
+        journal=_merged(journal, new.journal),
+        history_from=0,
+        spendings_from=0,
+        over=(),
     )
+
+
+def _merged(known: Sequence[R], new: Sequence[R]) -> Sequence[R]:
+    if not new:
+        return known
+    return sorted({each.number: each for each in (*known, *new)}.values(), key=lambda each: each.number)
+
+
+def _continued(known: Sequence[object], new: Sequence[object], start: int) -> Sequence[object]:
+    return [*known[:start], *new, *known[start + len(new) :]] if new else known
 
 
 def _reduced(stored: StoredProcess) -> StoredProcess:

@@ -20,7 +20,7 @@ from goalport.store.records import (
     parents_first,
 )
 
-__all__ = ["FamilyRows", "ProcessRows", "Row", "process_record", "rows_of", "stored_processes"]
+__all__ = ["FamilyRows", "ProcessRows", "Row", "microseconds", "process_record", "rows_of", "stored_processes"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -45,6 +45,8 @@ class ProcessRows:
     spendings: Sequence[dict[str, object]]
     questions: Sequence[dict[str, object]]
     journal: Sequence[dict[str, object]]
+    over: Sequence[str]
+    """The actions whose steps are forgotten before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,20 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
             {"number": each.number, "kind": None if each.kind is None else _json(each.kind), "value": _json(each.value)}
             for each in stored.objects
         ],
-        [{"value": _json(each)} for each in stored.history],
-        [{"value": _json(each)} for each in stored.spendings],
-        [{"place": place, **_question_row(each)} for place, each in enumerate(stored.questions)],
+        [{"place": place, "value": _json(each)} for place, each in enumerate(stored.history, stored.history_from)],
+        [{"place": place, "value": _json(each)} for place, each in enumerate(stored.spendings, stored.spendings_from)],
+        [_question_row(each) for each in stored.questions],
         [
-            {"place": place, "action": each.action, "kind": each.kind, "name": each.name, "value": _json(each.value)}
-            for place, each in enumerate(stored.journal)
+            {
+                "place": each.number,
+                "action": each.action,
+                "kind": each.kind,
+                "name": each.name,
+                "value": _json(each.value),
+            }
+            for each in stored.journal
         ],
+        stored.over,
     )
 
 
@@ -90,23 +99,24 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "status": record.status,
         "ended": record.ended,
         "final": record.final,
-        "created_at": _microseconds(record.created_at),
-        "finished_at": None if record.finished_at is None else _microseconds(record.finished_at),
+        "created_at": microseconds(record.created_at),
+        "finished_at": None if record.finished_at is None else microseconds(record.finished_at),
         "long": record.long,
         "whole": stored.whole,
         "result": record.result,
-        "definition": _json(record.definition),
-        "state": _json(record.state),
+        "definition": None if record.definition is None else _json(record.definition),
+        "state": None if record.state is None else _json(record.state),
     }
 
 
 def _question_row(record: QuestionRecord) -> dict[str, object]:
     return {
+        "place": record.number,
         "id": record.id,
         "action": record.action,
         "status": record.status,
         "in_action": record.in_action,
-        "asked_at": _microseconds(record.asked_at),
+        "asked_at": microseconds(record.asked_at),
         "wait": _json(record.wait),
         "answer": _json(record.answer),
         # People write reasons, and not every database takes each character of theirs as plain text.
@@ -114,8 +124,8 @@ def _question_row(record: QuestionRecord) -> dict[str, object]:
     }
 
 
-def process_record(row: Row) -> ProcessRecord:
-    """The record of a process that was read."""
+def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
+    """The record of a process that was read; not `whole`: without its definition and its state."""
     return ProcessRecord(
         id=row["id"],
         root=row["root"],
@@ -129,8 +139,8 @@ def process_record(row: Row) -> ProcessRecord:
         finished_at=None if row["finished_at"] is None else _time(row["finished_at"]),
         long=bool(row["long"]),
         result=row["result"],
-        definition=json.loads(row["definition"]),
-        state=json.loads(row["state"]),
+        definition=json.loads(row["definition"]) if whole else None,
+        state=json.loads(row["state"]) if whole else None,
     )
 
 
@@ -169,6 +179,7 @@ def _object_record(row: Row) -> ObjectRecord:
 
 def _question_record(row: Row) -> QuestionRecord:
     return QuestionRecord(
+        number=row["place"],
         id=row["id"],
         action=row["action"],
         wait=json.loads(row["wait"]),
@@ -181,7 +192,7 @@ def _question_record(row: Row) -> QuestionRecord:
 
 
 def _journal_record(row: Row) -> JournalRecord:
-    return JournalRecord(row["action"], row["kind"], row["name"], json.loads(row["value"]))
+    return JournalRecord(row["place"], row["action"], row["kind"], row["name"], json.loads(row["value"]))
 
 
 def _json(value: object) -> str:
@@ -194,7 +205,8 @@ def _json(value: object) -> str:
     return text
 
 
-def _microseconds(moment: datetime) -> int:
+def microseconds(moment: datetime) -> int:
+    """A time as databases have it."""
     return (moment - _EPOCH) // _MICROSECOND
 
 

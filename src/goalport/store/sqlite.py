@@ -1,30 +1,28 @@
 """The store in a SQLite file: one thread writes, a few threads read, and what was saved outlives the program.
 
-All saves that are queued while a transaction is written are committed together in the next one, so that many processes
-share one wait for the disk. Statements are compiled once and run on the driver itself. The values in the records are
-what JSON can say. Above, the platform saves and reads; nothing here knows what a process does.
+All writes that are queued while a transaction is written are committed together in the next one, so that many processes
+share one wait for the disk. Statements are compiled once and run on the driver itself.
 """
 
 import asyncio
 import sqlite3
-import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Final, Self, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 
-from goalport.errors import StoreError
-from goalport.store.records import ProcessRecord, StoredProcess
-from goalport.store.rows import FamilyRows, ProcessRows, process_record, rows_of, stored_processes
+from goalport.errors import LeaseHeld, LeaseLost, StoreError
+from goalport.store.database import DatabaseProcessStore
+from goalport.store.operations import Operation, Statement
 from goalport.store.sqlite_file import DatabaseFile, OpenFile, Synchronous, compiled, spares_connection
-from goalport.store.statements import ADDING, COUNTS, FAMILY, FIND, LIST, PARTS, REMOVING, ROOT, saving
+from goalport.store.statements import Dialect
 
 __all__ = ["SqliteProcessStore"]
 
@@ -32,13 +30,11 @@ T = TypeVar("T")
 
 _READERS: Final = 4
 """The most threads, each with a connection, that read at the same time."""
-_SAVE = compiled(saving("sqlite"))
-_ADD, _REMOVE = [compiled(each) for each in ADDING], [compiled(each) for each in REMOVING]
-_FIND, _ROOT, _LIST, _COUNTS, _FAMILY = (compiled(each) for each in (FIND, ROOT, LIST, COUNTS, FAMILY))
-_PARTS = [compiled(each) for each in PARTS]
+_LOOK: Final = 0.05
+"""Seconds between looks whether another program has written something."""
 
 
-class SqliteProcessStore:
+class SqliteProcessStore(DatabaseProcessStore):
     """Keeps the records of processes in a SQLite file, which other programs of this machine may use too.
 
     Parameters: `synchronous` is `full`, so that what was saved survives even when the power fails, or `normal`, with
@@ -47,109 +43,91 @@ class SqliteProcessStore:
     needed, or by `async with`, which also closes it; saves that are under way are committed before.
     """
 
-    durable = True
-
     def __init__(self, path: Path, *, synchronous: Synchronous = "full", busy_seconds: float = 5.0) -> None:
-        self._file = DatabaseFile(path, synchronous, busy_seconds)
-        self._writer = _Writer(self._file)
-        self._readers = _Readers(self._file)
+        super().__init__(_SqliteDatabase(DatabaseFile(path, synchronous, busy_seconds)))
 
-    async def __aenter__(self) -> Self:
-        await self._writer.commit(())
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+class _SqliteDatabase:
+    """The threads that read and write a file."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._writer = _Writer(file)
+        self._readers = _Readers(file)
+
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        return await self._readers.read(begin)
+
+    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+        job = _Job(begin)
+        self._writer.put(job)
+        with anyio.CancelScope(shield=True):
+            await job.done
+        return cast("T", job.result)
+
+    async def news(self, seconds: float, /) -> None:
+        watch = _Watch(time.monotonic() + seconds)
+        self._writer.put(watch)
+        await watch.done
 
     async def close(self) -> None:
-        """Commit what was saved, and close the file. A store that is closed stays closed."""
         # The last connection to be closed folds the log into the file, and only one that writes can do that.
         await self._readers.close()
         await self._writer.close()
 
-    @property
-    def max_waiting(self) -> int:
-        """A file has room for any number of processes that wait."""
-        return sys.maxsize
 
-    async def save(self, changes: Sequence[StoredProcess], /) -> None:
-        """Commit the records of processes of one family, all or none.
-
-        Once it has begun, cancelling waits until it is known whether they are committed. Raises `StoreError`.
-        """
-        if changes:
-            await self._writer.commit([rows_of(each) for each in changes])
-
-    async def claim(self, process_id: str, /) -> bool:
-        """Whether the process is known; a file never drops one."""
-        return await self.find(process_id) is not None
-
-    async def find(self, process_id: str, /) -> ProcessRecord | None:
-        """The record of a process; None if it is unknown."""
-
-        def found(connection: sqlite3.Connection) -> ProcessRecord | None:
-            row = connection.execute(_FIND, {"id": process_id}).fetchone()
-            return None if row is None else process_record(row)
-
-        return await self._readers.read(found)
-
-    async def family(self, process_id: str, /) -> Sequence[StoredProcess]:
-        """A process and all that belong to its family, the root first and each before those that it started."""
-        return await self._readers.read(lambda connection: _family(connection, process_id))
-
-    async def records(self) -> Sequence[ProcessRecord]:
-        """The records of all processes, oldest first."""
-        return await self._readers.read(
-            lambda connection: [process_record(row) for row in connection.execute(_LIST).fetchall()]
-        )
-
-    async def counts(self) -> Mapping[str, int]:
-        """How many processes have each status."""
-        return await self._readers.read(lambda connection: dict(map(tuple, connection.execute(_COUNTS).fetchall())))
-
-    async def surplus(self) -> Sequence[str]:
-        """None: there is always room."""
-        return ()
+_TEXTS: Final[dict[Statement, str]] = {}
+"""Statements as SQLite reads them."""
 
 
-def _family(connection: sqlite3.Connection, process_id: str) -> Sequence[StoredProcess]:
-    connection.execute("begin")
-    try:
-        row = connection.execute(_ROOT, {"id": process_id}).fetchone()
-        if row is None:
-            return ()
-        root = {"root": row["root"]}
-        found = (connection.execute(each, root).fetchall() for each in (_FAMILY, *_PARTS))
-        return stored_processes(FamilyRows(*found))
-    finally:
-        connection.execute("rollback")
+def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
+    """Take the steps of an operation."""
+    rows: Sequence[Any] | None = None
+    while True:
+        try:
+            statement, values = operation.send(cast("Any", rows))
+        except StopIteration as end:
+            return end.value
+        text = _TEXTS.get(statement) or _TEXTS.setdefault(statement, compiled(statement))
+        if isinstance(values, Mapping):
+            rows = cursor.execute(text, values).fetchall()
+        else:
+            cursor.executemany(text, values)
+            rows = ()
 
 
-class _End(asyncio.Future[None]):
+class _Done(asyncio.Future[object]):
     """The end of a commit. Who is cancelled waits for it: a transaction cannot be called back, so it must be known."""
 
     def cancel(self, msg: object = None) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Commit:
-    """A save that waits for its transaction."""
+class _Job:
+    """An operation that waits for its transaction."""
 
-    changes: Sequence[ProcessRows]
-    done: _End
+    def __init__(self, begin: Callable[[], Operation[object]]) -> None:
+        self.begin = begin
+        self.done = _Done()
+        self.result: object = None
+        self.error: Exception | None = None
 
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        for change in self.changes:
-            ((number, version),) = cursor.execute(_SAVE, change.process).fetchall()
-            if version > 1:
-                for remove in _REMOVE:
-                    cursor.execute(remove, {"process": number})
-            parts = (change.objects, change.history, change.spendings, change.questions, change.journal)
-            for add, rows in zip(_ADD, parts, strict=True):
-                for row in rows:
-                    row["process"] = number
-                    cursor.execute(add, row)
+    def run(self, cursor: sqlite3.Cursor) -> None:
+        """Run the operation; what it refuses by itself is its own failure, and it has written nothing then."""
+        self.result = self.error = None
+        try:
+            self.result = _run(cursor, self.begin())
+        except (LeaseLost, LeaseHeld) as error:
+            self.error = error
+
+
+class _Watch:
+    """Somebody who waits for news."""
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class _Writer:
@@ -158,24 +136,25 @@ class _Writer:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
         self._opened: OpenFile | None = None
-        self._queue: SimpleQueue[_Commit | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Job | _Watch | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._watches: list[_Watch] = []
+        self._next_look = 0.0
+        self._seen = -1
+        """The number that SQLite raises for a connection whenever another one has written."""
 
-    async def commit(self, changes: Sequence[ProcessRows]) -> None:
-        """Return when the changes are committed; raise `StoreError` when they are not."""
-        commit = _Commit(changes, _End())
+    def put(self, item: _Job | _Watch) -> None:
+        """Queue what is to be done. Raises `StoreError` if nothing is done any more."""
         with self._lock:
             if self._closed:
                 raise self._file.closed()
-            self._queue.put(commit)
+            self._queue.put(item)
             if self._thread is None:
                 # At the end of the program nobody waits any more for what is still in the queue.
                 self._thread = threading.Thread(target=self._run, name="goalport-store", daemon=True)
                 self._thread.start()
-        with anyio.CancelScope(shield=True):
-            await commit.done
 
     async def close(self) -> None:
         """Commit what is in the queue, and end the thread."""
@@ -189,7 +168,7 @@ class _Writer:
                 await asyncio.to_thread(thread.join)
 
     def _run(self) -> None:
-        batch: Sequence[_Commit] = ()
+        batch: Sequence[_Job] = ()
         try:
             while batch := self._batch():
                 self._write(batch)
@@ -197,19 +176,52 @@ class _Writer:
             self._disconnect()
             self._refuse(batch)
 
-    def _batch(self) -> Sequence[_Commit]:
-        """All saves that are in the queue, at least one; none: the store is closed."""
-        batch: list[_Commit] = []
-        while (commit := self._queue.get()) is not None:
-            batch.append(commit)
-            if self._queue.empty():
+    def _batch(self) -> Sequence[_Job]:
+        """All jobs that are in the queue, at least one; none: the store is closed."""
+        batch: list[_Job] = []
+        while (item := self._next()) is not None:
+            if isinstance(item, _Watch):
+                self._watches.append(item)
+            else:
+                batch.append(item)
+            if batch and self._queue.empty():
                 return batch
         if batch:
             # The end stays in the queue, behind what is committed now.
             self._queue.put(None)
         return batch
 
-    def _write(self, batch: Sequence[_Commit]) -> None:
+    def _next(self) -> _Job | _Watch | None:
+        """What is next in the queue. Until then, look for those who wait for news."""
+        while self._watches:
+            pause = self._next_look - time.monotonic()
+            if pause <= 0:
+                self._look()
+                continue
+            with suppress(Empty):
+                return self._queue.get(timeout=pause)
+        return self._queue.get()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        self._next_look = now + _LOOK
+        changed = self._changed()
+        over = [each for each in self._watches if changed or now >= each.until or each.done.done()]
+        if over:
+            self._watches = [each for each in self._watches if each not in over]
+            _call(over, lambda each: each.done.set_result(None))
+
+    def _changed(self) -> bool:
+        if self._opened is None:
+            return False
+        try:
+            (version,) = self._opened.connection.execute("pragma data_version").fetchone()
+        except sqlite3.Error:
+            return False  # who writes next gets to know
+        before, self._seen = self._seen, version
+        return version != before
+
+    def _write(self, batch: Sequence[_Job]) -> None:
         """Write saves in one transaction; if one of them fails, each in its own, so that the others do not suffer."""
         try:
             connection = self._begun()
@@ -219,7 +231,7 @@ class _Writer:
             with self._guarded():
                 cursor = connection.cursor()
                 for each in batch:
-                    each.write(cursor)
+                    each.run(cursor)
                 connection.execute("commit")
         except StoreError as error:
             if len(batch) == 1:
@@ -259,35 +271,54 @@ class _Writer:
     def _disconnect(self) -> None:
         if self._opened is not None:
             self._opened.close()
-        self._opened = None
+        self._opened, self._seen = None, -1
 
-    def _refuse(self, batch: Sequence[_Commit]) -> None:
-        """Refuse what nobody is going to write any more, because a bug has ended the thread."""
+    def _refuse(self, batch: Sequence[_Job]) -> None:
+        """Refuse what nobody is going to do any more, because the store is closed or a bug has ended the thread."""
         with self._lock:
             self._closed = True
-        _settle(batch, self._file.closed())
+        rest: list[_Job] = list(batch)
         while not self._queue.empty():
-            if (commit := self._queue.get()) is not None:
-                _settle([commit], self._file.closed())
+            match self._queue.get():
+                case _Watch() as watch:
+                    self._watches.append(watch)
+                case _Job() as job:
+                    rest.append(job)
+                case None:
+                    pass
+        _settle(rest, self._file.closed())
+        _call(self._watches, lambda each: each.done.set_result(None))
 
 
-def _settle(commits: Sequence[_Commit], error: StoreError | None) -> None:
+def _settle(jobs: Sequence[_Job], error: StoreError | None) -> None:
+    """Tell those who wait how their transaction ended."""
+    if error is not None:
+        for each in jobs:
+            each.error = StoreError(error.where, error.problem, error.fix)
+    _call(jobs, _tell)
+
+
+def _tell(job: _Job) -> None:
+    if job.error is None:
+        job.done.set_result(job.result)
+    else:
+        job.done.set_exception(job.error)
+
+
+W = TypeVar("W", _Job, _Watch)
+
+
+def _call(waiting: Sequence[W], tell: Callable[[W], None]) -> None:
     """Tell those who wait, each in the event loop in which it waits."""
-    loops = {each.done.get_loop() for each in commits}
-    for loop in loops:
-        waiting = [each.done for each in commits if each.done.get_loop() is loop]
+
+    def tell_all(those: Sequence[W]) -> None:
+        for each in those:
+            if not each.done.done():
+                tell(each)
+
+    for loop in {each.done.get_loop() for each in waiting}:
         with suppress(RuntimeError):  # A loop that is closed has nobody who waits.
-            loop.call_soon_threadsafe(_tell, waiting, error)
-
-
-def _tell(waiting: Sequence[_End], error: StoreError | None) -> None:
-    for each in waiting:
-        if each.done():
-            continue
-        if error is None:
-            each.set_result(None)
-        else:
-            each.set_exception(StoreError(error.where, error.problem, error.fix))
+            loop.call_soon_threadsafe(tell_all, [each for each in waiting if each.done.get_loop() is loop])
 
 
 class _Readers:
@@ -299,11 +330,11 @@ class _Readers:
         self._threads = ThreadPoolExecutor(_READERS, "goalport-store-reader")
         self._closed = False
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What a function reads, in a thread. Raises `StoreError`."""
+    async def read(self, begin: Callable[[], Operation[T]]) -> T:
+        """What an operation reads, in a thread. Raises `StoreError`."""
         if self._closed:
             raise self._file.closed()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, begin)
 
     async def close(self) -> None:
         """Wait for those who read, and close the connections."""
@@ -313,10 +344,13 @@ class _Readers:
         while self._idle:
             self._idle.pop().close()
 
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, begin: Callable[[], Operation[T]]) -> T:
         with self._file.in_words(), ExitStack() as stack:
             opened = stack.enter_context(closing(self._connection()))
-            result = work(opened.connection)
+            # All its statements see the same state of the database.
+            opened.connection.execute("begin")
+            result = _run(opened.connection.cursor(), begin())
+            opened.connection.execute("rollback")
             stack.pop_all()
             self._idle.append(opened)
             return result

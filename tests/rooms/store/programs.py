@@ -10,36 +10,44 @@ import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from goalport.caller import Caller
 from goalport.errors import StoreError
-from goalport.store import ObjectRecord, ProcessRecord, StoredProcess
+from goalport.store import Lease, ObjectRecord, ProcessRecord, ProcessStore, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 
 NOBODY = 65534
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def process(process_id: str, *objects: str, first: int = 0) -> StoredProcess:
-    record = ProcessRecord(
+def record(process_id: str, parent: str = "", *, root: str = "", status: str = "running") -> ProcessRecord:
+    ended = status in {"completed", "failed", "killed", "stuck"}
+    return ProcessRecord(
         id=process_id,
-        parent="",
-        root=process_id,
+        root=root or process_id,
+        parent=parent,
         agent="Writer",
-        caller=Caller(),
-        status="running",
-        ended=False,
-        final=False,
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-        finished_at=None,
+        caller=Caller("ann", "house", frozenset({"read", "write"})),
+        status=status,
+        ended=ended,
+        final=ended and status != "stuck",
+        created_at=START,
+        finished_at=START + timedelta(seconds=1) if ended else None,
         long=False,
         result=None,
-        definition=None,
-        state=None,
+        definition={"agent": "Writer"},
+        state=[1, 2.5, None],
     )
-    return StoredProcess(record, [ObjectRecord(first + place, each) for place, each in enumerate(objects)], ["ran"])
+
+
+def process(
+    process_id: str, *objects: object, root: str = "", first: int = 0, status: str = "running"
+) -> StoredProcess:
+    records = [ObjectRecord(first + place, each) for place, each in enumerate(objects)]
+    return StoredProcess(record(process_id, root, root=root, status=status), records)
 
 
 @contextmanager
@@ -51,12 +59,17 @@ def locked(file: Path) -> Generator[None]:
         connection.execute("rollback")
 
 
+async def save(store: ProcessStore, *changes: StoredProcess) -> None:
+    """Save a family, which nobody runs afterwards."""
+    await store.save(changes, Lease(changes[0].process.root), wake_at=None, release=True)
+
+
 async def known(store: SqliteProcessStore) -> Sequence[str]:
     return [each.id for each in await store.records()]
 
 
 async def objects(store: SqliteProcessStore, process_id: str) -> Sequence[object]:
-    (found,) = await store.family(process_id)
+    (found,), _ = await store.family(process_id)
     return [each.value for each in found.objects]
 
 
@@ -80,7 +93,7 @@ async def acknowledge(database: Path, acknowledged: Path, announced_after: int) 
         nonlocal total
         number = 0
         while True:
-            await store.save([process(name, f"{name} {number} a", f"{name} {number} b", first=2 * number)])
+            await save(store, process(name, f"{name} {number} a", f"{name} {number} b", first=2 * number))
             os.write(descriptor, f"{name} {number}\n".encode())
             number, total = number + 1, total + 1
             if total == announced_after:
@@ -92,28 +105,28 @@ async def acknowledge(database: Path, acknowledged: Path, announced_after: int) 
 
 async def save_many(database: Path, prefix: str, number: int) -> None:
     async with SqliteProcessStore(database, busy_seconds=60) as store:
-        await asyncio.gather(*(store.save([process(f"{prefix}{each}", "x")]) for each in range(number)))
+        await asyncio.gather(*(save(store, process(f"{prefix}{each}", "x")) for each in range(number)))
         for each in range(number):
-            await store.save([process(f"{prefix}{each}", "y", first=1)])
+            await save(store, process(f"{prefix}{each}", "y", first=1))
 
 
 async def with_too_little_room(database: Path) -> None:
     """Save until the file may not grow, read, and save again when it may."""
     async with SqliteProcessStore(database) as store:
-        await store.save([process("before")])
+        await save(store, process("before"))
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
         error = await refused(store, process("large", *["x" * 10_000] * 50))
         known = [each.id for each in await store.records()]
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-        await store.save([process("large", "whole at last")])
+        await save(store, process("large", "whole at last"))
         report(error, known, [each.id for each in await store.records()])
 
 
 async def on_a_full_disk(folder: Path) -> None:
     """Save on a disk that something else has filled, and again when it is gone."""
     async with SqliteProcessStore(folder / "store.db") as store:
-        await store.save([process("before")])
+        await save(store, process("before"))
         ballast = folder / "ballast"
         with suppress(OSError), ballast.open("wb", buffering=0) as file:
             while file.write(b"x" * 4096):
@@ -121,7 +134,7 @@ async def on_a_full_disk(folder: Path) -> None:
         error = await refused(store, process("large", *["x" * 10_000] * 50))
         known = [each.id for each in await store.records()]
         ballast.unlink()
-        await store.save([process("large", "whole at last")])
+        await save(store, process("large", "whole at last"))
         report(error, known, [each.id for each in await store.records()])
 
 
@@ -132,7 +145,7 @@ async def read_only(of_folder: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, file = Path(name), Path(name) / "store.db"
         async with SqliteProcessStore(file) as store:
-            await store.save([process("before")])
+            await save(store, process("before"))
         permit(file, 0o400)
         permit(folder, 0o500 if of_folder else 0o700)
         async with asyncio.timeout(60):
@@ -141,7 +154,7 @@ async def read_only(of_folder: str) -> None:
             known = [each.id for each in await store.records()]
             permit(folder, 0o700)
             permit(file, 0o600)
-            await store.save([process("after")])
+            await save(store, process("after"))
             report(error, known, [each.id for each in await store.records()])
             await store.close()
 
@@ -152,7 +165,7 @@ def permit(path: Path, mode: int) -> None:
 
 async def refused(store: SqliteProcessStore, stored: StoredProcess) -> str:
     try:
-        await store.save([stored])
+        await save(store, stored)
     except StoreError as error:
         return str(error)
     return ""

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
 
@@ -16,45 +16,20 @@ import anyio.lowlevel
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from goalport.caller import Caller
 from goalport.errors import StoreError
 from goalport.store import (
     InMemoryProcessStore,
     JournalRecord,
     ObjectRecord,
-    ProcessRecord,
     QuestionRecord,
     StoredProcess,
 )
 from goalport.store.sqlite import SqliteProcessStore
-from tests.rooms.store.programs import known, locked, objects, start
+from tests.rooms.store.programs import START, known, locked, objects, process, save, start
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 EACH_EXAMPLE_ANEW = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40
 )
-
-
-def process(
-    process_id: str, *objects: object, root: str = "", first: int = 0, status: str = "running"
-) -> StoredProcess:
-    record = ProcessRecord(
-        id=process_id,
-        root=root or process_id,
-        parent=root,
-        agent="Writer",
-        caller=Caller("ann", "house", frozenset({"read", "write"})),
-        status=status,
-        ended=False,
-        final=False,
-        created_at=START,
-        finished_at=None,
-        long=True,
-        result=None,
-        definition={"agent": "Writer"},
-        state=[1, 2.5, None],
-    )
-    return StoredProcess(record, [ObjectRecord(first + place, each) for place, each in enumerate(objects)])
 
 
 # What is kept.
@@ -62,7 +37,14 @@ def process(
 
 async def test_what_was_saved_is_there_when_the_file_is_opened_again(file: Path) -> None:
     question = QuestionRecord(
-        id="q", action="A.ask", wait={"text": "?"}, in_action=True, asked_at=START, status="open", reason="\x00 \ud800"
+        number=0,
+        id="q",
+        action="A.ask",
+        wait={"text": "?"},
+        in_action=True,
+        asked_at=START,
+        status="open",
+        reason="\x00 \ud800",
     )
     saved = StoredProcess(
         process("one").process,
@@ -70,12 +52,12 @@ async def test_what_was_saved_is_there_when_the_file_is_opened_again(file: Path)
         [{"ran": 1}],
         [0.1],
         [question],
-        [JournalRecord("A.ask", "reply", "step", 2**70)],
+        [JournalRecord(0, "A.ask", "reply", "step", 2**70)],
     )
     async with SqliteProcessStore(file) as store:
-        await store.save([saved])
+        await save(store, saved)
     async with SqliteProcessStore(file) as store:
-        assert await store.family("one") == [saved]
+        assert await store.family("one") == ([saved], 1)
         assert await store.find("one") == saved.process
 
 
@@ -111,23 +93,32 @@ async def test_any_saves_give_the_same_as_in_memory(
                     values[:1],
                     [
                         QuestionRecord(
-                            id="q", action="a", wait=value, in_action=False, asked_at=START, status=status, answer=value
+                            number=number,
+                            id="q",
+                            action="a",
+                            wait=value,
+                            in_action=False,
+                            asked_at=START,
+                            status=status,
+                            answer=value,
                         )
-                        for value in values[1:]
+                        for number, value in enumerate(values[1:])
                     ],
-                    [JournalRecord("a", "reply", "step", value) for value in values[2:]],
+                    [JournalRecord(number, "a", "reply", "step", value) for number, value in enumerate(values[2:])],
                 )
                 for each in range(members + 1)
             ]
-            await in_memory.save(changes)
-            await store.save(changes)
+            await save(in_memory, *changes)
+            await save(store, *changes)
         assert list(await store.records()) == list(await in_memory.records())
         for each in ["0.0", "1.1", "2.3"]:
             assert (await store.find(each), await store.claim(each)) == (
                 await in_memory.find(each),
                 await in_memory.claim(each),
             )
-            found, expected = await store.family(each), await in_memory.family(each)
+            found, version = await store.family(each)
+            expected, expected_version = await in_memory.family(each)
+            assert version == expected_version
             assert [as_lists(one) for one in found] == [as_lists(one) for one in expected]
 
 
@@ -138,14 +129,14 @@ def as_lists(stored: StoredProcess) -> Sequence[object]:
 
 async def test_moments_of_any_zone_are_the_same_moments(store: SqliteProcessStore) -> None:
     there = datetime(2026, 7, 1, 12, 30, 15, 123457, tzinfo=timezone(timedelta(hours=5, minutes=30)))
-    await store.save([StoredProcess(process("one").process._replace(created_at=there, finished_at=there))])
+    await save(store, StoredProcess(process("one").process._replace(created_at=there, finished_at=there)))
     found = await store.find("one")
     assert found is not None
     assert (found.created_at, found.finished_at) == (there, there)
 
 
 async def test_there_is_room_for_any_number_that_wait(store: SqliteProcessStore) -> None:
-    await store.save([process("one", status="waiting")])
+    await save(store, process("one", status="waiting"))
     assert store.max_waiting > 10**9
     assert list(await store.surplus()) == []
 
@@ -154,12 +145,12 @@ async def test_there_is_room_for_any_number_that_wait(store: SqliteProcessStore)
 
 
 async def test_saves_that_wait_are_committed_together(store: SqliteProcessStore, file: Path) -> None:
-    await store.save([process("before")])
+    await save(store, process("before"))
     commits = commits_in(file)
     async with anyio.create_task_group() as group:
         with locked(file):
             for each in range(50):
-                group.start_soon(store.save, [process(f"p{each}", "x")])
+                group.start_soon(save, store, process(f"p{each}", "x"))
             await anyio.wait_all_tasks_blocked()
             assert await known(store) == ["before"]
     assert len(await known(store)) == 51
@@ -174,25 +165,25 @@ def commits_in(file: Path) -> int:
 
 
 async def test_a_save_that_fails_fails_alone(store: SqliteProcessStore, file: Path) -> None:
-    await store.save([process("twice", "x")])
+    await save(store, process("twice", "x"))
     errors: list[StoreError] = []
 
     async def refused() -> None:
         with pytest.raises(StoreError) as raised:
-            await store.save([process("twice", "the same number again")])
+            await save(store, process("twice", "a number too large", first=2**63))
         errors.append(raised.value)
 
     async with anyio.create_task_group() as group:
         with locked(file):
-            group.start_soon(store.save, [process("a", "x")])
+            group.start_soon(save, store, process("a", "x"))
             for _ in range(2):
                 group.start_soon(refused)
-            group.start_soon(store.save, [process("b", "x")])
+            group.start_soon(save, store, process("b", "x"))
             await anyio.wait_all_tasks_blocked()
     assert sorted(await known(store)) == ["a", "b", "twice"]
     assert await objects(store, "twice") == ["x"]
     assert len(errors) == 2
-    assert "UNIQUE constraint failed" in str(errors[0])
+    assert "A value is not as it must be" in str(errors[0])
 
 
 @pytest.mark.parametrize("bad", [object(), {1, 2}])
@@ -200,17 +191,17 @@ async def test_a_value_that_json_cannot_say_is_the_mistake_of_its_caller(
     store: SqliteProcessStore, bad: object
 ) -> None:
     with pytest.raises(TypeError):
-        await store.save([process("one", bad)])
+        await save(store, process("one", bad))
     assert await known(store) == []
 
 
 async def test_all_of_a_family_is_written_or_nothing(store: SqliteProcessStore) -> None:
     with pytest.raises(StoreError, match="A value is not as it must be"):
-        await store.save([process("root", "x"), process("child", "x", root="root", first=2**63)])
+        await save(store, process("root", "x"), process("child", "x", root="root", first=2**63))
     with pytest.raises(StoreError, match="A value is not as it must be"):
-        await store.save([process("half \ud800 a pair")])
+        await save(store, process("half \ud800 a pair"))
     assert await known(store) == []
-    await store.save([process("root", "x"), process("child", "x", root="root")])
+    await save(store, process("root", "x"), process("child", "x", root="root"))
     assert await known(store) == ["root", "child"]
 
 
@@ -218,20 +209,20 @@ async def test_all_of_a_family_is_written_or_nothing(store: SqliteProcessStore) 
 async def test_a_save_that_is_cancelled_is_committed_once(
     store: SqliteProcessStore, file: Path, *, by_scope: bool
 ) -> None:
-    await store.save([process("before")])
+    await save(store, process("before"))
     scope, cancelled = anyio.CancelScope(), False
 
-    async def save() -> None:
+    async def saved() -> None:
         nonlocal cancelled
         with scope:
             try:
-                await store.save([process("one", "x")])
+                await save(store, process("one", "x"))
                 await anyio.lowlevel.checkpoint()
             except asyncio.CancelledError:
                 cancelled = True
                 raise
 
-    task = asyncio.create_task(save())
+    task = asyncio.create_task(saved())
     with locked(file):
         await anyio.wait_all_tasks_blocked()
         if by_scope:
@@ -247,16 +238,16 @@ async def test_a_save_that_is_cancelled_is_committed_once(
 
 async def test_closing_commits_what_was_saved_before(file: Path) -> None:
     store = SqliteProcessStore(file, busy_seconds=20)
-    await store.save([process("before")])
+    await save(store, process("before"))
     async with anyio.create_task_group() as group:
         with locked(file):
             for each in range(20):
-                group.start_soon(store.save, [process(f"p{each}")])
+                group.start_soon(save, store, process(f"p{each}"))
             await anyio.wait_all_tasks_blocked()
             group.start_soon(store.close)
             await anyio.wait_all_tasks_blocked()
     with pytest.raises(StoreError, match="It is closed"):
-        await store.save([process("late")])
+        await save(store, process("late"))
     with pytest.raises(StoreError, match="It is closed"):
         await store.records()
     await store.close()
@@ -302,20 +293,20 @@ async def test_several_programs_use_one_file(file: Path) -> None:
 
 async def test_one_program_reads_what_another_has_just_saved(store: SqliteProcessStore, file: Path) -> None:
     async with SqliteProcessStore(file, synchronous="normal") as other:
-        await store.save([process("one", "x")])
+        await save(store, process("one", "x"))
         assert await objects(other, "one") == ["x"]
-        await other.save([process("one", "y", first=1)])
+        await save(other, process("one", "y", first=1))
         assert await objects(store, "one") == ["x", "y"]
 
 
 async def test_a_file_that_stays_locked_is_said_and_can_still_be_read(file: Path) -> None:
     async with SqliteProcessStore(file, busy_seconds=0.1) as store:
-        await store.save([process("before")])
+        await save(store, process("before"))
         with locked(file):
             with pytest.raises(StoreError, match=r"locked for more than 0.1 s. Try again"):
-                await store.save([process("after")])
+                await save(store, process("after"))
             assert await known(store) == ["before"]
-        await store.save([process("after")])
+        await save(store, process("after"))
         assert await known(store) == ["before", "after"]
 
 
@@ -325,25 +316,25 @@ async def test_a_file_that_is_locked_while_it_is_opened_can_be_used_afterwards(f
         other.execute("begin exclusive")
         store = SqliteProcessStore(file, busy_seconds=0.1)
         with pytest.raises(StoreError, match=r"locked for more than 0\.1 s"):
-            await store.save([process("one")])
+            await save(store, process("one"))
         other.execute("commit")
-        await store.save([process("one")])
+        await save(store, process("one"))
         await store.close()
 
 
 async def test_a_file_that_another_program_reads_is_waited_for_when_its_log_must_be_made(file: Path) -> None:
     async with SqliteProcessStore(file) as store:
-        await store.save([process("one")])
+        await save(store, process("one"))
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("pragma journal_mode=delete")
         other.execute("begin")
         other.execute("select * from process").fetchone()
         store, began = SqliteProcessStore(file, busy_seconds=0.2), time.monotonic()
         with pytest.raises(StoreError, match=r"locked for more than 0\.2 s"):
-            await store.save([process("two")])
+            await save(store, process("two"))
         assert time.monotonic() - began >= 0.2
         other.execute("rollback")
-        await store.save([process("two")])
+        await save(store, process("two"))
         assert await known(store) == ["one", "two"]
         await store.close()
 

@@ -16,13 +16,13 @@ from goalport.errors import StoreError
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.store.sqlite_file import DatabaseFile
 from goalport.store.tables import LATEST_VERSION, metadata
-from tests.rooms.store.programs import known, process, reported
+from tests.rooms.store.programs import known, process, reported, save
 
 # The schema.
 
 
 async def test_the_steps_make_the_tables_that_statements_are_made_of(store: SqliteProcessStore, file: Path) -> None:
-    await store.save([process("one")])
+    await save(store, process("one"))
     assert columns_in(file) == columns_in(None)
     with closing(sqlite3.connect(file)) as connection:
         versions = connection.execute("select version from schema_version").fetchall()
@@ -50,12 +50,12 @@ def shape(looked: Inspector, table: str) -> object:
 async def test_a_newer_schema_is_refused_even_when_it_comes_while_the_file_is_open(
     store: SqliteProcessStore, file: Path
 ) -> None:
-    await store.save([process("one")])
+    await save(store, process("one"))
     with closing(sqlite3.connect(file)) as newer, newer:
         newer.execute("insert into schema_version values (99, 0)")
     expected = f"changed it to schema 99, and this one knows {LATEST_VERSION} at most. Install that goalport again"
     with pytest.raises(StoreError, match=expected):
-        await store.save([process("two")])
+        await save(store, process("two"))
     other = SqliteProcessStore(file)
     with pytest.raises(StoreError, match=expected):
         await other.records()
@@ -68,7 +68,7 @@ async def test_a_newer_schema_is_refused_even_when_it_comes_while_the_file_is_op
 async def test_folder_and_file_are_for_the_user_alone(file: Path) -> None:
     deep = file.parent / "deeper" / "store.db"
     async with SqliteProcessStore(deep) as store:
-        await store.save([process("one")])
+        await save(store, process("one"))
         modes = {each: stat.S_IMODE(each.stat().st_mode) for each in [file.parent, *file.parent.rglob("*")]}
     assert {modes.pop(file.parent), modes.pop(deep.parent)} == {0o700}
     assert set(modes.values()) == {0o600}
@@ -89,7 +89,7 @@ async def test_a_file_that_is_no_database_of_ours_is_refused_and_left_as_it_is(t
     ]:
         store = SqliteProcessStore(path)
         with pytest.raises(StoreError, match=problem) as raised:
-            await store.save([process("one")])
+            await save(store, process("one"))
         assert str(path) in str(raised.value)
         with pytest.raises(StoreError, match=problem):
             await store.records()
@@ -112,20 +112,20 @@ def empty_file(file: Path) -> Generator[None]:
 
 
 async def test_a_folder_that_vanishes_is_not_made_again(store: SqliteProcessStore, file: Path) -> None:
-    await store.save([process("one")])
+    await save(store, process("one"))
     folder = file.parent
     away = folder.rename(folder.with_name("away"))
     with pytest.raises(StoreError, match="It is no longer there"):
-        await store.save([process("two")])
+        await save(store, process("two"))
     with pytest.raises(StoreError, match="It is no longer there"):
         await store.records()
     with empty_file(file):
         with pytest.raises(StoreError, match="It is no longer there"):
-            await store.save([process("two")])
+            await save(store, process("two"))
         with pytest.raises(StoreError, match="It is no longer there"):
             await store.records()
     away.rename(folder)
-    await store.save([process("two")])
+    await save(store, process("two"))
     assert await known(store) == ["one", "two"]
 
 

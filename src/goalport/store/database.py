@@ -1,0 +1,160 @@
+"""The store in a database: the protocol of a store, said in operations that a database carries out.
+
+Each database of its own module is one `Database`: it begins and ends transactions, and runs their statements on its
+driver. The values in the records are what JSON can say. Above, the platform saves and reads; nothing here knows what a
+process does.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import Protocol, Self, TypeVar
+
+from goalport.caller import Caller
+from goalport.errors import StoreError
+from goalport.store import operations
+from goalport.store.operations import Operation, Operations
+from goalport.store.programs import Program
+from goalport.store.records import Lease, ProcessRecord, StoredProcess
+from goalport.store.rows import microseconds, rows_of
+from goalport.store.statements import Dialect
+
+__all__ = ["Database", "DatabaseProcessStore"]
+
+T = TypeVar("T")
+
+
+class Database(Protocol):
+    """Runs operations, each in one transaction. An operation is begun anew when its transaction has to be."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How it speaks."""
+        ...
+
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        """What an operation that only reads returns. Raises `StoreError`."""
+        ...
+
+    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+        """What an operation returns, once it is committed. Raises what the operation raises, and `StoreError`.
+
+        Once it has begun, cancelling waits until it is known whether it is committed.
+        """
+        ...
+
+    async def news(self, seconds: float, /) -> None:
+        """Return when another program may have written something, or after `seconds`."""
+        ...
+
+    async def close(self) -> None:
+        """Commit what was written, and let the database go. A database that is closed stays closed."""
+        ...
+
+
+class DatabaseProcessStore:
+    """Keeps the records of processes in a database, which other programs may use too."""
+
+    durable = True
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._program = Program.this()
+        self._operations = Operations(database.dialect, self._program)
+        self._beating = False
+
+    async def __aenter__(self) -> Self:
+        await self._database.write(operations.nothing)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give all leases back, commit what was saved, and close the database. A store that is closed stays closed."""
+        if self._beating:
+            self._beating = False
+            with suppress(StoreError):  # the others notice when nothing is heard of this program any more
+                await self._database.write(self._operations.leave)
+        await self._database.close()
+
+    @property
+    def max_waiting(self) -> int:
+        """A database has room for any number of processes that wait."""
+        return sys.maxsize
+
+    async def save(
+        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+    ) -> Lease:
+        """Commit the records of processes of one family, all or none; return the lease with the new version.
+
+        Once it has begun, cancelling waits until it is known whether they are committed. Raises `LeaseLost` and
+        `StoreError`.
+        """
+        if not lease.token and not changes:
+            return lease
+        if not lease.token and all(each.process.id != lease.root for each in changes):
+            raise ValueError(f"Expected the record of process {lease.root!r}, the first of its family.")
+        rows = [rows_of(each) for each in changes]
+        wake = None if wake_at is None else microseconds(wake_at)
+        return await self._database.write(partial(self._operations.save, rows, lease, wake, release=release))
+
+    async def claim(self, process_id: str, /) -> Lease | None:
+        """Take the lease of the family of a process; None: it is unknown or was dropped. Raises `LeaseHeld`."""
+        return await self._database.write(partial(self._operations.claim, process_id))
+
+    async def release(self, lease: Lease, /) -> None:
+        """Give a lease back without a save; nothing happens if it is lost."""
+        await self._database.write(partial(self._operations.release, lease))
+
+    async def due(self, limit: int, /) -> Sequence[Lease]:
+        """Take the leases of families whose time to wake has come and that no living program has, the eldest first."""
+        some, dead = await self._database.read(partial(self._operations.awaited, limit))
+        if not some and not dead:
+            return ()
+        return await self._database.write(partial(self._operations.due, limit, dead))
+
+    async def beat(self, seconds: float, /) -> None:
+        """Say that this program lives; others may take its leases when it has not said so again after `seconds`."""
+        await self._database.write(partial(self._operations.beat, seconds, first=not self._beating))
+        self._beating = True
+
+    async def news(self, seconds: float, /) -> None:
+        """Return when another program may have written something, or after `seconds`."""
+        await self._database.news(seconds)
+
+    async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
+        """The versions of families by their roots; those that are not kept are left out."""
+        return await self._database.read(partial(operations.versions, roots))
+
+    async def find(self, process_id: str, /) -> ProcessRecord | None:
+        """The record of a process; None if it is unknown or was dropped."""
+        return await self._database.read(partial(operations.find, process_id))
+
+    async def family(self, process_id: str, /) -> tuple[Sequence[StoredProcess], int]:
+        """A process and all that belong to its family, the root first, and the version of the family."""
+        return await self._database.read(partial(operations.family, process_id))
+
+    async def records(
+        self,
+        *,
+        after: str = "",
+        limit: int | None = None,
+        caller: Caller | None = None,
+        statuses: Collection[str] = (),
+        newest_first: bool = False,
+    ) -> Sequence[ProcessRecord]:
+        """The records of all processes that are kept, oldest first, without their definitions and states."""
+        return await self._database.read(
+            partial(operations.records, after, limit, caller, statuses, newest_first=newest_first)
+        )
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many processes have each status."""
+        return await self._database.read(operations.counts)
+
+    async def surplus(self) -> Sequence[str]:
+        """None: there is always room."""
+        return ()

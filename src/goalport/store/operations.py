@@ -1,0 +1,196 @@
+"""What each operation of a store does in a database, as steps that any driver can take.
+
+An operation yields statements with their parameters, gets the rows of each, and returns what it is for. It is one
+transaction, which the store begins and ends; an operation that raises has written nothing. A list of parameters means
+the statement once for each. Below: the statements. Above: a store that runs them.
+"""
+
+import json
+from collections.abc import Collection, Generator, Mapping, Sequence
+from typing import TypeVar
+
+from sqlalchemy import SelectBase, UpdateBase
+
+from goalport.caller import Caller
+from goalport.errors import LeaseHeld, LeaseLost
+from goalport.store import statements as the
+from goalport.store.programs import Program
+from goalport.store.records import Lease, ProcessRecord, StoredProcess
+from goalport.store.rows import FamilyRows, ProcessRows, Row, process_record, stored_processes
+from goalport.store.statements import Dialect, Upserts
+
+__all__ = ["Operation", "Operations", "Statement", "Step", "counts", "family", "find", "nothing", "records", "versions"]
+
+T = TypeVar("T")
+Values = Mapping[str, object]
+Statement = SelectBase | UpdateBase
+Step = tuple[Statement, Values | Sequence[Values]]
+Operation = Generator[Step, Sequence[Row], T]
+
+_FIRST_LEASE = {"lease_token": 1, "version": 1}
+_NO_LEASE = {"lease_token": 0, "version": 0, "lease_owner": None, "wake_at": None}
+
+
+class Operations:
+    """What a program does in a database.
+
+    Parameters: `dialect` is how the database speaks; `program` is this one.
+    """
+
+    def __init__(self, dialect: Dialect, program: Program) -> None:
+        self._upserts = Upserts(dialect)
+        self._program = program
+
+    # Saving.
+
+    def save(
+        self, changes: Sequence[ProcessRows], lease: Lease, wake_at: int | None, *, release: bool
+    ) -> Operation[Lease]:
+        hold = {"lease_owner": None if release else self._program.id, "wake_at": wake_at}
+        rest = changes
+        if lease.token:
+            root = next((each for each in changes if each.process["id"] == lease.root), None)
+            saved, number = yield from self._fenced(lease, root, hold)
+        else:
+            root = next(each for each in changes if each.process["id"] == lease.root)
+            saved, number = yield from self._made(lease, root, hold)
+        if root is not None:
+            rest = [each for each in changes if each is not root]
+            yield from self._parts(root, number)
+        for each in rest:
+            rows = yield self._upserts.member, {**each.process, **_NO_LEASE}
+            yield from self._parts(each, rows[0]["number"])
+        return saved
+
+    def _fenced(self, lease: Lease, root: ProcessRows | None, hold: Values) -> Operation[tuple[Lease, int]]:
+        fence = {"root": lease.root, "token": lease.token, **hold}
+        rows = yield (the.LEASE, fence) if root is None else (the.SAVED, {**root.process, **fence})
+        if not rows:
+            raise LeaseLost(lease.root)
+        return Lease(lease.root, lease.token, rows[0]["version"]), rows[0]["number"]
+
+    def _made(self, lease: Lease, root: ProcessRows, hold: Values) -> Operation[tuple[Lease, int]]:
+        rows = yield self._upserts.made, {**root.process, **_FIRST_LEASE, **hold}
+        if rows:
+            return Lease(lease.root, 1, 1), rows[0]["number"]
+        # It was saved before, and this program was not told. Whoever took it since has raised the token.
+        rows = yield the.OWNER, {"id": lease.root}
+        if any(each["lease_owner"] not in {None, self._program.id} for each in rows):
+            raise LeaseLost(lease.root)
+        return (yield from self._fenced(lease._replace(token=1), root, hold))
+
+    def _parts(self, change: ProcessRows, number: int) -> Operation[None]:
+        if change.over:
+            yield the.FORGOTTEN, [{"process": number, "action": each} for each in change.over]
+        parts = (change.objects, change.history, change.spendings, change.questions, change.journal)
+        for statement, rows in zip(self._upserts.parts, parts, strict=True):
+            if rows:
+                yield statement, [{**row, "process": number} for row in rows]
+
+    # Leases.
+
+    def release(self, lease: Lease) -> Operation[None]:
+        yield the.RELEASED, {"root": lease.root, "token": lease.token}
+
+    def claim(self, process_id: str) -> Operation[Lease | None]:
+        asked = {"id": process_id, "me": self._program.id}
+        rows = yield the.CLAIMED, asked
+        if not rows and (yield the.ROOT, asked):
+            # Perhaps its program has died and has not been missed yet.
+            yield from self.bury(_dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program))
+            rows = yield the.CLAIMED, asked
+            if not rows:
+                raise LeaseHeld(process_id)
+        return _lease(rows[0]) if rows else None
+
+    def awaited(self, limit: int) -> Operation[tuple[bool, Sequence[str]]]:
+        """Whether something is due, and which programs of this host have died; it only reads."""
+        dead = _dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program)
+        rows = yield the.DUE, {"me": self._program.id, "limit": limit}
+        return bool(rows), dead
+
+    def due(self, limit: int, dead: Sequence[str]) -> Operation[Sequence[Lease]]:
+        yield from self.bury(dead)
+        rows = yield the.TAKEN, {"me": self._program.id, "limit": limit}
+        return [_lease(each) for each in sorted(rows, key=lambda row: (row["wake_at"], row["number"]))]
+
+    # Programs.
+
+    def beat(self, seconds: float, *, first: bool) -> Operation[None]:
+        if first:
+            yield from self.bury(_dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program))
+            yield the.EXPIRED, {}
+        yield self._upserts.alive, {**self._program._asdict(), "lifetime": round(seconds * 1_000_000)}
+
+    def bury(self, dead: Sequence[str]) -> Operation[None]:
+        if dead:
+            yield the.BURIED, [{"id": each} for each in dead]
+
+    def leave(self) -> Operation[None]:
+        yield the.BURIED, {"id": self._program.id}
+
+
+def _lease(row: Row) -> Lease:
+    return Lease(row["id"], row["lease_token"], row["version"])
+
+
+def _dead(neighbours: Sequence[Row], program: Program) -> Sequence[str]:
+    """Those of the programs of this host that have died, whatever they said before."""
+    return [
+        each["id"] for each in neighbours if each["id"] != program.id and not program.sees(each["pid"], each["started"])
+    ]
+
+
+def nothing() -> Operation[None]:
+    """Only opens the database."""
+    yield from ()
+
+
+# Reading.
+
+
+def find(process_id: str) -> Operation[ProcessRecord | None]:
+    rows = yield the.FIND, {"id": process_id}
+    return process_record(rows[0]) if rows else None
+
+
+def family(process_id: str) -> Operation[tuple[Sequence[StoredProcess], int]]:
+    known = yield the.ROOT, {"id": process_id}
+    if not known:
+        return (), 0
+    root = {"root": known[0]["root"]}
+    processes = yield the.FAMILY, root
+    objects = yield the.OBJECTS, root
+    history = yield the.HISTORY, root
+    spendings = yield the.SPENDINGS, root
+    questions = yield the.QUESTIONS, root
+    journal = yield the.JOURNAL, root
+    rows = FamilyRows(processes, objects, history, spendings, questions, journal)
+    version = next((each["version"] for each in processes if each["id"] == root["root"]), 0)
+    return stored_processes(rows), version
+
+
+def versions(roots: Sequence[str]) -> Operation[Mapping[str, int]]:
+    rows = yield the.VERSIONS, {"root_list": json.dumps(roots)}
+    return {each["id"]: each["version"] for each in rows}
+
+
+def records(
+    after: str, limit: int | None, caller: Caller | None, statuses: Collection[str], *, newest_first: bool
+) -> Operation[Sequence[ProcessRecord]]:
+    values: dict[str, object] = {}
+    if after:
+        values["after"] = after
+    if limit is not None:
+        values["limit"] = limit
+    if caller is not None:
+        values |= {"caller_id": caller.id, "caller_issuer": caller.issuer}
+    if statuses:
+        values["status_list"] = json.dumps(sorted(statuses))
+    rows = yield the.listing(frozenset(values), newest_first=newest_first), values
+    return [process_record(each, whole=False) for each in rows]
+
+
+def counts() -> Operation[Mapping[str, int]]:
+    rows = yield the.COUNTS, {}
+    return {each["status"]: each["count"] for each in rows}
