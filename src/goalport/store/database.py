@@ -8,22 +8,25 @@ process does.
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 from goalport.caller import Caller
 from goalport.errors import StoreError
 from goalport.store import operations
 from goalport.store.operations import Operation, Operations
 from goalport.store.programs import Program
-from goalport.store.records import Lease, ProcessRecord, StoredProcess
+from goalport.store.records import Lease, Message, ProcessRecord, StoredProcess
 from goalport.store.rows import microseconds, rows_of
 from goalport.store.statements import Dialect
 
 __all__ = ["Database", "DatabaseProcessStore"]
 
 T = TypeVar("T")
+
+_AT_ONCE: Final = 200
+"""How many families are dropped in one transaction."""
 
 
 class Database(Protocol):
@@ -47,6 +50,10 @@ class Database(Protocol):
 
     async def news(self, seconds: float, /) -> None:
         """Return when another program may have written something, or after `seconds`."""
+        ...
+
+    async def trim(self) -> None:
+        """Give the space of what was dropped back, if the database does not do so itself."""
         ...
 
     async def close(self) -> None:
@@ -129,6 +136,38 @@ class DatabaseProcessStore:
         """The versions of families by their roots; those that are not kept are left out."""
         return await self._database.read(partial(operations.versions, roots))
 
+    async def send(self, process_id: str, value: object, /) -> int:
+        """Leave a message for the program that runs a family; return its number."""
+        return await self._database.write(partial(operations.send, process_id, value))
+
+    async def inbox(self) -> Sequence[Message]:
+        """The messages without a reply for the families of which this program has the lease, oldest first."""
+        return await self._database.read(self._operations.inbox)
+
+    async def reply(self, number: int, value: object, /) -> None:
+        """Reply to a message, unless there is a reply or it was taken back."""
+        await self._database.write(partial(operations.reply, number, value))
+
+    async def replied(self, number: int, /) -> object:
+        """The reply to a message, None as long as there is none."""
+        return await self._database.read(partial(operations.replied, number))
+
+    async def withdraw(self, number: int, /) -> bool:
+        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
+        return await self._database.write(partial(operations.withdraw, number))
+
+    async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
+        """The digest and the process that are kept under a key; those that are given, if there are none."""
+        return await self._database.write(partial(self._operations.join, key, digest, process_id, instead_of))
+
+    async def find_context(self, context_id: str, /) -> object:
+        """What is kept as the context of that id; None if there is nothing."""
+        return await self._database.read(partial(operations.find_context, context_id))
+
+    async def save_context(self, context_id: str, value: object, /) -> None:
+        """Keep a context, in place of an earlier one of that id."""
+        await self._database.write(partial(self._operations.save_context, context_id, value))
+
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         """The record of a process; None if it is unknown or was dropped."""
         return await self._database.read(partial(operations.find, process_id))
@@ -158,3 +197,12 @@ class DatabaseProcessStore:
     async def surplus(self) -> Sequence[str]:
         """None: there is always room."""
         return ()
+
+    async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
+        """Drop families that have ended, a few in each transaction, so that others can write meanwhile."""
+        age = None if older_than is None else older_than // timedelta(microseconds=1)
+        total = 0
+        while dropped := await self._database.write(partial(self._operations.prune, age, keep, _AT_ONCE)):
+            total += dropped
+            await self._database.trim()
+        return total

@@ -7,7 +7,7 @@ whole.
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 from typing import Final, TypeVar
 
@@ -18,6 +18,7 @@ from goalport.errors import LeaseLost
 from goalport.store.records import (
     JournalRecord,
     Lease,
+    Message,
     ObjectRecord,
     ProcessRecord,
     QuestionRecord,
@@ -29,6 +30,10 @@ __all__ = ["InMemoryProcessStore"]
 
 R = TypeVar("R", ObjectRecord, QuestionRecord, JournalRecord)
 
+_TOKEN: Final = 1
+"""The token of each lease: no family changes hands."""
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+_DAY: Final = timedelta(days=1)
 _MOST_LONG: Final = 10
 """The most long processes that are kept for each short one, if more end within `seconds`."""
 
@@ -39,7 +44,7 @@ class _Family:
     def __init__(self, root: str, number: int) -> None:
         self.root, self.number = root, number
         self.members: dict[str, StoredProcess] = {}
-        self.token, self.version = 1, 0
+        self.version = 0
         self.held = True
         """Whether something runs it."""
         self.wake_at: datetime | None = None
@@ -62,6 +67,19 @@ class _Family:
     def record(self) -> ProcessRecord:
         """The record of the root; of the eldest member as long as the root has none."""
         return (self.members.get(self.root) or next(iter(self.members.values()))).process
+
+    @property
+    def finished_at(self) -> datetime:
+        return self.record.finished_at or _LONG_AGO
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing can happen in it any more."""
+        return (
+            not self.held
+            and self.record.finished_at is not None
+            and all(each.process.final for each in self.members.values())
+        )
 
     @property
     def ended(self) -> bool:
@@ -91,6 +109,10 @@ class InMemoryProcessStore:
         self._asleep: dict[str, tuple[datetime, int]] = {}
         """When the families that nobody runs are to be woken, by their roots."""
         self._numbers = count()
+        self._messages: dict[int, Message] = {}
+        self._replies: dict[int, object] = {}
+        self._keys: OrderedDict[str, tuple[str, str, datetime]] = OrderedDict()
+        self._contexts: dict[str, object] = {}
 
     async def save(
         self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
@@ -106,7 +128,7 @@ class InMemoryProcessStore:
             if all(each.process.id != root for each in changes):
                 raise ValueError(f"Expected the record of process {root!r}, the first of its family.")
             family = self._family_of[root] = _Family(root, next(self._numbers))
-        elif family.token != (token or 1):
+        elif token > _TOKEN:
             raise LeaseLost(root)
         else:
             self._free(family)
@@ -116,7 +138,7 @@ class InMemoryProcessStore:
             self._add(each, family)
         if release:
             self._release(family)
-        return Lease(root, family.token, family.version)
+        return Lease(root, _TOKEN, family.version)
 
     async def claim(self, process_id: str, /) -> Lease | None:
         """Keep the family of a process until its lease is given back; None: it is unknown or was dropped."""
@@ -126,7 +148,7 @@ class InMemoryProcessStore:
     async def release(self, lease: Lease, /) -> None:
         """Give a lease back without a save; nothing happens if it is lost."""
         family = self._family_of.get(lease.root)
-        if family is not None and family.held and family.token == lease.token:
+        if family is not None and family.held:
             self._release(family)
 
     async def due(self, limit: int, /) -> Sequence[Lease]:
@@ -193,6 +215,62 @@ class InMemoryProcessStore:
         """The ids of processes that wait for people and for which there is no room, longest waiting first."""
         return list(islice(self._waiting, max(len(self._waiting) - self.max_waiting, 0)))
 
+    async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
+        """Drop families that have ended: those that ended longer ago, and all but the newest `keep`."""
+        before = _LONG_AGO if older_than is None else datetime.now(UTC) - older_than
+        over = [each for each in dict.fromkeys(self._family_of.values()) if each.over]
+        over.sort(key=lambda each: (each.finished_at, each.number), reverse=True)
+        kept = over[:keep]
+        dropped = [*over[len(kept) :], *(each for each in kept if each.finished_at < before)]
+        for each in dropped:
+            self._drop(each)
+        return len(dropped)
+
+    async def send(self, process_id: str, value: object, /) -> int:
+        """Leave a message for the program that runs a family; return its number."""
+        message = Message(next(self._numbers), process_id, value)
+        self._messages[message.number] = message
+        return message.number
+
+    async def inbox(self) -> Sequence[Message]:
+        """The messages without a reply for the families that something runs, oldest first."""
+        open_ones = (each for each in self._messages.values() if each.number not in self._replies)
+        return [each for each in open_ones if (found := self._family_of.get(each.process)) is not None and found.held]
+
+    async def reply(self, number: int, value: object, /) -> None:
+        """Reply to a message, unless there is a reply or it was taken back."""
+        if number in self._messages:
+            self._replies.setdefault(number, value)
+
+    async def replied(self, number: int, /) -> object:
+        """The reply to a message, None as long as there is none."""
+        return self._replies.get(number)
+
+    async def withdraw(self, number: int, /) -> bool:
+        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
+        if self._messages.pop(number, None) is None:
+            return self._replies.pop(number, None) is None
+        return number not in self._replies
+
+    async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
+        """The digest and the process that are kept under a key; those that are given, if there are none."""
+        now = datetime.now(UTC)
+        while self._keys and next(iter(self._keys.values()))[2] < now - _DAY:
+            self._keys.popitem(last=False)
+        known = self._keys.get(key)
+        if known is None or known[1] == instead_of:
+            known = self._keys[key] = digest, process_id, now
+            self._keys.move_to_end(key)
+        return known[:2]
+
+    async def find_context(self, context_id: str, /) -> object:
+        """What is kept as the context of that id; None if there is nothing."""
+        return self._contexts.get(context_id)
+
+    async def save_context(self, context_id: str, value: object, /) -> None:
+        """Keep a context, in place of an earlier one of that id."""
+        self._contexts[context_id] = value
+
     def _add(self, change: StoredProcess, family: _Family) -> None:
         process_id = change.process.id
         known = family.members.get(process_id)
@@ -208,8 +286,7 @@ class InMemoryProcessStore:
         if not family.held:
             self._free(family)
             family.held = True
-            family.token += 1
-        return Lease(family.root, family.token, family.version)
+        return Lease(family.root, _TOKEN, family.version)
 
     def _free(self, family: _Family) -> None:
         """Keep a family, and wake nobody for it."""

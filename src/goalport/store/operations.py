@@ -9,21 +9,37 @@ import json
 from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import TypeVar
 
-from sqlalchemy import SelectBase, UpdateBase
+from sqlalchemy import SelectBase, TextClause, UpdateBase
 
 from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost
 from goalport.store import statements as the
 from goalport.store.programs import Program
-from goalport.store.records import Lease, ProcessRecord, StoredProcess
-from goalport.store.rows import FamilyRows, ProcessRows, Row, process_record, stored_processes
+from goalport.store.records import Lease, Message, ProcessRecord, StoredProcess
+from goalport.store.rows import FamilyRows, ProcessRows, Row, json_text, process_record, stored_processes
 from goalport.store.statements import Dialect, Upserts
 
-__all__ = ["Operation", "Operations", "Statement", "Step", "counts", "family", "find", "nothing", "records", "versions"]
+__all__ = [
+    "Operation",
+    "Operations",
+    "Statement",
+    "Step",
+    "counts",
+    "family",
+    "find",
+    "find_context",
+    "nothing",
+    "records",
+    "replied",
+    "reply",
+    "send",
+    "versions",
+    "withdraw",
+]
 
 T = TypeVar("T")
 Values = Mapping[str, object]
-Statement = SelectBase | UpdateBase
+Statement = SelectBase | UpdateBase | TextClause
 Step = tuple[Statement, Values | Sequence[Values]]
 Operation = Generator[Step, Sequence[Row], T]
 
@@ -120,7 +136,9 @@ class Operations:
         if first:
             yield from self.bury(_dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program))
             yield the.EXPIRED, {}
-        yield self._upserts.alive, {**self._program._asdict(), "lifetime": round(seconds * 1_000_000)}
+        for each in the.TIDIED:
+            yield each, {}
+        yield self._upserts.beat, {**self._program._asdict(), "lifetime": round(seconds * 1_000_000)}
 
     def bury(self, dead: Sequence[str]) -> Operation[None]:
         if dead:
@@ -128,6 +146,35 @@ class Operations:
 
     def leave(self) -> Operation[None]:
         yield the.BURIED, {"id": self._program.id}
+
+    # What programs leave for each other.
+
+    def inbox(self) -> Operation[Sequence[Message]]:
+        rows = yield the.INBOX, {"me": self._program.id}
+        return [Message(each["number"], each["process"], json.loads(each["value"])) for each in rows]
+
+    def join(self, key: str, digest: str, process_id: str, instead_of: str) -> Operation[tuple[str, str]]:
+        given = {"key": key, "digest": digest, "process": process_id, "instead_of": instead_of}
+        (row,) = yield self._upserts.joined, given
+        return row["digest"], row["process"]
+
+    def save_context(self, context_id: str, value: object) -> Operation[None]:
+        yield self._upserts.context, {"id": context_id, "value": json_text(value)}
+
+    # Dropping.
+
+    def prune(self, age: int | None, keep: int | None, limit: int) -> Operation[int]:
+        """Drop some families; 0: there are no more. Those that ended before that age go first."""
+        me = {"me": self._program.id, "limit": limit}
+        rows: Sequence[Row] = ()
+        if age is not None:
+            rows = yield the.OLD, {**me, "age": age}
+        if keep is not None and not rows:
+            rows = yield the.TOO_MANY, {**me, "keep": keep}
+        roots = json.dumps([each["root"] for each in rows])
+        for each in the.DROPPED if rows else ():
+            yield each, {"root_list": roots}
+        return len(rows)
 
 
 def _lease(row: Row) -> Lease:
@@ -144,6 +191,35 @@ def _dead(neighbours: Sequence[Row], program: Program) -> Sequence[str]:
 def nothing() -> Operation[None]:
     """Only opens the database."""
     yield from ()
+
+
+# Messages and contexts.
+
+
+def send(process_id: str, value: object) -> Operation[int]:
+    (row,) = yield the.SENT, {"process": process_id, "value": json_text(value)}
+    return row["number"]
+
+
+def reply(number: int, value: object) -> Operation[None]:
+    yield the.REPLIED, {"to": number, "reply": json_text(value)}
+
+
+def replied(number: int) -> Operation[object]:
+    rows = yield the.REPLY, {"number": number}
+    return json.loads(rows[0]["reply"]) if rows and rows[0]["reply"] is not None else None
+
+
+def withdraw(number: int) -> Operation[bool]:
+    rows = yield the.TAKEN_BACK, {"number": number}
+    if rows:
+        return rows[0]["reply"] is None
+    return not (yield the.WITHDRAWN, {"number": number})
+
+
+def find_context(context_id: str) -> Operation[object]:
+    rows = yield the.CONTEXT, {"id": context_id}
+    return json.loads(rows[0]["value"]) if rows else None
 
 
 # Reading.

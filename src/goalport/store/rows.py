@@ -20,7 +20,16 @@ from goalport.store.records import (
     parents_first,
 )
 
-__all__ = ["FamilyRows", "ProcessRows", "Row", "microseconds", "process_record", "rows_of", "stored_processes"]
+__all__ = [
+    "FamilyRows",
+    "ProcessRows",
+    "Row",
+    "json_text",
+    "microseconds",
+    "process_record",
+    "rows_of",
+    "stored_processes",
+]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -66,11 +75,15 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
     return ProcessRows(
         _process_row(stored),
         [
-            {"number": each.number, "kind": None if each.kind is None else _json(each.kind), "value": _json(each.value)}
+            {
+                "number": each.number,
+                "kind": None if each.kind is None else json_text(each.kind),
+                "value": json_text(each.value),
+            }
             for each in stored.objects
         ],
-        [{"place": place, "value": _json(each)} for place, each in enumerate(stored.history, stored.history_from)],
-        [{"place": place, "value": _json(each)} for place, each in enumerate(stored.spendings, stored.spendings_from)],
+        _placed(stored.history, stored.history_from),
+        _placed(stored.spendings, stored.spendings_from),
         [_question_row(each) for each in stored.questions],
         [
             {
@@ -78,12 +91,16 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
                 "action": each.action,
                 "kind": each.kind,
                 "name": each.name,
-                "value": _json(each.value),
+                "value": json_text(each.value),
             }
             for each in stored.journal
         ],
         stored.over,
     )
+
+
+def _placed(values: Sequence[object], first: int) -> Sequence[dict[str, object]]:
+    return [{"place": place, "value": json_text(each)} for place, each in enumerate(values, first)]
 
 
 def _process_row(stored: StoredProcess) -> dict[str, object]:
@@ -95,7 +112,7 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "agent": record.agent,
         "caller_id": record.caller.id,
         "caller_issuer": record.caller.issuer,
-        "caller_scopes": _json(sorted(record.caller.scopes)),
+        "caller_scopes": json_text(sorted(record.caller.scopes)),
         "status": record.status,
         "ended": record.ended,
         "final": record.final,
@@ -104,8 +121,8 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "long": record.long,
         "whole": stored.whole,
         "result": record.result,
-        "definition": None if record.definition is None else _json(record.definition),
-        "state": None if record.state is None else _json(record.state),
+        "definition": _some_json(record.definition),
+        "state": _some_json(record.state),
     }
 
 
@@ -117,10 +134,10 @@ def _question_row(record: QuestionRecord) -> dict[str, object]:
         "status": record.status,
         "in_action": record.in_action,
         "asked_at": microseconds(record.asked_at),
-        "wait": _json(record.wait),
-        "answer": _json(record.answer),
+        "wait": json_text(record.wait),
+        "answer": json_text(record.answer),
         # People write reasons, and not every database takes each character of theirs as plain text.
-        "reason": _json(record.reason),
+        "reason": json_text(record.reason),
     }
 
 
@@ -195,7 +212,8 @@ def _journal_record(row: Row) -> JournalRecord:
     return JournalRecord(row["place"], row["action"], row["kind"], row["name"], json.loads(row["value"]))
 
 
-def _json(value: object) -> str:
+def json_text(value: object) -> str:
+    """A value as databases have it. Raises `TypeError` or `ValueError` for a value that JSON cannot say."""
     text = _PLAIN.encode(value)
     if not text.isascii():
         try:
@@ -203,6 +221,10 @@ def _json(value: object) -> str:
         except UnicodeEncodeError:
             return _ESCAPED.encode(value)
     return text
+
+
+def _some_json(value: object) -> str | None:
+    return None if value is None else json_text(value)
 
 
 def microseconds(moment: datetime) -> int:

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar, cast
 
 import anyio
+from sqlalchemy import text
 
 from goalport.errors import LeaseHeld, LeaseLost, StoreError
 from goalport.store.database import DatabaseProcessStore
@@ -71,10 +72,17 @@ class _SqliteDatabase:
         self._writer.put(watch)
         await watch.done
 
+    async def trim(self) -> None:
+        await self.write(_trimmed)
+
     async def close(self) -> None:
         # The last connection to be closed folds the log into the file, and only one that writes can do that.
         await self._readers.close()
         await self._writer.close()
+
+
+def _trimmed() -> Operation[None]:
+    yield text("pragma incremental_vacuum"), {}
 
 
 _TEXTS: Final[dict[Statement, str]] = {}
@@ -89,11 +97,11 @@ def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
             statement, values = operation.send(cast("Any", rows))
         except StopIteration as end:
             return end.value
-        text = _TEXTS.get(statement) or _TEXTS.setdefault(statement, compiled(statement))
+        line = _TEXTS.get(statement) or _TEXTS.setdefault(statement, compiled(statement))
         if isinstance(values, Mapping):
-            rows = cursor.execute(text, values).fetchall()
+            rows = cursor.execute(line, values).fetchall()
         else:
-            cursor.executemany(text, values)
+            cursor.executemany(line, values)
             rows = ()
 
 

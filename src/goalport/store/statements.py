@@ -22,12 +22,14 @@ from sqlalchemy import (
     case,
     delete,
     exists,
+    false,
     func,
     insert,
     literal_column,
     not_,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -35,32 +37,43 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from goalport.store.tables import PARTS, journal, process, programs, schema_version
+from goalport.store.tables import PARTS, contexts, journal, keys, messages, process, programs, schema_version
 
 __all__ = [
     "BURIED",
     "CLAIMED",
+    "CONTEXT",
     "COUNTS",
+    "DROPPED",
     "DUE",
     "EXPIRED",
     "FAMILY",
     "FIND",
     "FORGOTTEN",
     "HISTORY",
+    "INBOX",
     "JOURNAL",
     "LEASE",
     "NEIGHBOURS",
     "OBJECTS",
+    "OLD",
     "OWNER",
     "QUESTIONS",
     "RELEASED",
+    "REPLIED",
+    "REPLY",
     "ROOT",
     "SAVED",
+    "SENT",
     "SPENDINGS",
     "TAKEN",
+    "TAKEN_BACK",
+    "TIDIED",
+    "TOO_MANY",
     "VERSION",
     "VERSIONS",
     "VERSION_MADE",
+    "WITHDRAWN",
     "Dialect",
     "Upserts",
     "listing",
@@ -117,6 +130,7 @@ _NOW: Final[ScalarSelect[int]] = select(_Clock()).scalar_subquery()
 _ME: Final = bindparam("me", type_=Text)
 _LIVES: Final = exists().where(programs.c.id == process.c.lease_owner, programs.c.alive_until > _NOW)
 _FREE: Final = or_(process.c.lease_owner.is_(None), not_(_LIVES))
+_NOBODYS: Final = or_(process.c.lease_owner.is_(None), and_(process.c.lease_owner != _ME, not_(_LIVES)))
 
 _VALUES: Final = {"definition", "state"}
 _UPDATED: Final = (
@@ -152,7 +166,10 @@ class Upserts:
         """Adds the row of a process or changes it; gives its number."""
         self.parts = [self._row(each, *list(each.primary_key.columns)) for each in PARTS]
         """One for each of `PARTS`."""
-        self.alive = self._row(programs, programs.c.id, alive_until=_NOW + bindparam("lifetime", type_=BigInteger))
+        self.beat = self._row(programs, programs.c.id, alive_until=_NOW + bindparam("lifetime", type_=BigInteger))
+        self.context = self._row(contexts, contexts.c.id, saved_at=_NOW)
+        self.joined = self._joined()
+        """Keeps a process under a key, unless there is one that it is not `instead_of`; gives what is kept then."""
 
     def _process(self) -> Any:
         values: dict[str, Any] = {
@@ -160,6 +177,19 @@ class Upserts:
         }
         values |= {name: func.coalesce(bindparam(name, type_=Text), literal_column("'null'")) for name in _VALUES}
         return self._insert(process).values(values)
+
+    def _joined(self) -> Any:
+        columns = (keys.c.digest, keys.c.process, keys.c.made_at)
+        given: dict[str, Any] = {
+            "key": bindparam("key"),
+            "digest": bindparam("digest"),
+            "process": bindparam("process"),
+        }
+        added = self._insert(keys).values({**given, "made_at": _NOW})
+        outdated = keys.c.process == bindparam("instead_of", type_=Text)
+        changed = {each.name: case((outdated, added.excluded[each.name]), else_=each) for each in columns}
+        changing = added.on_conflict_do_update(index_elements=[keys.c.key], set_=changed)
+        return changing.returning(keys.c.digest, keys.c.process)
 
     def _row(self, table: Table, *key: Column[Any], **computed: ColumnElement[Any]) -> Any:
         values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.columns}
@@ -196,7 +226,7 @@ CLAIMED: Final = (
 RELEASED: Final = update(process).where(_FENCED).values(lease_owner=literal_column("NULL"))
 DUE: Final = (
     select(process.c.number)
-    .where(process.c.wake_at <= _NOW, or_(process.c.lease_owner.is_(None), and_(process.c.lease_owner != _ME, _FREE)))
+    .where(process.c.wake_at <= _NOW, _NOBODYS)
     .order_by(process.c.wake_at, process.c.number)
     .limit(bindparam("limit", type_=Integer))
     .offset(_ZERO)
@@ -212,6 +242,67 @@ TAKEN: Final = (
 NEIGHBOURS: Final = select(programs).where(programs.c.host == bindparam("host"))
 BURIED: Final = delete(programs).where(programs.c.id == bindparam("id"))
 EXPIRED: Final = delete(programs).where(programs.c.alive_until <= _NOW)
+
+# What programs leave for each other.
+SENT: Final = (
+    insert(messages)
+    .values(process=bindparam("process"), value=bindparam("value"), sent_at=_NOW, withdrawn=false())
+    .returning(messages.c.number)
+)
+_NUMBERED: Final = messages.c.number == bindparam("number")
+_ROOT: Final = process.alias("root")
+INBOX: Final = (
+    select(messages.c.number, messages.c.process, messages.c.value)
+    .join(process, process.c.id == messages.c.process)
+    .join(_ROOT, _ROOT.c.id == process.c.root)
+    .where(messages.c.reply.is_(None), _ROOT.c.lease_owner == _ME)
+    .order_by(messages.c.number)
+)
+REPLIED: Final = (
+    update(messages)
+    .where(messages.c.number == bindparam("to"), messages.c.reply.is_(None))
+    .values(reply=bindparam("reply"))
+)
+REPLY: Final = select(messages.c.reply).where(_NUMBERED)
+TAKEN_BACK: Final = (
+    delete(messages).where(_NUMBERED, or_(messages.c.reply.is_(None), messages.c.withdrawn)).returning(messages.c.reply)
+)
+WITHDRAWN: Final = update(messages).where(_NUMBERED).values(withdrawn=true()).returning(messages.c.number)
+_DAY_AGO: Final = _NOW - literal_column("86400000000", BigInteger)
+_MINUTE_AGO: Final = _NOW - literal_column("60000000", BigInteger)
+TIDIED: Final = (
+    delete(messages).where(
+        or_(messages.c.sent_at < _DAY_AGO, and_(messages.c.withdrawn, messages.c.sent_at < _MINUTE_AGO))
+    ),
+    delete(keys).where(keys.c.made_at < _DAY_AGO),
+)
+"""Remove messages that nobody waits for any more, and keys that are old."""
+CONTEXT: Final = select(contexts.c.value).where(contexts.c.id == bindparam("id"))
+
+# Dropping what has ended.
+_MEMBER: Final = process.alias("member")
+_AGE: Final = bindparam("age", type_=BigInteger)
+_OVER: Final = (
+    select(process.c.root)
+    .where(
+        process.c.finished_at.is_not(None),
+        process.c.id == process.c.root,
+        _NOBODYS,
+        not_(exists().where(_MEMBER.c.root == process.c.root, not_(_MEMBER.c.final))),
+    )
+    .limit(bindparam("limit", type_=Integer))
+)
+OLD: Final = _OVER.where(process.c.finished_at < _NOW - _AGE).order_by(process.c.finished_at).offset(_ZERO)
+"""The roots of families that ended before that age."""
+TOO_MANY: Final = _OVER.order_by(process.c.finished_at.desc(), process.c.number.desc()).offset(
+    bindparam("keep", type_=Integer)
+)
+"""The roots of families that have ended, without the newest."""
+_NUMBERS: Final = select(process.c.number).where(_among(process.c.root, "root_list"))
+DROPPED: Final = (
+    *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in PARTS),
+    delete(process).where(_among(process.c.root, "root_list")),
+)
 
 # Reading.
 FIND: Final = select(process).where(process.c.id == bindparam("id"))

@@ -161,6 +161,7 @@ keys = Table(
     Column("process", Text, nullable=False),
     Column("made_at", BigInteger, nullable=False),
 )
+Index("idempotency_key_made", keys.c.made_at)
 contexts = Table(
     "context",
     metadata,
@@ -251,6 +252,7 @@ _SECOND: Final = (
         key TEXT NOT NULL PRIMARY KEY, digest TEXT NOT NULL, process TEXT NOT NULL, made_at BIGINT NOT NULL
     )
     """,
+    "CREATE INDEX idempotency_key_made ON idempotency_key (made_at)",
     "CREATE TABLE context (id TEXT NOT NULL PRIMARY KEY, saved_at BIGINT NOT NULL, value TEXT NOT NULL)",
 )
 

@@ -3,47 +3,33 @@
 The values in these records are what JSON can say, because a store in a database gets no others.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import count
-from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from goalport.caller import Caller
 from goalport.errors import LeaseLost
 from goalport.store import (
-    InMemoryProcessStore,
     JournalRecord,
     Lease,
+    Message,
     ObjectRecord,
     ProcessStore,
     QuestionRecord,
     StoredProcess,
 )
-from goalport.store.sqlite import SqliteProcessStore
+from tests.rooms.store.conftest import Open
 from tests.rooms.store.programs import START, process, record, save
 
 PAST, FUTURE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-MakeStore = Callable[[], ProcessStore]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MakeStore]:
-    async with AsyncExitStack() as stack:
-        numbers = count()
-
-        def in_a_file() -> ProcessStore:
-            store = SqliteProcessStore(tmp_path / f"{next(numbers)}.db", synchronous="normal")
-            stack.push_async_callback(store.close)
-            return store
-
-        yield {"memory": InMemoryProcessStore, "sqlite": in_a_file}[request.param]
 
 
 @pytest.fixture
-def store(make_store: MakeStore) -> ProcessStore:
+def store(make_store: Open) -> ProcessStore:
     return make_store()
 
 
@@ -61,8 +47,15 @@ async def started(store: ProcessStore, *changes: StoredProcess, wake_at: datetim
 async def member(store: ProcessStore, process_id: str) -> StoredProcess:
     members, _ = await store.family(process_id)
     found = next(each for each in members if each.process.id == process_id)
-    parts = (found.objects, found.history, found.spendings, found.questions, found.journal)
-    return StoredProcess(found.process, *map(list, parts), whole=found.whole)
+    return StoredProcess(
+        found.process,
+        list(found.objects),
+        list(found.history),
+        list(found.spendings),
+        list(found.questions),
+        list(found.journal),
+        whole=found.whole,
+    )
 
 
 # Records.
@@ -147,7 +140,7 @@ def families(draw: st.DrawFn) -> Sequence[tuple[str, str]]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
 @given(family=families(), data=st.data())
 async def test_a_family_comes_back_whole_with_each_process_after_the_one_that_started_it(
-    make_store: MakeStore, family: Sequence[tuple[str, str]], data: st.DataObject
+    make_store: Open, family: Sequence[tuple[str, str]], data: st.DataObject
 ) -> None:
     store = make_store()
     await save(store, *(StoredProcess(record(each, parent, root="p0")) for each, parent in family))
@@ -180,39 +173,31 @@ async def test_a_family_is_made_with_its_root(store: ProcessStore) -> None:
 
 
 async def test_a_new_family_can_be_saved_again_when_it_is_not_clear_whether_it_was_saved(store: ProcessStore) -> None:
-    for _ in range(2):
-        lease = await started(store, process("one", "x"))
-    assert lease == Lease("one", 1, 2)
+    await started(store, process("one", "x"))
+    assert await started(store, process("one", "x")) == Lease("one", 1, 2)
     for _ in range(2):
         await save(store, process("two", "x"))
     assert [each.value for each in (await member(store, "two")).objects] == ["x"]
 
 
-async def test_a_lease_is_kept_when_it_is_claimed_again_and_another_one_when_it_was_given_back(
-    store: ProcessStore,
-) -> None:
+async def test_a_lease_that_this_program_has_is_claimed_again_with_the_version_of_now(store: ProcessStore) -> None:
     lease = await started(store, process("one"), process("child", root="one"))
     assert await store.claim("child") == lease
+    lease = await store.save([], lease, wake_at=None, release=True)
     await store.release(lease)
-    assert await store.claim("child") == Lease("one", 2, 1)
-    lease = await store.save([], Lease("one", 2, 1), wake_at=None, release=True)
-    assert await store.claim("one") == Lease("one", 3, 2)
+    claimed = await store.claim("one")
+    assert claimed is not None
+    assert (claimed.root, claimed.version) == ("one", 2)
+    assert await store.claim("child") == claimed
+    assert (await store.save([process("one")], claimed, wake_at=None, release=True)).version == 3
 
 
-async def test_who_has_lost_a_lease_writes_nothing(store: ProcessStore) -> None:
-    old = await started(store, process("one", "x"))
-    await store.release(old)
-    lease = await store.claim("one")
-    assert lease is not None
-    await store.release(old)
-    for each in (old, Lease("one"), Lease("one", 7)):
+async def test_the_lease_of_a_family_that_is_not_kept_is_lost(store: ProcessStore) -> None:
+    for each in ([process("one")], []):
         with pytest.raises(LeaseLost):
-            await store.save([process("one", "y"), process("child", root="one")], each, wake_at=PAST, release=True)
-    assert await store.find("child") is None
-    assert [each.value for each in (await member(store, "one")).objects] == ["x"]
-    assert await store.claim("one") == lease
-    with pytest.raises(LeaseLost):
-        await store.save([process("two")], Lease("two", 1), wake_at=None, release=False)
+            await store.save(each, Lease("one", 1, 3), wake_at=None, release=False)
+    await store.release(Lease("one", 1, 3))
+    assert list(await store.records()) == []
 
 
 async def test_a_family_is_due_from_its_time_on_when_nobody_runs_it(store: ProcessStore) -> None:
@@ -220,9 +205,163 @@ async def test_a_family_is_due_from_its_time_on_when_nobody_runs_it(store: Proce
     for name, wake_at in {"second": later, "first": PAST, "never": None, "tomorrow": FUTURE}.items():
         await store.save([process(name)], Lease(name), wake_at=wake_at, release=True)
     running = await started(store, process("running"), wake_at=PAST)
-    assert list(await store.due(1)) == [Lease("first", 2, 1)]
-    assert list(await store.due(9)) == [Lease("second", 2, 1)]
+    (first,) = await store.due(1)
+    (second,) = await store.due(9)
+    assert ((first.root, first.version), (second.root, second.version)) == (("first", 1), ("second", 1))
     assert list(await store.due(9)) == []
-    await store.release(Lease("first", 2, 1))
+    await store.release(first)
     await store.release(running)
-    assert list(await store.due(9)) == [Lease("first", 3, 1), Lease("running", 2, 1)]
+    assert [each.root for each in await store.due(9)] == ["first", "running"]
+    await store.save([], second, wake_at=FUTURE, release=True)
+    assert list(await store.due(9)) == []
+
+
+async def test_a_program_says_that_it_lives_and_hears_nothing_of_itself(store: ProcessStore) -> None:
+    await store.beat(30)
+    await store.beat(30)
+    await started(store, process("one"))
+    with anyio.fail_after(30):
+        await store.news(0.01)
+
+
+# Lists.
+
+
+async def test_records_are_listed_in_pages_in_both_orders(store: ProcessStore) -> None:
+    for number in range(5):
+        await save(store, process(f"p{number}"))
+    pages: list[str] = []
+    while page := await store.records(after=pages[-1] if pages else "", limit=2):
+        assert len(page) <= 2
+        pages += [each.id for each in page]
+    assert pages == ["p0", "p1", "p2", "p3", "p4"]
+    assert [each.id for each in await store.records(newest_first=True, limit=2)] == ["p4", "p3"]
+    assert [each.id for each in await store.records(newest_first=True, after="p3", limit=2)] == ["p2", "p1"]
+    assert list(await store.records(after="dropped")) == []
+    assert list(await store.records(limit=0)) == []
+
+
+async def test_records_of_a_caller_or_of_some_statuses_are_listed_alone(store: ProcessStore) -> None:
+    ann, namesake, bob = Caller("ann", "house"), Caller("ann", "garden"), Caller("bob", "house")
+    for number, (caller, status) in enumerate(
+        [(ann, "running"), (namesake, "running"), (bob, "waiting"), (ann, "waiting"), (ann, "completed")]
+    ):
+        await save(store, StoredProcess(record(f"p{number}", status=status)._replace(caller=caller)))
+
+    async def listed(**chosen: Any) -> Sequence[str]:
+        return [each.id for each in await store.records(**chosen)]
+
+    assert await listed(caller=Caller("ann", "house", frozenset({"other"}))) == ["p0", "p3", "p4"]
+    assert await listed(statuses=["waiting", "completed"]) == ["p2", "p3", "p4"]
+    assert await listed(caller=ann, statuses=["waiting"], newest_first=True, after="p4") == ["p3"]
+    assert await listed(caller=ann, after="p0", limit=1) == ["p3"]
+    assert await store.counts() == {"running": 2, "waiting": 2, "completed": 1}
+
+
+# Messages.
+
+
+async def test_a_message_is_given_to_who_runs_the_family_until_there_is_a_reply(store: ProcessStore) -> None:
+    lease = await started(store, process("one"), process("child", root="one"))
+    await save(store, process("rests"))
+    first, second = await store.send("child", {"do": "stop"}), await store.send("one", None)
+    for each in ("rests", "nobody"):
+        await store.send(each, "?")
+    assert list(await store.inbox()) == [Message(first, "child", {"do": "stop"}), Message(second, "one", None)]
+    assert await store.replied(first) is None
+    await store.reply(first, ["done"])
+    await store.reply(first, "a second reply")
+    assert await store.replied(first) == ["done"]
+    assert [each.number for each in await store.inbox()] == [second]
+    await store.release(lease)
+    assert list(await store.inbox()) == []
+
+
+async def test_a_message_can_be_taken_back_before_its_reply(store: ProcessStore) -> None:
+    await started(store, process("one"))
+    number = await store.send("one", 1)
+    assert await store.withdraw(number)
+    assert list(await store.inbox()) == []
+    await store.reply(number, "late")
+    assert await store.replied(number) is None
+    assert await store.send("one", 2) > number
+
+
+async def test_a_reply_stays_when_its_message_is_taken_back_until_that_is_done_again(store: ProcessStore) -> None:
+    await started(store, process("one"))
+    number = await store.send("one", 1)
+    await store.reply(number, "done")
+    assert not await store.withdraw(number)
+    assert await store.replied(number) == "done"
+    assert not await store.withdraw(number)
+    assert await store.replied(number) is None
+    assert await store.withdraw(number)
+
+
+# Keys and contexts.
+
+
+async def test_who_comes_second_with_a_key_gets_what_the_first_one_left(store: ProcessStore) -> None:
+    assert await store.join("key", "digest", "one") == ("digest", "one")
+    assert await store.join("key", "other", "two") == ("digest", "one")
+    assert await store.join("key", "other", "two", instead_of="nobody") == ("digest", "one")
+    assert await store.join("key", "other", "two", instead_of="one") == ("other", "two")
+    assert await store.join("key", "digest", "one") == ("other", "two")
+    assert await store.join("another", "digest", "three") == ("digest", "three")
+
+
+async def test_a_context_is_replaced_as_a_whole(store: ProcessStore) -> None:
+    assert await store.find_context("ann") is None
+    await store.save_context("ann", {"likes": "tea"})
+    await store.save_context("bob", [1])
+    await store.save_context("ann", {"likes": "coffee"})
+    assert (await store.find_context("ann"), await store.find_context("bob")) == ({"likes": "coffee"}, [1])
+
+
+# Dropping.
+
+
+async def ended(store: ProcessStore, name: str, at: datetime, status: str = "completed") -> None:
+    await save(store, StoredProcess(record(name, status=status)._replace(finished_at=at), [ObjectRecord(0, name)]))
+
+
+async def left(store: ProcessStore) -> Sequence[str]:
+    return [each.id for each in await store.records()]
+
+
+async def test_families_that_ended_long_ago_are_dropped(store: ProcessStore) -> None:
+    now = datetime.now(UTC)
+    await ended(store, "old", now - timedelta(days=3))
+    await ended(store, "new", now - timedelta(days=1))
+    await ended(store, "stuck", now - timedelta(days=3), "stuck")
+    await save(store, process("waiting", status="waiting"))
+    assert await store.prune() == 0
+    assert await store.prune(older_than=timedelta(days=2)) == 1
+    assert await left(store) == ["new", "stuck", "waiting"]
+    assert await store.family("old") == ((), 0)
+    assert await store.claim("old") is None
+    await ended(store, "old", now)
+    assert [each.value for each in (await member(store, "old")).objects] == ["old"]
+
+
+async def test_the_families_that_ended_last_are_kept(store: ProcessStore) -> None:
+    now = datetime.now(UTC)
+    for hours in (1, 3, 2, 4):
+        await ended(store, f"{hours} h", now - timedelta(hours=hours))
+    assert await store.prune(keep=3, older_than=timedelta(hours=3.5)) == 1
+    assert await store.prune(keep=2, older_than=timedelta(days=1)) == 1
+    assert await left(store) == ["1 h", "2 h"]
+    assert await store.prune(keep=0) == 2
+    assert await left(store) == []
+
+
+async def test_a_family_goes_as_a_whole_and_only_when_nothing_can_happen_in_it(store: ProcessStore) -> None:
+    child = StoredProcess(record("child", "one", root="one", status="stuck"))
+    lease = await started(store, StoredProcess(record("one", status="completed")), child)
+    assert await store.prune(keep=0) == 0
+    child = StoredProcess(record("child", "one", root="one", status="killed"))
+    lease = await store.save([child], lease, wake_at=None, release=False)
+    assert await store.prune(keep=0) == 0
+    await store.release(lease)
+    assert await store.prune(keep=0) == 1
+    assert await left(store) == []
