@@ -29,6 +29,7 @@
     ├── Unreadable            what a store holds, and today's classes cannot take
     ├── StoreError            the store of processes cannot be read or written
     ├── LeaseHeld             another program runs the family of a process
+    ├── HandedOver            this program ends, and a process goes on in another
     ├── LeaseLost             another program has taken the family of a process over
     └── ProcessEnded          a process that was asked for a result ended without one
         ├── ProcessWaiting
@@ -53,6 +54,7 @@ __all__ = [
     "DeploymentError",
     "GoalportError",
     "GuardViolation",
+    "HandedOver",
     "InvalidModelOutput",
     "LeaseHeld",
     "LeaseLost",
@@ -275,7 +277,7 @@ class AlreadyAnswered(GoalportError):
     """A question that was answered or declined before, or that has expired; only the first answer counts."""
 
     def __init__(self, question_id: str, status: str) -> None:
-        self.question_id = question_id
+        self.question_id, self.status = question_id, status
         super().__init__(f"Question {question_id} is {status} already: the first answer counts.")
 
 
@@ -338,6 +340,14 @@ class LeaseLost(GoalportError):
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
         super().__init__(f"Another program has taken process {process_id} over, or it was dropped.")
+
+
+class HandedOver(GoalportError):
+    """This program ends, and the process goes on in another, or when this one starts again."""
+
+    def __init__(self, process_id: str) -> None:
+        self.process_id = process_id
+        super().__init__(f"This program ends. Process {process_id} goes on elsewhere: ask again for it in a moment.")
 
 
 class ProcessEnded(GoalportError):

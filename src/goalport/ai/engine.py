@@ -86,7 +86,7 @@ class ReplyRecord(Protocol):
         """What the model replied when the action ran before; None: the model has to be asked."""
         ...
 
-    def keep(self, reply: ModelReply, /) -> None:
+    async def keep(self, reply: ModelReply, /) -> None:
         """Write down what the model replied now."""
         ...
 
@@ -130,7 +130,7 @@ class Unrecorded:
 
     reply: ModelReply | None = None
 
-    def keep(self, reply: ModelReply, /) -> None:
+    async def keep(self, reply: ModelReply, /) -> None:
         """Keep nothing."""
 
 

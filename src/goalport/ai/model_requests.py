@@ -79,7 +79,7 @@ class ModelRequests:
             except _FALLS_BACK as failure:
                 self._fall_back(failure)
             else:
-                record.keep(reply)
+                await record.keep(reply)
                 break
         return reply
 
@@ -96,7 +96,7 @@ class ModelRequests:
                     async for piece in pieces:
                         begun = True
                         if isinstance(piece, ModelReply):
-                            record.keep(piece)
+                            await record.keep(piece)
                         yield piece
                 return
             except _FALLS_BACK as failure:

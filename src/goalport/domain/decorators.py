@@ -100,6 +100,8 @@ class ActionMark:
     output_binding: str = ""
     trigger: type | None = None
     read_only: bool = False
+    repeatable: bool = True
+    """Whether it may run again when the program ended in its middle."""
     retry: RetryPolicy | None = None
     """How often a failure is tried again; None: the policy of the platform."""
 
@@ -114,7 +116,7 @@ class ActionMark:
             require_number(what, getattr(self, what))
         for what in ("pre", "post", "tool_groups"):
             require_names(what, getattr(self, what))
-        for what in ("can_rerun", "clear_blackboard", "read_only"):
+        for what in ("can_rerun", "clear_blackboard", "read_only", "repeatable"):
             require_boolean(what, getattr(self, what))
         require_type("trigger", self.trigger)
         for each in self.tool_group_requirements:
@@ -222,6 +224,7 @@ def action(
     output_binding: str = "",
     trigger: type | None = None,
     read_only: bool = False,
+    repeatable: bool = True,
     retry: RetryPolicy | None = None,
 ) -> Callable[[F], F]: ...
 def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
@@ -233,7 +236,9 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles whose
     tools the action uses if they are there; `tool_group_requirements`: groups without which it cannot run.
     `output_binding`: the name of the output. `trigger`: run only when the newest object is of this type. `read_only`:
-    changes nothing. `retry`: how often a failure is tried again; None: as the platform says. (User guide, 3.6.2.)
+    changes nothing. `repeatable`: begins again after a crash in its middle, with the same `context.key`; otherwise the
+    process is stuck until somebody says how it goes on. `retry`: how often a failure is tried again; None: as the
+    platform says. (User guide, 3.6.2.)
     """
     mark = ActionMark(**settings)
     return partial(_put, mark) if function is None else _put(mark, function)

@@ -44,13 +44,16 @@ class Export:
     """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
     `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent
     takes an `Ai`. A goal whose own agent may ask a person is treated so whatever is said."""
+    durable: bool = False
+    """Store each step of its processes, as is done for goals that are long or ask people; otherwise a process is stored
+    once, when it has ended."""
     wait_budget: float | None = None
     """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress."""
 
     def __post_init__(self) -> None:
         for what in ("name", "title", "description"):
             require_text(what, getattr(self, what))
-        for what in ("remote", "read_only", "destructive", "idempotent", "open_world", "long"):
+        for what in ("remote", "read_only", "destructive", "idempotent", "open_world", "long", "durable"):
             require_boolean(what, getattr(self, what))
         require_types("starting_input_types", self.starting_input_types)
         if self.on_disconnect not in get_args(OnDisconnect):

@@ -1,7 +1,7 @@
 """The composition root: agents, services, groups and processes put together. Floor 7."""
 
 from goalport.platform.agent_platform import AgentPlatform
-from goalport.platform.backends import CONFIG_FILE, asks_a_model
+from goalport.platform.backends import CONFIG_FILE
 from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in, unmarked_methods_in
 from goalport.platform.invocation import AgentInvocation, Invoked
@@ -16,7 +16,6 @@ __all__ = [
     "GroupReport",
     "Invoked",
     "UpstreamServers",
-    "asks_a_model",
     "mistakes_in",
     "unmarked_methods_in",
 ]

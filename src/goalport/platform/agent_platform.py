@@ -76,6 +76,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
       processes that hold secrets are not stored there.
     - `max_threads`: the most `def` functions that run at once, each in a worker thread.
     - `retry`: how often an action that fails is tried again, unless the action says otherwise.
+    - `lease_seconds`: after how long without a sign of life other programs on the same store go on with the processes
+      of this one.
     - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
       or its contents.
 
@@ -117,6 +119,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         seals: Seals | None = None,
         max_threads: int = 40,
         retry: RetryPolicy | None = None,
+        lease_seconds: float = 30.0,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
     ) -> None:
         self._services, self._options = (*services, self), options or ProcessOptions()
@@ -137,6 +140,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             lambda: self.groups,
             self._engines.engine,
             retry or RetryPolicy(),
+            lease_seconds,
             seals,
         )
         self.agents = self._no_deployments()
@@ -287,7 +291,17 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         does when the process has ended) and `AlreadyAnswered`: the first answer counts.
         """
         process = await self.process(process_id)
-        self.processes.answer(process, question_id, response, declined)
+        await self.processes.answer(process, question_id, response, declined)
+        return process
+
+    async def go_on(self, process_id: str, *, retry: bool) -> AgentProcess:
+        """Go on with a process that is stuck because the program had ended in an action that may not be repeated.
+
+        `retry`: the action begins again; otherwise it is left out, and another way to the goal is looked for. Raises
+        `UnknownName`, and `BadInput` if nothing was interrupted.
+        """
+        process = await self.process(process_id)
+        await self.processes.go_on(process, retry=retry)
         return process
 
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
@@ -309,6 +323,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._own_store is not None:
             await self._own_store.__aenter__()
         await self.upstream.open()
+        self.processes.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:

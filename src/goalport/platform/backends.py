@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from goalport.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
-from goalport.domain import Action, Injected, ProvidedInput
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, EmbeddingService, Image, LanguageModel, Models, UserMessage
 from goalport.process import CurrentOperation
@@ -35,7 +34,6 @@ __all__ = [
     "Engines",
     "ExpectedGroups",
     "Sampling",
-    "asks_a_model",
     "models_of",
     "upstream_of",
     "workspace_models",
@@ -92,13 +90,6 @@ def workspace_store(settings: Settings) -> ProcessStore:
     from goalport.store.sqlite import SqliteProcessStore
 
     return SqliteProcessStore(settings.data_dir / "processes.db")
-
-
-def asks_a_model(action: Action) -> bool:
-    """Whether an action is given an `Ai`: by a parameter, or in the constructor of its class."""
-    kinds = [each.type for each in action.parameters if isinstance(each, (Injected, ProvidedInput))]
-    held = map(type, getattr(action.owner, "__dict__", {}).values())
-    return Ai in kinds or Ai in held
 
 
 class Engines:

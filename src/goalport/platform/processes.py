@@ -10,24 +10,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from logging import getLogger
+from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
 from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
-from goalport.errors import BadInput, UnknownName
+from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
 from goalport.platform.process_factory import Inputs, ProcessFactory
+from goalport.platform.replicas import Replicas, Wish
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
     ContextRepository,
+    Failed,
+    Killed,
     Listeners,
     PlatformServices,
     ProcessOptions,
     ProcessStatus,
     Question,
     Scope,
+    Stuck,
     answer,
     blackboard_for_child,
     decline,
@@ -37,12 +42,15 @@ from goalport.process import (
     step,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
-from goalport.store import ProcessRecord, ProcessStore, Seals
+from goalport.store import Codec, ProcessRecord, ProcessStore, Seals, StoredTypes
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
 
 __all__ = ["Processes"]
+
+_WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds to wait, again and again, for a process that another program has begun and not written yet."""
 
 
 class _ThreadLimits:
@@ -77,6 +85,7 @@ class Processes:
         groups: Callable[[], ToolGroupResolver],
         engine: Callable[[Operation, ToolGroupResolver], Engine],
         retry: RetryPolicy,
+        lease_seconds: float,
         seals: Seals | None = None,
     ) -> None:
         self._thread_limits = _ThreadLimits(max_threads)
@@ -95,10 +104,48 @@ class Processes:
         """The listeners for every event of the platform and of its processes."""
         self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
+        self._replicas = Replicas(self._repository, self._continue_family, self._hear, lease_seconds)
+
+    def open(self) -> None:
+        """Go on with what other programs have left in the store, as long as the platform is open."""
+        self._replicas.start()
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
-        return self._factory.create(scope, inputs, options, groups)
+        process = self._factory.create(scope, inputs, options, groups)
+        if self._durable and not options.ephemeral:
+            parent = inputs.parent
+            wanted = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
+            process.store_each_step(wanted)
+        return process
+
+    async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
+        """Begin a process under a key, or find the one that began under it; None: that has another digest.
+
+        A process that was killed, or is not known any more, has no result: then the given one takes its place. Raises
+        `StoreError`.
+        """
+        process.store_each_step(self._durable)
+        waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
+        while True:
+            store = self._repository.store
+            known_digest, known_id = await store.join(key, digest, process.id, instead_of=instead_of)
+            if known_id == process.id:
+                self.begin(process)
+                return process
+            if known_digest != digest:
+                return None
+            found = await self._repository.find(known_id)
+            if found is not None and not isinstance(found.outcome, Killed) and found.end_requested is None:
+                return found
+            if found is None and (pause := next(waits, None)) is not None:
+                await asyncio.sleep(pause)  # the program that began it may be writing it just now
+            else:
+                instead_of = known_id
+
+    @property
+    def _durable(self) -> bool:
+        return self._repository.store.durable
 
     def _services(self, groups: ToolGroupResolver) -> PlatformServices:
         return PlatformServices(
@@ -110,25 +157,119 @@ class Processes:
             self._ended_idle,
             self.resume,
             self._step,
+            self._repository.checkpoint,
+            self._repository.store_steps,
             self._retry,
             self.tells_errors,
             self._warned_of_blocking,
         )
 
-    def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
+    async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and continue what waited for it.
 
-        `declined` is the reason why a person says no; empty: `response` is the answer. Raises `UnknownName`, `BadInput`
-        and `AlreadyAnswered`, as `AgentPlatform.answer` says.
+        `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
+        stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
+        if self._durable and not await self._repository.take(process):
+            given = Codec(StoredTypes()).encode(response)
+            wish = {"do": "answer", "question": question_id, "response": given, "declined": declined}
+            if await self._replicas.ask(process, wish):
+                return
+        try:
+            asker = self._settle(process, question_id, response, declined)
+        except GoalportError:
+            if self._durable:
+                await self._repository.let_go(process)
+            raise
+        if self._durable and self._repository.is_stored(asker):
+            await asyncio.shield(asker.beside(self._store_and_go_on(asker)))
+        else:
+            self._go_on(asker)
+
+    def _settle(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> AgentProcess:
         asker, question = find_question(process, question_id)
+        if _is_expired(question):
+            self._expire(asker)
         if asker.status.ended and question.status == "open":
             raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
         if declined:
             decline(asker, question, declined)
         else:
             answer(asker, question, response)
-        self._go_on(asker)
+        return asker
+
+    async def _store_and_go_on(self, process: AgentProcess) -> None:
+        if process.idle:
+            process.reopen()
+        await self._repository.checkpoint(process)
+        self._go_on(process)
+
+    async def _hear(self, process_id: str, wish: Wish) -> None:
+        """Do what another program wants of a process that this one runs."""
+        process = await self.find(process_id)
+        match wish:
+            case {"do": "answer", "question": str() | None as question, "declined": str(declined)}:
+                response = Codec(StoredTypes()).decode(wish["response"])
+                await self.answer(process, question, response, declined)
+            case {"do": "end", "kill": bool(kill), "reason": str(reason)}:
+                process.kill(reason) if kill else process.terminate(reason)
+            case {"do": "go on", "retry": bool(retry)}:
+                await self.go_on(process, retry=retry)
+            case _:
+                raise BadInput(f"Process {process_id} runs in a program that does not know what is wanted of it.")
+
+    async def _continue_family(self, root: AgentProcess) -> None:
+        """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
+        family = tuple(family_of(root))
+        for each in family:
+            if any(map(_is_expired, each.questions)):
+                self._expire(each)
+            if each.parent is not None and each.status.ended:
+                each.parent.progress.unpark(each)
+        interrupted = [each for each in family if self._interrupted(each)]
+        for each in family:
+            if each.outcome is None and each.idle and not each.stepped and not each.progress.parked:
+                if interrupted:
+                    self._ended_idle_with(each, interrupted)
+                else:
+                    self.begin(each)
+        await self._repository.save(root)
+
+    def _interrupted(self, process: AgentProcess) -> bool:
+        """Whether the program ended in the middle of an action of a process that may not be repeated."""
+        if process.outcome is None:
+            for action, journal in process.progress.journals.items():
+                if journal.running and not process.scope.actions[action].settings.repeatable:
+                    process.progress.interrupt(action)
+        return bool(process.progress.interrupted)
+
+    def _ended_idle_with(self, process: AgentProcess, interrupted: Sequence[AgentProcess]) -> None:
+        told = "; ".join(f"{name} of process {each.id}" for each in interrupted for name in each.progress.interrupted)
+        process.settle(
+            Stuck(
+                f"The program ended in the middle of an action that may not be repeated: {told}. Look at what it has"
+                f" done, then run `goalport resume {process.id} --retry` or `--skip`."
+            )
+        )
+
+    async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
+        """Go on with a family in which actions were interrupted that may not be repeated.
+
+        `retry`: they begin again; otherwise they are left out. Raises `BadInput` if none was interrupted.
+        """
+        if not await self._repository.take(process) and await self._replicas.ask(
+            process, {"do": "go on", "retry": retry}
+        ):
+            return
+        family = tuple(family_of(process))
+        if not any(each.progress.interrupted for each in family):
+            await self._repository.let_go(process)
+            raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
+        for each in family:
+            each.progress.settle_interrupted(retry=retry)
+        for each in family:
+            if each.status is ProcessStatus.STUCK and each.idle:
+                self.begin(each)
 
     def _start_child(
         self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object]
@@ -144,12 +285,13 @@ class Processes:
 
     async def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
+        self._replicas.start()
         found = await self._repository.find(process_id)
         if found is None:
             # The ids of processes are secrets of those who started them.
             raise UnknownName("process", process_id, None)
         for each in family_of(found):
-            if each.status is ProcessStatus.WAITING and each not in self._timed:
+            if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
                 self._wake_at_expiry(each)  # it was made of its records: no timer has run meanwhile
                 if any(map(_is_expired, each.questions)):
                     self._expire(each)
@@ -175,31 +317,51 @@ class Processes:
     async def close(self) -> None:
         """Kill the processes that run, and wait until they have ended; on other event loops they end later.
 
-        Those that wait are killed too, unless the store outlives the program: then they can be answered afterwards.
+        Those that wait are killed too. In a store that outlives the program those stay as they are that were stored:
+        another program goes on with them, or this one when it starts again.
         """
         here, running = asyncio.get_running_loop(), dict(self._running)
-        left = [] if self._repository.store.durable else [each for each in await self.records() if not each.ended]
+        await self._replicas.stop()
+        left = [] if self._durable else [each for each in await self.records() if not each.ended]
         waiting = [await self._repository.find(each.id) for each in left]
-        for process in (*running.values(), *waiting):
-            if process is not None and not process.status.ended:
+        for process in (*running.values(), *waiting, *self._repository.watched):
+            if process is not None and self._durable and self._repository.is_stored(process):
+                process.leave(gone=True)
+            elif process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
-        if self._repository.store.durable:
+        if self._durable:
             await self._repository.save_all()
 
     def resume(self, process: AgentProcess, *objects: object) -> None:
         """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.
 
-        The processes that wait for it count as running again. Callable from any thread.
+        The processes that wait for it count as running again. Callable from any thread. Raises `BadInput` for one in
+        which an action was interrupted that may not be repeated: see `go_on`.
         """
+        if process.progress.interrupted:
+            raise BadInput(f"Process {process.id} has to be told whether what was interrupted begins again.")
 
         def go_on() -> None:
-            if process.idle:
+            if process.idle and self._repository.has(process):
                 for value in objects:
                     process.blackboard.add(value)
                 self.begin(process)
 
-        process.on_loop(go_on)
+        async def take_and(make: Callable[[], None]) -> None:
+            try:
+                if not await self._repository.take(process):
+                    _log.warning("Process %s is not continued here: another program runs it.", process.id)
+            finally:
+                make()
+
+        def start() -> None:
+            if self._repository.has(process):
+                go_on()
+            else:
+                process.beside(take_and(process.expect(go_on)))
+
+        process.on_loop(start)
 
     def _go_on(self, process: AgentProcess) -> None:
         """Continue a process that need not wait any more; one that runs step by step is ready for the next step."""
@@ -216,16 +378,21 @@ class Processes:
         """Run a process from now on in a task of the running event loop; with `stepped` it takes one step only."""
 
         async def run(process: AgentProcess) -> None:
-            await self._repository.claim(process)
-            if self._repository.store.durable:
+            if not await self._enter(process):
+                return
+            if self._durable:
                 process.tell_when_stored(ends=self._repository.is_stored(process))
             try:
                 await (step if stepped else drive)(process)
             finally:
-                if process.outcome is not None and not process.driven:
+                if process.elsewhere:
+                    await self._repository.let_go(process)
+                elif process.outcome is not None and not process.driven:
                     self._continue_others(process)
                     await self._save(process)
                 else:
+                    if stepped and self._repository.is_stored(process):
+                        await self._repository.save(process)
                     process.stored()
 
         def forget(task: asyncio.Task[None]) -> None:
@@ -234,20 +401,59 @@ class Processes:
         task = process.launch(run, forget, stepped=stepped)
         self._running[task] = process
         self._repository.hold(process)
+        self._replicas.start()
         _update_ancestors(process)
         return task
 
+    async def _enter(self, process: AgentProcess) -> bool:
+        """Prepare the store for a process that begins to run. Returns False if it cannot run here."""
+        try:
+            entered = await self._repository.enter(process)
+        except StoreError as error:  # nothing has been done yet, and nobody would know of it later
+            process.settle(Failed(f"It did not begin. Try again later. {error}"))
+            self._continue_others(process)
+            return False
+        if entered and not process.over:
+            return True
+        process.release()
+        process.notify_waiters()
+        return False
+
     def _ended_idle(self, process: AgentProcess) -> None:
+        if not self._repository.has(process):
+            process.tell_when_stored(ends=True)
+            process.beside(self._end_idle(process))
+            return
         self._continue_others(process)
-        if self._repository.store.durable:
+        if self._durable:
             process.tell_when_stored(ends=True)
         process.beside(self._save(process))
+
+    async def _end_idle(self, process: AgentProcess) -> None:
+        """End a process that was ended here, and of which another program may have the lease."""
+        wanted = process.end_requested
+        assert wanted is not None
+        kill = isinstance(wanted, Killed)
+        wish = {"do": "end", "kill": kill, "reason": wanted.reason}
+        try:
+            if not await self._repository.take(process) and await self._replicas.ask(process, wish):
+                return
+        finally:
+            process.stored()
+        if process.over:
+            self._continue_others(process)
+            await self._save(process)
+        elif kill:  # the store knew something newer of it, from which it was made again
+            process.kill(wanted.reason)
+        else:
+            process.terminate(wanted.reason)
 
     def _continue_others(self, process: AgentProcess) -> None:
         """Continue what waited for a process that has ended now, or waits."""
         _update_ancestors(process)
         if process.status is ProcessStatus.WAITING:
-            self._wake_at_expiry(process)
+            if not self._repository.is_stored(process) or not self._durable:
+                self._wake_at_expiry(process)
         elif process.parent is not None and process.parent.progress.unpark(process):
             self._go_on(process.parent)
 

@@ -31,7 +31,7 @@ from goalport.process.process_options import (
 )
 from goalport.process.questions import Question
 from goalport.process.repository import AgentProcessRepository, new_id
-from goalport.process.scope import Scope, blackboard_for_child
+from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
 from goalport.process.tick import drive, step
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "Waiting",
     "agent_tool",
     "answer",
+    "asks_a_model",
     "blackboard_for_child",
     "decline",
     "drive",

@@ -62,6 +62,7 @@ class ActionProgressState(NamedTuple):
     """The number of each action that has begun and is not over."""
     begun: int
     paused_after: int
+    interrupted: AbstractSet[str] = frozenset()
 
 
 class ActionProgress(Generic[P]):
@@ -85,6 +86,8 @@ class ActionProgress(Generic[P]):
         """Actions that wait for a sub-process, which waits for a person."""
         self.journals: dict[str, Journal[P]] = {}
         """The journals of actions that have begun and are not over."""
+        self.interrupted: set[str] = set()
+        """Actions in whose middle the program ended, and which may not be repeated: somebody has to decide."""
         self.begun = 0
         """The number of actions that have begun."""
         self._sequence: dict[str, int] = {}
@@ -104,15 +107,33 @@ class ActionProgress(Generic[P]):
             numbers=dict(self._sequence),
             begun=self.begun,
             paused_after=self._paused_after,
+            interrupted=frozenset(self.interrupted),
         )
 
     def restore(self, state: ActionProgressState, results: Mapping[str, object]) -> None:
         """Have the progress that a process had, and a journal without records for each action that has begun."""
         self.results = dict(results)
-        self.has_run, self.skipped = set(state.has_run), set(state.skipped)
+        self.has_run, self.skipped, self.interrupted = set(state.has_run), set(state.skipped), set(state.interrupted)
         self.left_out, self.declined, self.waits = dict(state.left_out), dict(state.declined), dict(state.waits)
         self._sequence, self.begun, self._paused_after = dict(state.numbers), state.begun, state.paused_after
         self.journals = {action: Journal(self._key(action)) for action in self._sequence}
+
+    def restore_begun(self, action: str, number: int) -> None:
+        """Note that the program had ended while an action ran; it has that number."""
+        self._sequence[action], self.begun = number, max(self.begun, number + 1)
+        self.journals.setdefault(action, Journal(self._key(action))).note_begun()
+
+    def interrupt(self, action: str) -> None:
+        """Note that an action was interrupted and may not be repeated."""
+        self.interrupted.add(action)
+
+    def settle_interrupted(self, *, retry: bool) -> None:
+        """Let actions that were interrupted begin again; otherwise leave them out of all plans."""
+        for action in self.interrupted:
+            if not retry:
+                self.end(action).close(f"{action} was interrupted, and the process goes on without it.")
+                self.leave_out(action, f"{action} was interrupted, and somebody decided to go on without it.")
+        self.interrupted.clear()
 
     def _key(self, action: str) -> str:
         return f"{self._process_id}:{self._sequence[action]}"

@@ -6,6 +6,7 @@ Listeners do not influence it. Below: its lifecycle, its progress and its questi
 
 import math
 import threading
+import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,13 +14,22 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar, cast
 
 from anyio import CancelScope, CapacityLimiter, current_time
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from goalport.ai import Engine, Operation, ToolContext, tool_context, use_tool_context
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, RetryPolicy, WaitFor
 from goalport.errors import AlreadyAnswered, GoalportError, ProcessEnded, leaves
-from goalport.events import Event, EventListener, ProcessFinished, QuestionAsked, QuestionSettled
+from goalport.events import (
+    ActionFinished,
+    ActionStatus,
+    Event,
+    EventListener,
+    ProcessFinished,
+    QuestionAsked,
+    QuestionSettled,
+)
 from goalport.llm import TokenUsage
 from goalport.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
 from goalport.process.ledger import NOTHING, Ledger, Spending
@@ -58,6 +68,10 @@ class PlatformServices:
     """Continues a process that waits or is stuck. Takes the process, and objects for its blackboard."""
     step: "Callable[[AgentProcess], Awaitable[object]]"
     """Runs one step of a process that is not running."""
+    checkpoint: "Callable[[AgentProcess], Awaitable[None]]"
+    """Stores a process between two of its actions."""
+    store_steps: "Callable[[AgentProcess], Awaitable[None]]"
+    """Stores what the running actions of a process have done so far."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How often an action that fails is tried again, unless the action says otherwise."""
     tells_errors: bool = True
@@ -71,6 +85,8 @@ class AgentProcess(Lifecycle):
 
     traced = False
     """Whether spans are recorded of its work."""
+    lasting = False
+    """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
     forgotten = False
     """Whether only its outcome and its history are kept, because it ended long ago."""
 
@@ -97,7 +113,7 @@ class AgentProcess(Lifecycle):
         self.listeners = Listeners(options.listeners)
         """The listeners for every event of the process. Where there are none, no events are made."""
         self.listeners.use_running_loop()
-        self._followers: set[Callable[[], None]] = set()
+        self._subscribers: Listeners | None = None
         on_bound, begin = self.listeners.binding_listener(process_id), options.blackboard
         self.blackboard = Blackboard(on_bound) if begin is None else begin.spawn(on_bound)
         self.blackboard.infer_types_by(scope.infer_type)
@@ -113,6 +129,10 @@ class AgentProcess(Lifecycle):
         """The same cost by entry, with sums by action, model and process."""
         self.failure: Failure | None = None
         """The last failure, whether or not another way was found afterwards."""
+        self._seconds_run = 0.0
+        self._runs_since: float | None = None
+        self._behind = False
+        """Whether an action has ended since it was stored last."""
 
     @property
     def history(self) -> tuple[ActionInvocation, ...]:
@@ -191,19 +211,15 @@ class AgentProcess(Lifecycle):
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Add a listener for all events from now on; the returned function removes it."""
-        remove = self.listeners.add(listener)
-        self._followers.add(remove)
-
-        def unsubscribe() -> None:
-            self._followers.discard(remove)
-            remove()
-
-        return unsubscribe
+        if self._subscribers is None:
+            self._subscribers = Listeners()
+            self.listeners.add(self._subscribers)
+        return self._subscribers.add(listener)
 
     @property
     def followed(self) -> bool:
         """Whether anybody has subscribed to its events."""
-        return bool(self._followers)
+        return self._subscribers is not None and self._subscribers.attentive
 
     def emit(self, event: Event) -> None:
         """Tell the listeners of an event; callable from a worker thread too, and the order is kept."""
@@ -301,9 +317,60 @@ class AgentProcess(Lifecycle):
             return False
         return True
 
-    def restore(self, goal: str, plan: Sequence[str], failure: Failure | None, *, forgotten: bool) -> None:
+    def store_each_step(self, wanted: bool = True) -> None:  # noqa: FBT001, FBT002 - the name says what is true
+        """Store each of its steps from now on, or no longer."""
+        self.lasting = wanted
+
+    @property
+    def seconds_run(self) -> float:
+        """For how many seconds it has run, in this program and in others, without the time in which it waited."""
+        return self._seconds_run + (0.0 if self._runs_since is None else time.monotonic() - self._runs_since)
+
+    async def checkpoint(self, *, soon: bool = False) -> None:
+        """Store it between two actions, if its steps are stored; `soon`: before the next action or with its end."""
+        self._behind = self.lasting
+        if self.lasting and not soon:
+            await self.services.checkpoint(self)
+            self._behind = False
+            await checkpoint_if_cancelled()
+
+    async def catch_up(self) -> None:
+        """Store it before an action, if that was not done after the last one."""
+        if self._behind:
+            await self.checkpoint()
+
+    async def store_steps(self) -> None:
+        """Store what the running actions have done so far, if its steps are stored."""
+        if self.lasting:
+            await self.services.store_steps(self)
+            await checkpoint_if_cancelled()
+
+    def forget(self) -> None:
+        """Forget everything, to be made of its records anew."""
+        self.progress, self.questions = ActionProgress(self.id), Questions(self.id)
+        self.usage, self.ledger = NOTHING, Ledger()
+        self.children.clear()
+        if self.parent is not None:
+            self.parent.children.append(self)
+
+    def tell_what_happened(self, known: int) -> None:
+        """Tell who subscribed to it or waits what another program did after the first `known` actions."""
+        if self._subscribers is not None:
+            planned = len(self.progress.history) + len(self.plan)
+            for number, each in enumerate(self.progress.history[known:], start=known + 1):
+                ended = (each.action, number, planned, cast("ActionStatus", each.status), each.seconds, each.error)
+                self._subscribers.on_event(ActionFinished(*ended, process_id=self.id))
+            if self.outcome is not None:
+                end = ProcessFinished(self.outcome.status, self.outcome.reason, process_id=self.id)
+                self._subscribers.on_event(end)
+        self.notify_waiters()
+
+    def restore(
+        self, goal: str, plan: Sequence[str], failure: Failure | None, seconds_run: float, *, forgotten: bool
+    ) -> None:
         """Pursue what a process pursued of which there are records; `forgotten`: only its end and its history."""
         self.goal, self.plan, self.failure = self.scope.goals.get(goal), tuple(plan), failure
+        self._seconds_run, self._behind = seconds_run, False
         self.forgotten = forgotten
 
     def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
@@ -344,18 +411,21 @@ class AgentProcess(Lifecycle):
         self.traced = traced
         self.begin()
         limit, token = self.options.deadline, _current.set(self)
+        left = math.inf if limit is None else limit - self._seconds_run
+        self._runs_since = time.monotonic()
         try:
             with (
                 use_tool_context(ToolContext(self, callers=tool_context().callers)),
                 calling_from(None),
-                CancelScope(deadline=math.inf if limit is None else current_time() + limit) as self.cancel_scope,
+                CancelScope(deadline=current_time() + left) as self.cancel_scope,
             ):
                 yield
-            if self.cancel_scope.cancelled_caught and self.end_requested is None:
+            if self.cancel_scope.cancelled_caught and self.end_requested is None and not self.elsewhere:
                 self.end_requested = Terminated(f"The deadline of {limit:g} s has passed.")
         finally:
             _current.reset(token)
             self.cancel_scope = None
+            self._seconds_run, self._runs_since = self.seconds_run, None
 
     def settle(self, outcome: Outcome) -> None:
         """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""

@@ -104,6 +104,7 @@ class ActionCalls:
         with at_place(name):
             result = await self._run(name, tool, arguments)
         journal.note_result(name, result)
+        await self.attempt.process.store_steps()
         return result
 
     async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
@@ -188,15 +189,16 @@ def _refused(tool: Tool, reason: str) -> str:
 class _ReplyRecord:
     """The place in a journal for a model's reply: the `ReplyRecord` of `goalport.ai`."""
 
-    journal: Journal[AgentProcess]
+    attempt: Attempt
     name: str
 
     @property
     def reply(self) -> ModelReply | None:
-        return self.journal.replies.get(self.name)
+        return self.attempt.journal.replies.get(self.name)
 
-    def keep(self, reply: ModelReply, /) -> None:
-        self.journal.note_reply(self.name, reply)
+    async def keep(self, reply: ModelReply, /) -> None:
+        self.attempt.journal.note_reply(self.name, reply)
+        await self.attempt.process.store_steps()
 
 
 class ActionOperation:
@@ -213,10 +215,10 @@ class ActionOperation:
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """The record for the reply to a request; it holds the reply already if the action began again."""
-        if not self._attempt.journal.again:
+        if not self._attempt.journal.again and not self._process.lasting:
             return self._attempt.journal.note_request(model, call)
         name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
-        return _ReplyRecord(self._attempt.journal, name)
+        return _ReplyRecord(self._attempt, name)
 
     def emit(self, event: Event, /) -> None:
         """Emit an event of the process, and note while a provider has to be asked again."""

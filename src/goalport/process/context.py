@@ -267,7 +267,8 @@ class ActionContext(OperationContext):
         try:
             outcome = await child.wait()
         except get_cancelled_exc_class():
-            child.kill("What it was started for was cancelled.")
+            if not self.process.elsewhere:
+                child.kill("What it was started for was cancelled.")
             raise
         if isinstance(outcome, Waiting):
             self._refuse_to_wait_in_vain()

@@ -69,7 +69,11 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
+    await process.catch_up()
     progress.begin(action.name)
+    if not action.settings.repeatable:
+        progress.journals[action.name].note_begun()
+        await process.store_steps()
     if process.listeners.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
@@ -80,6 +84,8 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         child = next((each for each in progress.journals[action.name].waits_for if not each.status.ended), None)
         if child is not None:
             progress.park(action.name, child)
+        progress.journals[action.name].rest()
+        await process.checkpoint()
         return None
     _clean_up(process, action)
     words = end.words(process)
@@ -91,7 +97,14 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     if process.listeners.attentive:
         number = len(progress.history)
         process.emit(ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id))
+    await process.checkpoint(soon=_ends(process, action, end))
     return Failed(hide(str(end.error)), caller_mistake=True) if isinstance(end.error, BadInput) else None
+
+
+def _ends(process: AgentProcess, action: Action, end: "_End") -> bool:
+    """Whether the end of an action is probably that of its process, with which it is stored."""
+    goal = process.goal
+    return goal is not None and goal.action == action.name and end.status == "succeeded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class UnnamedReply:
     call: ModelCall
     reply: ModelReply | None = None
 
-    def keep(self, reply: ModelReply, /) -> None:
+    async def keep(self, reply: ModelReply, /) -> None:
         """Record the reply."""
         self.reply = reply
 
@@ -160,6 +160,8 @@ class Journal(Generic[P]):
         self.key = key
         """`process:seq`, the prefix of each name: the same whenever the action begins again."""
         self.begun = False
+        self.running = False
+        """Whether the action runs, or did when the program ended."""
         self.again = False
         """Whether the action has begun before."""
         self.unnamed_replies: list[UnnamedReply] = []
@@ -183,13 +185,22 @@ class Journal(Generic[P]):
     def begin(self) -> None:
         """Note that the action begins, for the first time or again."""
         self.parked = False
+        self.running = True
         self.waits_for.clear()
         self.again, self.begun = self.begun, True
         self.name_replies()
 
+    def rest(self) -> None:
+        """Note that the action has stopped, since it has to wait."""
+        self.running = False
+
     def restore(self, waits_for: Iterable[P]) -> None:
-        """Stand where the journal of an action stood that had begun and had to wait; its records are noted again."""
+        """Stand where the journal of an action stood that had begun; its records are noted again."""
         self.begun, self.waits_for = True, list(waits_for)
+
+    def note_begun(self) -> None:
+        """Note that the program had ended while the action ran."""
+        self.running = True
 
     def name_replies(self) -> None:
         """Give the replies of the first run their names."""
@@ -211,6 +222,8 @@ class Journal(Generic[P]):
     def steps(self) -> Iterator[tuple[str, str, object]]:
         """What the action has done, as the kind, the name and the value of each step; calls under way are left out."""
         self.name_replies()
+        if self.running:
+            yield "begun", self.key, int(self.key.rpartition(":")[2])
         for name, reply in self.replies.items():
             yield "reply", name, reply
         for name, result in self.results.items():

@@ -18,6 +18,7 @@ import anyio
 
 from goalport.errors import (
     GoalportError,
+    HandedOver,
     ProcessFailed,
     ProcessKilled,
     ProcessStuck,
@@ -160,6 +161,10 @@ class Lifecycle:
         """Whether its outcome is not told yet, because it is not stored yet."""
         self._storing_ends = False
         """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
+        self._elsewhere = False
+        """Whether another program runs it, or is going to."""
+        self._gone = False
+        """Whether this program ends and follows it no longer."""
         self._due = 0
         """The number of changes that were requested, perhaps by other threads, and are not made yet."""
         self._changed: asyncio.Event | None = None
@@ -193,6 +198,16 @@ class Lifecycle:
         return self._status.ended and self._status is not ProcessStatus.STUCK
 
     @property
+    def watched(self) -> bool:
+        """Whether anybody waits for it."""
+        return self._changed is not None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another program runs it, or is going to: here it shows what the store knows of it."""
+        return self._elsewhere
+
+    @property
     def idle(self) -> bool:
         """Whether it may be run now: nothing runs it, and nothing forbids it."""
         return not (self._driven or self.over or self.end_requested)
@@ -201,9 +216,11 @@ class Lifecycle:
         """Wait until the process has an outcome, and return it: its end, its questions, or why it is stuck.
 
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
-        process.
+        process. Raises `HandedOver` when this program ends first.
         """
         while self._outcome is None or self._untold or (self.changing and not self.over):
+            if self._gone:
+                raise HandedOver(self.id)
             await self._change()
         return self._outcome
 
@@ -300,7 +317,7 @@ class Lifecycle:
             self._storing = False
             self.notify_waiters()
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def beside(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Do something for it in a task of its own, while nothing runs it; `rest` waits for that."""
         self._tasks += 1
 
@@ -312,6 +329,7 @@ class Lifecycle:
         task = asyncio.get_running_loop().create_task(work, name=self.id)
         _working.add(task)
         task.add_done_callback(leave)
+        return task
 
     def begin(self) -> None:
         """Note that a run has begun; a process with an outcome is not changed."""
@@ -347,6 +365,18 @@ class Lifecycle:
         """Return a process that waits or is stuck to a state in which it can continue."""
         self._outcome, self._finished_at = None, None
         self._status = ProcessStatus.RUNNING
+
+    def leave(self, *, gone: bool = False) -> None:
+        """Stop running it here, since another program runs it or is going to; `gone`: this program ends."""
+        self._elsewhere, self._gone = True, gone
+        if self.cancel_scope is not None:
+            self.cancel_scope.cancel()
+        if gone:
+            self.notify_waiters()
+
+    def arrive(self) -> None:
+        """Note that this program may run it."""
+        self._elsewhere = False
 
     def release(self) -> None:
         """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""

@@ -6,17 +6,19 @@ decides when they are made. The calls of upstream servers that go on while their
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
+from itertools import chain
+from logging import getLogger
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from goalport.blackboard import BoardState, Entry
 from goalport.domain import WaitFor
-from goalport.errors import Unreadable
+from goalport.errors import Unreadable, Unstorable
 from goalport.llm import ModelReply, TokenUsage
-from goalport.process.action_progress import ActionInvocation, ActionProgressState, Failure
+from goalport.process.action_progress import ActionInvocation, ActionProgress, ActionProgressState, Failure
 from goalport.process.agent_process import AgentProcess
-from goalport.process.journal import Journal
 from goalport.process.ledger import Spending
-from goalport.process.lifecycle import Completed, Outcome, ProcessStatus, Waiting
+from goalport.process.lifecycle import Completed, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, QuestionStatus
 from goalport.process.scope import Scope
@@ -34,6 +36,7 @@ from goalport.tools import ToolGroupResolver, ToolResult
 
 __all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable", "restored"]
 
+_log = getLogger(__name__)
 _NONE: Final = frozenset[int]()
 _LONG: Final = 1.0
 """Seconds after which a process counts as long, whatever its goal declares."""
@@ -77,6 +80,9 @@ class ProcessState(NamedTuple):
     """All processes that an action has to wait for."""
     unsettled: Mapping[str, TokenUsage]
     """What each action that is not over has spent."""
+    seconds_run: float = 0.0
+    spendings: int | None = None
+    """How many costs of its own models `unsettled` knows of; None: all."""
 
 
 class Recorder:
@@ -92,6 +98,13 @@ class Recorder:
         """The first number of each object by its identity."""
         self._objects = self._invocations = self._spendings = 0
         """How many of each the store has."""
+        self._questions: dict[str, str] = {}
+        """The statuses of questions, as the store has them, by id."""
+        self._steps: dict[str, set[tuple[str, str]]] = {}
+        """The kinds and names of the steps that the store has, by action."""
+        self._next_step = 0
+        self._record: ProcessRecord | None = None
+        """The record that the store has, with the last state."""
 
     @classmethod
     def after(cls, stored: StoredProcess, entries: Iterable[Entry], codec: Codec | None) -> "Recorder":
@@ -107,27 +120,110 @@ class Recorder:
         self._objects += len(stored.objects)
         self._invocations += len(stored.history)
         self._spendings += len(stored.spendings)
+        self._questions.update((each.id, each.status) for each in stored.questions)
+        for action in stored.over:
+            self._steps.pop(action, None)
+        for each in stored.journal:
+            self._steps.setdefault(each.action, set()).add((each.kind, each.name))
+            self._next_step = max(self._next_step, each.number + 1)
+        if stored.process.state is not None:
+            self._record = stored.process
+
+    def is_news(self, stored: StoredProcess) -> bool:
+        """Whether records say anything that the store does not have yet."""
+        parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal, stored.over)
+        return any(parts) or self._record is None or stored.process != self._record._replace(definition=None)
+
+    @property
+    def defined(self) -> bool:
+        """Whether the store knows what the process runs by."""
+        return self._record is not None
 
     def changes(self, process: AgentProcess) -> StoredProcess:
-        """The records of a process that nothing runs, with the objects, history and costs that are to be added.
+        """The records of a process between two actions, as far as they are new or have changed.
 
         Raises `Unstorable` if a store that outlives the program cannot keep it.
         """
-        first, history, spendings = self._objects, process.progress.history, _own_spendings(process)
+        first, history = self._objects, process.progress.history
         state, outcome = self._state(process), process.outcome
         value = outcome.value if isinstance(outcome, Completed) else None
+        over, steps = self._new_steps(process)
         stored = StoredProcess(
             record_of(process, state, None if value is None else self._number_of(value)),
             [ObjectRecord(first + place, each.value, each.kind) for place, each in enumerate(self._entries[first:])],
             history[self._invocations :],
-            spendings[self._spendings :],
-            [_question_record(each) for each in process.questions],
-            list(_journal_records(process.progress.journals)),
+            _own_spendings(process)[self._spendings :],
+            [
+                _question_record(number, each)
+                for number, each in enumerate(process.questions)
+                if self._questions.get(each.id) != each.status
+            ],
+            steps,
+            history_from=self._invocations,
+            spendings_from=self._spendings,
+            over=over,
         )
         return stored if self._codec is None else encoded(stored, self._codec)
 
-    def _state(self, process: AgentProcess) -> ProcessState:
-        board, progress = process.blackboard.state, process.progress
+    def steps(self, process: AgentProcess) -> StoredProcess:
+        """What the running actions of a process have done and spent that the store does not have yet.
+
+        A step that cannot be written is left out: after a crash it is taken again.
+        """
+        over, steps = self._new_steps(process)
+        spendings = _own_spendings(process)[self._spendings :]
+        stored = StoredProcess(
+            record_of(process)._replace(definition=None),
+            spendings=spendings,
+            journal=steps,
+            spendings_from=self._spendings,
+            over=over,
+        )
+        if self._codec is None:
+            return stored
+        kept: list[JournalRecord] = []
+        for each in steps:
+            try:
+                kept.append(each._replace(value=self._codec.encode(each.value)))
+            except Unstorable as error:
+                _log.info("A step of process %s is not stored: %s", process.id, error)
+        return encoded(stored._replace(journal=()), self._codec)._replace(journal=kept)
+
+    def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
+        """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
+        outcome = Terminated(reason)
+        board, progress = BoardState((), {}, (), frozenset(), {}, None), ActionProgress[AgentProcess](process.id)
+        state = self._state(process, board, progress)._replace(outcome=outcome, failure=None)
+        record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True)
+        over = tuple(self._steps)
+        stored = StoredProcess(record, over=over, whole=False)
+        return stored if self._codec is None else encoded(stored, self._codec)
+
+    def _new_steps(self, process: AgentProcess) -> tuple[Sequence[str], Sequence[JournalRecord]]:
+        """The actions whose steps are forgotten, and the steps that the store does not have afterwards."""
+        journals = process.progress.journals
+        if not journals and not self._steps:
+            return (), ()
+        taken = {action: {step[:2]: step for step in journal.steps} for action, journal in journals.items()}
+        over = [action for action, known in self._steps.items() if not known <= taken.get(action, {}).keys()]
+        new = [
+            (action, *step)
+            for action, steps in taken.items()
+            for key, step in steps.items()
+            if action in over or key not in self._steps.get(action, ())
+        ]
+        return over, [
+            _journal_record(number, action, kind, name, value)
+            for number, (action, kind, name, value) in enumerate(new, start=self._next_step)
+        ]
+
+    def _state(
+        self,
+        process: AgentProcess,
+        board: BoardState | None = None,
+        progress: ActionProgress[AgentProcess] | None = None,
+    ) -> ProcessState:
+        board, progress = board or process.blackboard.state, progress or process.progress
         numbers = [self._number(each) for each in board.entries]
         journals = progress.journals
         return ProcessState(
@@ -152,6 +248,8 @@ class Recorder:
             if journals
             else {},
             unsettled=process.ledger.all_unsettled,
+            seconds_run=process.seconds_run,
+            spendings=len(_own_spendings(process)),
         )
 
     def _number(self, entry: Entry) -> int:
@@ -190,31 +288,40 @@ def restored(
     records: Sequence[StoredProcess],
     make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess],
     codec: Callable[[str], Codec | None] = lambda _: None,
+    known: Mapping[str, AgentProcess] = MappingProxyType({}),
 ) -> dict[AgentProcess, Recorder]:
     """The processes of a family, each with its recorder.
 
     `make` gives a new process for a record and its parent, `codec` what reads and writes the values of a process by its
-    id. Raises `Unreadable` for records that today's classes cannot take.
+    id. Processes that are `known` are changed to what the records say. Raises `Unreadable` for records that today's
+    classes cannot take.
     """
     codecs = [codec(each.process.id) for each in records]
     family = [each if by is None else decoded(each, by) for each, by in zip(records, codecs, strict=True)]
     processes: dict[str, AgentProcess] = {}
     recorders: dict[AgentProcess, Recorder] = {}
     for each, by in zip(family, codecs, strict=True):
-        process = make(each.process, processes.get(each.process.parent))
+        process = known.get(each.process.id)
+        if process is None:
+            process = make(each.process, processes.get(each.process.parent))
+        else:
+            process.forget()
         processes[process.id], recorders[process] = process, _restore(process, each, by)
     for each in reversed(family):  # what a process waits for is read off those that it started
         _restore_journals(processes[each.process.id], each, processes)
         _stand(processes[each.process.id], each)
-    for spending in sorted(cast("Iterable[Spending]", _spendings(family)), key=lambda spending: spending.at):
-        processes[spending.process_id].charge(spending)
+    settled = [each.spendings[: _state(each).spendings] for each in family]
+    _charge(processes, settled)
     for each in family:
         processes[each.process.id].ledger.restore_unsettled(_state(each).unsettled)
+    _charge(processes, [each.spendings[len(before) :] for each, before in zip(family, settled, strict=True)])
     return recorders
 
 
-def _spendings(family: Sequence[StoredProcess]) -> Iterator[object]:
-    return (spending for each in family for spending in each.spendings)
+def _charge(processes: Mapping[str, AgentProcess], spendings: Iterable[Sequence[object]]) -> None:
+    """Charge the costs of the processes of a family in the order in which they arose."""
+    for each in sorted(cast("Iterable[Spending]", chain.from_iterable(spendings)), key=lambda spending: spending.at):
+        processes[each.process_id].charge(each)
 
 
 def _state(stored: StoredProcess) -> ProcessState:
@@ -272,8 +379,9 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
     )
 
 
-def _question_record(question: Question) -> QuestionRecord:
+def _question_record(number: int, question: Question) -> QuestionRecord:
     return QuestionRecord(
+        number=number,
         id=question.id,
         action=question.action,
         wait=question.wait,
@@ -285,11 +393,9 @@ def _question_record(question: Question) -> QuestionRecord:
     )
 
 
-def _journal_records(journals: Mapping[str, Journal[AgentProcess]]) -> Iterator[JournalRecord]:
-    for action, journal in journals.items():
-        for kind, name, value in journal.steps:
-            told = value.id if isinstance(value, Question | AgentProcess) else value
-            yield JournalRecord(action, kind, name, told)
+def _journal_record(number: int, action: str, kind: str, name: str, value: object) -> JournalRecord:
+    told = value.id if isinstance(value, Question | AgentProcess) else value
+    return JournalRecord(number, action, kind, name, told)
 
 
 def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) -> Recorder:
@@ -307,7 +413,10 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
         process.blackboard.restore(_board_state(state, entries))
     results = {action: entries[number].value for action, number in state.results.items() if number in entries}
     process.progress.restore(state.progress, results)
-    process.restore(state.goal, state.plan, state.failure, forgotten=not stored.whole)
+    for each in stored.journal:
+        if each.kind == "begun":
+            process.progress.restore_begun(each.action, cast("int", each.value))
+    process.restore(state.goal, state.plan, state.failure, state.seconds_run, forgotten=not stored.whole)
     return Recorder.after(stored, entries.values(), codec)
 
 
@@ -366,6 +475,8 @@ def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapp
                 journal.note_reply(each.name, cast("ModelReply", each.value))
             case "result":
                 journal.note_result(each.name, cast("ToolResult", each.value))
+            case "begun":
+                pass
             case "child":
                 journal.note_child(each.name, family[cast("str", each.value)])
             case _:

@@ -1,28 +1,40 @@
 """Finds processes by their ids: those that run in this program, and those of which a store has records.
 
 A process that rests is given to the store and let go here. It is made of its records again when somebody asks for it or
-lets it go on; as long as the program references it, it stays the same object. A family is stored as a whole, when
-nothing runs in it any more. Below: the records. Above: the platform, which runs processes.
+lets it go on; as long as the program references it, it stays the same object. One whose steps are stored is saved
+between any two of its actions; of any other, the family is stored when nothing runs in it any more. In a store that
+outlives the program, a family is saved under its lease, which this program takes before anything of the family runs or
+changes here. Below: the records. Above: the platform, which runs processes.
 """
 
 import re
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from logging import getLogger
-from typing import Protocol
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import anyio
 
-from goalport.errors import StoreError, Unstorable
+from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
+from goalport.process.lifecycle import ProcessStatus
 from goalport.process.persistence import Recorder, family_of, record_of, recordable, restored
-from goalport.store import Codec, Json, ProcessRecord, ProcessStore, Seals, StoredProcess, StoredTypes
+from goalport.store import Codec, Json, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess, StoredTypes
 
 __all__ = ["AgentProcessRepository", "Definitions", "new_id"]
 
 _log = getLogger(__name__)
+T = TypeVar("T")
+_AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""When a family wakes in which something runs: as soon as nobody runs it."""
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+"""Seconds between two attempts to reach a store that is away."""
 
 _ADJECTIVES = """
 amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
@@ -68,74 +80,318 @@ class AgentProcessRepository:
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         """Whose turn it is to save a family, by the id of its root."""
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
+        self._leases: dict[str, Lease] = {}
+        """The leases of this program, by the id of the root."""
+        self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
+        """The version of each family that lives in this program, by its root."""
+        self._unwritable: WeakSet[AgentProcess] = WeakSet()
+        """The processes whose records cannot say how they stand."""
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
         if not process.options.ephemeral:
             self._held[process.id] = self._known[process.id] = process
 
-    async def claim(self, process: AgentProcess) -> None:
-        """Have the store keep what it has of the family of a process that begins to run."""
-        try:
-            kept = process not in self._recorders or await self.store.claim(process.id)
-        except StoreError as error:
-            _log.warning("Process %s runs, and the store does not know of it: %s", process.id, error)
-            return
-        if not kept:
-            for each in family_of(process):
-                self._recorders.pop(each, None)  # the next records say everything again
-
     def is_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process that lives in this program."""
-        return process in self._recorders
+        recorder = self._recorders.get(process)
+        return recorder is not None and recorder.defined
+
+    def has(self, process: AgentProcess) -> bool:
+        """Whether this program may run and change a process without asking the store first."""
+        root = next(family_of(process))
+        return not self.store.durable or root.id in self._leases or not self.is_stored(root)
+
+    async def enter(self, process: AgentProcess) -> bool:
+        """Prepare the store for a process that begins to run. Returns False if another program has its family.
+
+        Raises `StoreError` if its steps are to be stored, and the store cannot be reached for a new process.
+        """
+        root = next(family_of(process))
+        if process.options.ephemeral:
+            return True
+        if self.is_stored(root):
+            if not await self._patiently(process, lambda: self.take(process)):
+                return False
+            if process.lasting:
+                await self.checkpoint(process)
+        elif process.lasting:
+            async with self._turn(root):
+                await self._commit_records(root, process)
+        return not process.elsewhere
+
+    async def take(self, process: AgentProcess) -> bool:
+        """Take the lease of the family of a process, to run or change it. Returns False if another program has it.
+
+        What another program has changed is read first. Raises `StoreError`, and `Unreadable`.
+        """
+        root = next(family_of(process))
+        if not self.store.durable:
+            lease = await self.store.claim(root.id)
+            if lease is None:
+                self._forget_records(root)
+            else:
+                self._leases[root.id] = lease
+            return True
+        async with self._turn(root):
+            if root.id in self._leases or not self.is_stored(root):
+                return True
+            try:
+                lease = await self.store.claim(root.id)
+            except LeaseHeld:
+                return False
+            if lease is None:
+                self._forget_records(root)
+                return True
+            if lease.version != self._versions.get(root):
+                await self._read_again(root)
+            self._leases[root.id] = lease
+            for each in family_of(root):
+                each.arrive()
+            return True
+
+    def _forget_records(self, root: AgentProcess) -> None:
+        """The store has dropped a family: the next records say everything again."""
+        for each in family_of(root):
+            self._recorders.pop(each, None)
+
+    async def let_go(self, process: AgentProcess) -> None:
+        """Give the lease of a family back if nothing of it runs here."""
+        root = next(family_of(process))
+        async with self._turn(root):
+            if root.id in self._leases and not any(each.driven for each in family_of(root)):
+                lease = self._leases.pop(root.id)
+                for each in family_of(root):
+                    self._held.pop(each.id, None)
+                await self.store.release(lease)
+
+    async def checkpoint(self, process: AgentProcess) -> None:
+        """Store a process between two of its actions; wait for the store as long as it takes."""
+        root = next(family_of(process))
+        async with self._turn(root):
+            if process.elsewhere or not self.is_stored(root):
+                return
+            await self._patiently(process, lambda: self._commit_records(root, process))
+
+    async def _commit_records(self, root: AgentProcess, process: AgentProcess) -> None:
+        try:
+            changes = self._first_records(process)
+        except Unstorable as error:
+            _log.warning("Process %s is kept in memory only: %s", process.id, error)
+            for each in family_of(root):
+                each.store_each_step(False)
+        else:
+            news = {each: stored for each, stored in changes.items() if self._recorders[each].is_news(stored)}
+            if news:
+                await self._commit(root, news, release=False)
+
+    async def store_steps(self, process: AgentProcess) -> None:
+        """Store what the running actions of a process have done; wait for the store as long as it takes."""
+        root = next(family_of(process))
+        async with self._turn(root):
+            if process.elsewhere or not self.is_stored(process):
+                return
+            change = self._recorders[process].steps(process)
+            if change.journal or change.over or change.spendings:
+                await self._patiently(process, lambda: self._commit(root, {process: change}, release=False))
 
     async def save(self, process: AgentProcess) -> None:
-        """Store the family of a process, unless some of it runs still."""
+        """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
         if process.options.ephemeral:
             return
         if not self.store.durable:
-            await self._save(process)
+            await self._save_at_rest(process)
             return
         root = next(family_of(process))
-        async with self._turns.setdefault(root.id, anyio.Lock()):  # records are increments: the next follow these
-            await self._save(process)
+        async with self._turn(root):  # records are increments: the next follow these
+            if not self.is_stored(root):
+                await self._save_at_rest(process)
+            elif not process.elsewhere:
+                await self._patiently(process, lambda: self._commit_resting(root))
 
-    async def _save(self, process: AgentProcess) -> None:
+    async def _save_at_rest(self, process: AgentProcess) -> None:
         family = [each for each in family_of(process) if not each.options.ephemeral]
         if any(each.driven or each.outcome is None for each in family):
             return
         try:
-            changes = [self._changes(each) for each in family]
-            await self.store.save(changes)
-        except (StoreError, Unstorable) as error:
+            root = family[0]
+            if self.is_stored(root) and root.id not in self._leases:
+                await self.take(root)
+            changes = {each: self._changes(each) for each in family}
+            lease = self._leases.pop(root.id, None) or Lease(root.id)
+            await self.store.save([*changes.values()], lease, wake_at=_wakes_at(family), release=True)
+        except (StoreError, Unstorable, LeaseLost) as error:
             _log.warning("Process %s is kept in memory only: %s", process.id, error)
             return
         except Exception:
             _log.exception("Process %s is kept in memory only.", process.id)
             return
-        for each, stored in zip(family, changes, strict=True):
-            self._recorders[each].confirm(stored)
-            if recordable(each) and not each.driven:  # it may have been continued while it was written
-                self._held.pop(each.id, None)
+        self._confirm(changes)
+        self._versions[family[0]] = 1
 
     async def save_all(self) -> None:
         """Try again to store what rests and is kept in memory only."""
         for process in tuple(self._held.values()):
-            await self.save(process)
+            if not self.is_stored(next(family_of(process))):
+                await self.save(process)
+
+    def _first_records(self, process: AgentProcess) -> "dict[AgentProcess, StoredProcess]":
+        """The records of a process, with the steps of the action that started it if it is new."""
+        changes: dict[AgentProcess, StoredProcess] = {}
+        parent = process.parent
+        if parent is not None and not self.is_stored(process):
+            changes[parent] = self._recorders[parent].steps(parent)
+        changes[process] = self._changes(process)
+        return changes
+
+    def _resting_records(self, root: AgentProcess) -> "dict[AgentProcess, StoredProcess]":
+        """The records of a family that have changed, of the processes that nothing runs."""
+        changes: dict[AgentProcess, StoredProcess] = {}
+        for each in family_of(root):
+            if each.driven or each.options.ephemeral:
+                continue
+            try:
+                stored = self._changes(each)
+            except Unstorable as error:
+                _log.warning("Process %s is kept in memory only: %s", each.id, error)
+                self._unwritable.add(each)
+                if not each.over:
+                    continue
+                stored = self._recorders[each].ending(
+                    each, f"It ended as {each.status}, which cannot be stored: {error}"
+                )
+            if self._recorders[each].is_news(stored):
+                changes[each] = stored
+        return changes
+
+    async def _commit_resting(self, root: AgentProcess) -> None:
+        """Save what rests in a family, and give its lease back if nothing of it runs."""
+        changes = self._resting_records(root)
+        family = tuple(family_of(root))
+        release = not any(each.driven or (each in self._unwritable and not each.over) for each in family)
+        if changes or release:
+            await self._commit(root, changes, release=release)
+
+    async def _commit(
+        self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", *, release: bool
+    ) -> None:
+        """Save records of a family under the lease of this program."""
+        family = tuple(family_of(root))
+        lease = self._leases.get(root.id) or Lease(root.id)
+        try:
+            new = await self.store.save(
+                [*changes.values()], lease, wake_at=_wakes_at(family) if release else _AT_ONCE, release=release
+            )
+        except LeaseLost:
+            self._lose(root)
+            return
+        self._versions[root] = new.version
+        self._leases[root.id] = new
+        if release:
+            del self._leases[root.id]
+        self._confirm(changes)
+
+    def _lose(self, root: AgentProcess) -> None:
+        """Note that another program has taken a family over: nothing of it runs here any more."""
+        _log.warning("Another program goes on with process %s.", root.id)
+        self._leases.pop(root.id, None)
+        self._versions.pop(root, None)
+        for each in family_of(root):
+            self._held.pop(each.id, None)
+            each.leave()
+
+    def _confirm(self, changes: "Mapping[AgentProcess, StoredProcess]") -> None:
+        for each, stored in changes.items():
+            self._recorders[each].confirm(stored)
+            if (
+                recordable(each) and not each.driven and each not in self._unwritable
+            ):  # it may have been continued while it was written
+                self._held.pop(each.id, None)
+
+    async def _patiently(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what a store has to take part in; while it is away, try again."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await work()
+            except StoreError as error:
+                if pause == _FIRST_PAUSE:
+                    _log.warning("Process %s waits for the store: %s", process.id, error)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _turn(self, root: AgentProcess) -> anyio.Lock:
+        return self._turns.setdefault(root.id, anyio.Lock())
 
     async def find(self, process_id: str) -> AgentProcess | None:
         """The process of that id; None if it is unknown or was dropped."""
-        if process_id in self._held:
-            return self._held[process_id]
-        family = await self.store.family(process_id)
-        if not family:
-            return None
-        known = self._known.get(process_id)
-        if known is not None:
+        known = self._held.get(process_id) or self._known.get(process_id)
+        if known is not None and await self._is_current(known):
             return known
-        self._recorders.update(found := restored(family, self._definitions.restored, self._codec))
+        stored, version = await self.store.family(process_id)
+        return self._read(stored, version).get(process_id) if stored else None
+
+    async def _is_current(self, process: AgentProcess) -> bool:
+        root = next(family_of(process))
+        if process.id in self._held and not (self.store.durable and self.is_stored(root)):
+            return True
+        if root.id in self._leases:
+            return True
+        version = self._versions.get(root)
+        return version is not None and (await self.store.versions([root.id])).get(root.id) == version
+
+    async def refresh(self, process: AgentProcess) -> None:
+        """Read a family again that another program runs."""
+        root = next(family_of(process))
+        async with self._turn(root):
+            if root.id not in self._leases:
+                await self._read_again(root)
+
+    async def adopt(self, lease: Lease) -> AgentProcess:
+        """The root of a family of which the store has given a lease to this program. Raises `Unreadable`."""
+        stored, version = await self.store.family(lease.root)
+        found = self._read(stored, version)
+        self._leases[lease.root] = lease
+        for each in found.values():
+            each.arrive()
+        return found[lease.root]
+
+    async def postpone(self, lease: Lease, until: datetime) -> None:
+        """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
+        await self.store.save((), lease, wake_at=until, release=True)
+
+    @property
+    def watched(self) -> Sequence[AgentProcess]:
+        """The processes that somebody in this program waits for or follows, and that it does not run."""
+        return [each for each in self._known.values() if each.watched and next(family_of(each)).id not in self._leases]
+
+    async def follow(self) -> None:
+        """Read those families again that somebody watches here and another program has changed."""
+        roots = {root.id: root for each in self.watched if self.is_stored(root := next(family_of(each)))}
+        for root_id, version in (await self.store.versions([*roots]) if roots else _NONE).items():
+            root = roots[root_id]
+            if version != self._versions.get(root):
+                async with self._turn(root):
+                    if root_id not in self._leases and not any(each.driven for each in family_of(root)):
+                        await self._read_again(root)
+
+    async def _read_again(self, root: AgentProcess) -> None:
+        stored, version = await self.store.family(root.id)
+        self._read(stored, version)
+
+    def _read(self, stored: Sequence[StoredProcess], version: int) -> dict[str, AgentProcess]:
+        """The processes of a family as the store has them; those that live in this program are changed to that."""
+        here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
+        told = {each: len(each.progress.history) for each in here.values()}
+        found = restored(stored, self._definitions.restored, self._codec, here)
+        for process in found:
+            process.store_each_step(self.store.durable)
+        for process, count in told.items():
+            process.tell_what_happened(count)
+        self._recorders.update(found)
         self._known.update((each.id, each) for each in found)
-        return self._known[process_id]
+        self._versions[next(iter(found))] = version
+        return {each.id: each for each in found}
 
     async def counts(self) -> Mapping[str, int]:
         """How many processes have each status; those that live in this program count as they are now."""
@@ -169,9 +425,22 @@ class AgentProcessRepository:
             recorder = self._recorders[process] = Recorder(self._codec(process.id))
         stored = recorder.changes(process)
         if self.store.durable:
-            written = self._definitions.written(process, Codec(self._types))
+            written = None if recorder.defined else self._definitions.written(process, Codec(self._types))
             stored = stored._replace(process=stored.process._replace(definition=written))
         return stored
+
+
+def _wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
+    """When somebody has to look at a family that rests: when a question expires, or at once if something is to run."""
+    if any(_is_to_run(each) for each in family):
+        return _AT_ONCE
+    times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
+    return min(times, default=None)
+
+
+def _is_to_run(process: AgentProcess) -> bool:
+    ready = process.outcome is None and not process.stepped and not process.progress.parked
+    return ready and process.status is not ProcessStatus.NOT_STARTED
 
 
 def new_id(*labels: str) -> str:

@@ -9,13 +9,16 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias, cast
 
+from goalport.ai import Ai
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, is_generic, is_of, matcher
 from goalport.domain import (
     Action,
     Agent,
     Condition,
     Goal,
+    Injected,
     Parameter,
+    ProvidedInput,
     conditions_of,
     inputs_among,
     is_state,
@@ -41,11 +44,18 @@ from goalport.plan import (
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Scope", "blackboard_for_child", "inferred_type", "inputs_of"]
+__all__ = ["Scope", "asks_a_model", "blackboard_for_child", "inferred_type", "inputs_of"]
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
 """The number of search results that are cached."""
+
+
+def asks_a_model(action: Action) -> bool:
+    """Whether an action is given an `Ai`: by a parameter, or in the constructor of its class."""
+    kinds = [each.type for each in action.parameters if isinstance(each, (Injected, ProvidedInput))]
+    held = map(type, getattr(action.owner, "__dict__", {}).values())
+    return Ai in kinds or Ai in held
 
 
 class Scope:
@@ -146,6 +156,18 @@ class Scope:
         possible, it is none of them.
         """
         return inferred_type(binding, value, self._generic, self.unmade) if self._generic else None
+
+    @cached_property
+    def lasting_goals(self) -> frozenset[str]:
+        """The goals whose processes are stored at each step: they are long or durable, or may ask people."""
+        if any(each.outputs.may_wait for each in self.agent.actions):
+            return frozenset(self.goals)
+        asks = any(map(asks_a_model, self.agent.actions))
+        return frozenset(
+            name
+            for name, goal in self.goals.items()
+            if goal.export.durable or (asks if goal.export.long is None else goal.export.long)
+        )
 
     @cached_property
     def unmade(self) -> tuple[object, ...]:

@@ -57,7 +57,7 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
             outcome = Failed(f"The process could not go on: {process.words_for(bug)}")
             process.fail(outcome.reason, error=bug)
         finally:
-            if goes_on:
+            if goes_on or process.elsewhere:
                 process.release()
             else:
                 _end(process, outcome)

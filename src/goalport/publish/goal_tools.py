@@ -15,8 +15,8 @@ from typing import Final
 from mcp_types import Tool
 
 from goalport.domain import Action, Agent, Goal
-from goalport.platform import AgentPlatform, asks_a_model
-from goalport.process import AgentProcess
+from goalport.platform import AgentPlatform
+from goalport.process import AgentProcess, asks_a_model
 from goalport.publish.arguments import PublishedArguments
 from goalport.publish.exported_tools import annotations_of
 from goalport.publish.faults import Fault, read_or_fault

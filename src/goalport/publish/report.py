@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from goalport.platform import AgentPlatform, UpstreamServers, asks_a_model
+from goalport.platform import AgentPlatform, UpstreamServers
+from goalport.process import asks_a_model
 from goalport.publish.companions import READ, Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool

@@ -1,0 +1,150 @@
+"""What a program does among others that use the same store of processes.
+
+It says again and again that it lives, goes on with processes that a program left behind or whose time to wake has come,
+hears what others want of the processes that it runs, and follows those that others run. Below: the repository. Above:
+`processes`, which runs, answers and ends them.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from logging import getLogger
+from typing import Final, cast
+
+from goalport.errors import AlreadyAnswered, BadInput, GoalportError, StoreError, Unreadable
+from goalport.process import AgentProcess, AgentProcessRepository
+from goalport.store import Json, Lease, Message
+
+__all__ = ["Replicas", "Wish"]
+
+_log = getLogger(__name__)
+Wish = Mapping[str, Json]
+"""What one program wants of another: `do`, and what that needs."""
+_AT_ONCE: Final = 8
+"""The most families that are taken over at a time, so that other programs get some too."""
+_PAUSE: Final = 0.5
+"""The most seconds without a look at the store, and those after an error."""
+_LATER: Final = timedelta(minutes=5)
+"""After which time a family is tried again that today's classes cannot take."""
+
+
+class Replicas:
+    """This program among others.
+
+    Parameters: `go_on` continues the family of a root that nobody ran. `hear` does what another program wants, and
+    raises what it refuses. After `lease_seconds` without a sign of life others take over.
+    """
+
+    def __init__(
+        self,
+        repository: AgentProcessRepository,
+        go_on: Callable[[AgentProcess], Awaitable[None]],
+        hear: Callable[[str, Wish], Awaitable[None]],
+        lease_seconds: float,
+    ) -> None:
+        self._repository, self._store = repository, repository.store
+        self._go_on, self._hear = go_on, hear
+        self._seconds = lease_seconds
+        self._task: asyncio.Task[None] | None = None
+        self._looked = asyncio.Event()
+        """Set after each look at the store, and then replaced."""
+        self._away = False
+        self._taken: deque[Lease] = deque()
+        """The leases of families that are to go on here."""
+
+    def start(self) -> None:
+        """Begin, unless it has begun on this event loop, or the store ends with the program."""
+        loop = asyncio.get_running_loop()
+        if self._store.durable and (self._task is None or self._task.done() or self._task.get_loop() is not loop):
+            self._task = loop.create_task(self._live(), name="goalport-replicas")
+
+    async def stop(self) -> None:
+        """End it. Other programs notice when the store is closed, or the lease has run out."""
+        task, self._task = self._task, None
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def ask(self, process: AgentProcess, wish: Wish) -> bool:
+        """Have the program that runs a family do something. Returns False if none runs it now: then this one has it.
+
+        Raises what the other program refuses.
+        """
+        number = await self._store.send(process.id, wish)
+        try:
+            while (reply := await self._store.replied(number)) is None:
+                if await self._repository.take(process):
+                    return False
+                self.start()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._looked.wait(), _PAUSE)
+        finally:
+            await self._store.withdraw(number)
+        _raise(cast("Wish", reply))
+        await self._repository.refresh(process)
+        return True
+
+    async def _live(self) -> None:
+        beaten = -self._seconds
+        while True:
+            try:
+                if time.monotonic() - beaten >= self._seconds / 3:
+                    await self._store.beat(self._seconds)
+                    beaten = time.monotonic()
+                await self._look()
+                self._tell()
+                await self._store.news(min(_PAUSE, self._seconds / 6))
+                self._away = False
+            except StoreError as error:
+                if not self._away:
+                    _log.warning("The store cannot be reached; it is tried again: %s", error)
+                self._away = True
+                await asyncio.sleep(_PAUSE)
+            except Exception:
+                _log.exception("Processes of other programs were not looked after; it is tried again.")
+                await asyncio.sleep(_PAUSE)
+
+    def _tell(self) -> None:
+        looked, self._looked = self._looked, asyncio.Event()
+        looked.set()
+
+    async def _look(self) -> None:
+        self._taken += await self._store.due(_AT_ONCE)
+        while self._taken:
+            await self._take_over(self._taken[0])
+            self._taken.popleft()
+        for message in await self._store.inbox():
+            await self._store.reply(message.number, await self._reply(message))
+        await self._repository.follow()
+
+    async def _take_over(self, lease: Lease) -> None:
+        try:
+            root = await self._repository.adopt(lease)
+        except Unreadable as error:
+            _log.error("Process %s cannot go on here: %s", lease.root, error)
+            await self._repository.postpone(lease, datetime.now(UTC) + _LATER)
+            return
+        await self._go_on(root)
+
+    async def _reply(self, message: Message) -> Wish:
+        try:
+            await self._hear(message.process, cast("Wish", message.value))
+        except AlreadyAnswered as error:
+            return {"answered": [error.question_id, error.status]}
+        except GoalportError as error:
+            return {"refused": str(error)}
+        return {"done": True}
+
+
+def _raise(reply: Wish) -> None:
+    match reply:
+        case {"answered": [str(question), str(status)]}:
+            raise AlreadyAnswered(question, status)
+        case {"refused": str(why)}:
+            raise BadInput(why)
+        case _:
+            return
