@@ -4,9 +4,10 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
+from tests.postgres import own_postgres, postgres, postgres_files_of_worker
 from tests.providers import aimock, provider_process
 
-__all__ = ["aimock", "provider_process"]
+__all__ = ["aimock", "own_postgres", "postgres", "postgres_files_of_worker", "provider_process"]
 
 # A busy machine makes examples slow, and the limit that each test has ends a hang: time proves nothing here.
 settings.register_profile("goalport", deadline=None, suppress_health_check=[HealthCheck.too_slow])
