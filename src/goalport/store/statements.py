@@ -291,6 +291,8 @@ _OVER: Final = (
         not_(exists().where(_MEMBER.c.root == process.c.root, not_(_MEMBER.c.final))),
     )
     .limit(bindparam("limit", type_=Integer))
+    # Where programs write at the same time, nobody claims what is being dropped.
+    .with_for_update(skip_locked=True, of=process)
 )
 OLD: Final = _OVER.where(process.c.finished_at < _NOW - _AGE).order_by(process.c.finished_at).offset(_ZERO)
 """The roots of families that ended before that age."""
@@ -313,7 +315,7 @@ FAMILY: Final = select(process).where(process.c.root == bindparam("root")).order
 VERSIONS: Final = select(process.c.id, process.c.version).where(
     _among(process.c.id, "root_list"), process.c.id == process.c.root
 )
-VERSION: Final = select(func.coalesce(func.max(schema_version.c.version), _ZERO))
+VERSION: Final = select(func.coalesce(func.max(schema_version.c.version), _ZERO).label("version"))
 VERSION_MADE: Final = insert(schema_version).values(version=bindparam("version"), applied_at=bindparam("applied_at"))
 
 

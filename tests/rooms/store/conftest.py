@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store.postgres import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
+from tests.postgres import PostgresServer
 
 Open = Callable[[], ProcessStore]
 """Opens a store: another one for the same database each time, as another program would."""
@@ -30,8 +32,9 @@ async def store(file: Path) -> AsyncIterator[SqliteProcessStore]:
 class Databases:
     """Makes databases, and closes the stores that were opened for them."""
 
-    def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        self._folder, self._stack, self._numbers = folder, stack, count()
+    def __init__(self, folder: Path, stack: AsyncExitStack, server: Callable[[], PostgresServer]) -> None:
+        self._folder, self._stack, self._server, self._numbers = folder, stack, server, count()
+        self._url = ""
 
     def sqlite(self) -> Open:
         file = self._folder / f"{next(self._numbers)}.db"
@@ -43,22 +46,38 @@ class Databases:
 
         return opened
 
-    def in_a_new_file(self) -> ProcessStore:
-        return self.sqlite()()
+    def postgres(self) -> Open:
+        # A schema is made sooner than a database, and for goalport it is the same.
+        self._url = self._url or self._server().database()
+        schema = f"number {next(self._numbers)}"
+
+        def opened() -> ProcessStore:
+            store = PostgresProcessStore(self._url, schema=schema)
+            self._stack.push_async_callback(store.close)
+            return store
+
+        return opened
 
 
 @pytest.fixture
-async def databases(tmp_path: Path) -> AsyncIterator[Databases]:
+async def databases(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Databases]:
     async with AsyncExitStack() as stack:
-        yield Databases(tmp_path, stack)
+        yield Databases(tmp_path, stack, lambda: request.getfixturevalue("postgres"))
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def make_database(request: pytest.FixtureRequest, databases: Databases) -> MakeDatabase:
-    return {"sqlite": databases.sqlite}[request.param]
+    return {"sqlite": databases.sqlite, "postgres": databases.postgres}[request.param]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def make_store(request: pytest.FixtureRequest, databases: Databases) -> Open:
     """Makes stores of each kind, each with nothing in it."""
-    return {"memory": InMemoryProcessStore, "sqlite": databases.in_a_new_file}[request.param]
+    if request.param == "memory":
+        return InMemoryProcessStore
+    make = {"sqlite": databases.sqlite, "postgres": databases.postgres}[request.param]
+
+    def made() -> ProcessStore:
+        return make()()
+
+    return made

@@ -64,11 +64,11 @@ async def save(store: ProcessStore, *changes: StoredProcess) -> None:
     await store.save(changes, Lease(changes[0].process.root), wake_at=None, release=True)
 
 
-async def known(store: SqliteProcessStore) -> Sequence[str]:
+async def known(store: ProcessStore) -> Sequence[str]:
     return [each.id for each in await store.records()]
 
 
-async def objects(store: SqliteProcessStore, process_id: str) -> Sequence[object]:
+async def objects(store: ProcessStore, process_id: str) -> Sequence[object]:
     (found,), _ = await store.family(process_id)
     return [each.value for each in found.objects]
 

@@ -1,0 +1,92 @@
+"""How the programs at a PostgreSQL database hear at once that one of them has written something.
+
+A connection of its own listens and notifies, because a notification inside of a transaction makes each commit wait for
+those of others. What is written within a few milliseconds is one notification. It carries nothing: who hears it looks
+at the database. Whoever waits looks now and then in any case, so a notification may be lost, and need not come at all.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Final
+
+from goalport.errors import StoreError
+from goalport.store.postgres_server import Connection, DatabaseServer
+
+__all__ = ["News"]
+
+_GATHERED: Final = 0.01
+"""Seconds in which what is written becomes one notification."""
+_APART: Final = 0.05
+"""Seconds between two returns to those who wait, at least, however much is written."""
+_POLLED: Final = 1.0
+"""Seconds after which who waits looks in any case."""
+_ALIVE: Final = 30.0
+"""Seconds after which a quiet connection is tried, since one may be lost without a word."""
+
+
+class News:
+    """Tells other programs that something was written, and waits for them to tell it."""
+
+    def __init__(self, server: DatabaseServer) -> None:
+        self._server = server
+        self._wanted = asyncio.Event()
+        self._written = asyncio.Event()
+        self._heard = asyncio.Event()
+        self._returned = 0.0
+
+    def tell(self) -> None:
+        """Let the others know that something was written."""
+        self._wanted.set()
+        self._written.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Return when another program has told something, or after a while."""
+        self._wanted.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(seconds, _POLLED)):
+                await asyncio.sleep(self._returned + _APART - time.monotonic())
+                await self._heard.wait()
+        self._heard.clear()
+        self._returned = time.monotonic()
+
+    async def run(self) -> None:
+        """Keep a connection from the first time that one is of use, and for ever."""
+        if self._server.pooler:
+            # It keeps no connection for one program, so nobody can listen behind it.
+            await asyncio.Event().wait()
+        await self._wanted.wait()
+        while True:
+            with suppress(StoreError):
+                connection = await self._server.connect()
+                try:
+                    with self._server.in_words():
+                        await self._listen(connection)
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(_POLLED)
+
+    async def _listen(self, connection: Connection) -> None:
+        """Pass on what is told and what is heard until the connection is lost."""
+        channel, me = self._server.schema, connection.get_server_pid()
+
+        def heard(_: object, pid: int, *__: object) -> None:
+            if pid != me:
+                self._heard.set()
+
+        def lost(_: object) -> None:
+            # Whoever waits below for something to tell goes on.
+            self._written.set()
+
+        connection.add_termination_listener(lost)
+        await connection.add_listener(channel, heard)
+        self._heard.set()
+        while not connection.is_closed():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ALIVE):
+                    await self._written.wait()
+                    await asyncio.sleep(_GATHERED)
+            query = "SELECT pg_notify($1, '')" if self._written.is_set() else "SELECT $1::TEXT"
+            self._written.clear()
+            async with asyncio.timeout(self._server.seconds):
+                await connection.fetch(query, channel)

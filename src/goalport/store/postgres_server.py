@@ -1,0 +1,311 @@
+"""The server of a PostgreSQL store: it is reached, brought to the newest schema, and its errors are put into words.
+
+The tables are in a schema of their own, so that a program may have them in a database that it uses for other things.
+asyncpg is imported with the first connection. Above: the store in PostgreSQL, and how its programs hear of news.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, Final, NamedTuple, Protocol
+
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
+
+from goalport.errors import GoalportError, StoreError
+from goalport.secrecy import hide
+from goalport.store.operations import Statement
+from goalport.store.postgres_address import PostgresAddress
+from goalport.store.rows import Row
+from goalport.store.statements import VERSION, VERSION_MADE
+from goalport.store.tables import LATEST_VERSION, steps_after
+
+__all__ = ["Connection", "DatabaseServer", "Pool", "Text", "passing_over"]
+
+_DIALECT: Final = dialect()
+_STATEMENTS: Final = 200
+"""Prepared statements that a connection keeps; there are fewer."""
+
+
+class Connection(Protocol):
+    """What a connection of asyncpg does."""
+
+    async def fetch(self, query: str, *values: object) -> Sequence[Row]: ...
+    async def execute(self, query: str, *values: object) -> str: ...
+    async def executemany(self, command: str, args: Iterable[Sequence[object]]) -> None: ...
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+    def add_termination_listener(self, callback: Callable[[object], None]) -> None: ...
+    def get_server_pid(self) -> int: ...
+    def is_closed(self) -> bool: ...
+    def terminate(self) -> None: ...
+
+
+class Pool(Protocol):
+    """What a pool of asyncpg does."""
+
+    def acquire(self) -> AbstractAsyncContextManager[Connection]: ...
+    async def expire_connections(self) -> None: ...
+    async def close(self) -> None: ...
+    def terminate(self) -> None: ...
+
+
+class Text(NamedTuple):
+    """A statement as PostgreSQL reads it."""
+
+    query: str
+    parameters: Sequence[tuple[str, bool, object]]
+    """The name of each, whether it has to be given, and its value otherwise."""
+
+    def values(self, given: Mapping[str, object]) -> list[object]:
+        return [given[name] if required else given.get(name, value) for name, required, value in self.parameters]
+
+
+class DatabaseServer:
+    """A database at an address, and the schema in it whose tables programs share.
+
+    Whatever it is asked for is there, or fails, within `seconds`. Behind a `pooler` each transaction may have another
+    connection, so nothing is kept in one.
+    """
+
+    def __init__(self, address: PostgresAddress, schema: str, seconds: float, *, pooler: bool) -> None:
+        self._address, self.schema, self.seconds, self.pooler = address, schema, seconds, pooler
+        self._quoted = '"' + schema.replace('"', '""') + '"'
+        self._current = f"SELECT FROM {self._quoted}.schema_version WHERE version >= {LATEST_VERSION}"
+        """Finds one row as long as the schema is the one that this program knows."""
+        self._texts: dict[Statement, Text] = {}
+        self._seen = False
+
+    async def connect(self) -> Connection:
+        """A connection of its own. Raises `StoreError`."""
+        with self.in_words():
+            async with asyncio.timeout(self.seconds):
+                return await _driver().connect(self._address.url, **self._options())
+
+    async def pool(self, size: int) -> Pool:
+        """Connections to a database that has the newest schema; each is made when it is needed."""
+        return await _driver().create_pool(
+            self._address.url, min_size=0, max_size=size, init=self._prepare, reset=_nothing, **self._options()
+        )
+
+    @asynccontextmanager
+    async def transaction(self, connection: Connection, *, reading: bool = False) -> AsyncGenerator[None]:
+        """A transaction that is committed at the end of the block, in a database that has the schema of this program.
+
+        Raises `StoreError` if it has another, or if it is unknown whether it was committed, and errors of the driver.
+        """
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if reading else "BEGIN"
+        async with self._ended(connection):
+            # In one round trip; the status is that of the second statement.
+            if await connection.execute(f"{begin}; {self._current}") != "SELECT 1":
+                raise self._changed()
+            yield
+            await self._commit(connection)
+
+    def text(self, statement: Statement) -> Text:
+        """A statement as PostgreSQL reads it."""
+        found = self._texts.get(statement)
+        if found is None:
+            found = self._texts[statement] = self._compiled(statement)
+        return found
+
+    @contextmanager
+    def in_words(self) -> Generator[None]:
+        """Raises errors of PostgreSQL, of its driver and of the system as `StoreError`."""
+        asyncpg = _driver()
+        try:
+            yield
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+            raise self._worded(error) from error
+        except (ValueError, OverflowError) as error:
+            raise self._error(*_WORDS["22"], error) from error
+
+    def closed(self) -> StoreError:
+        return self._error("It is closed.", "Open another one.")
+
+    async def _commit(self, connection: Connection) -> None:
+        asyncpg = _driver()
+        try:
+            await connection.execute("COMMIT")
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+            if not _has_ended(error):
+                raise
+            unknown = "The connection ended while it committed, so what was written is there or is not: {error}."
+            raise self._error(unknown, "Write the same again.", error) from error
+
+    @asynccontextmanager
+    async def _ended(self, connection: Connection) -> AsyncGenerator[None]:
+        """Ends a transaction that was not committed, or the connection if even that may fail."""
+        ended = False
+        try:
+            yield
+            ended = True
+        except (GoalportError, _driver().PostgresError):
+            if not connection.is_closed():
+                await connection.execute("ROLLBACK")
+                ended = True
+            raise
+        finally:
+            if not ended:
+                connection.terminate()
+
+    async def _prepare(self, connection: Connection) -> None:
+        """Make or change the tables if they are not those of this program. Raises `StoreError`."""
+        while await self._migrate(connection):
+            pass
+        self._seen = True
+
+    async def _version(self, connection: Connection) -> int:
+        """The version of the schema; 0 if there is none. Raises `StoreError` if it is not ours, or newer."""
+        tables = {row["relname"] for row in await connection.fetch(_TABLES, self.schema)}
+        if "schema_version" in tables:
+            text = self.text(VERSION)
+            (row,) = await connection.fetch(text.query, *text.values({}))
+            version: int = row["version"]
+            if version > LATEST_VERSION:
+                raise self._changed(version)
+            return version
+        if tables:
+            raise self._error(f"Its schema {self.schema!r} is of another program.", "Name another database.")
+        if self._seen:
+            raise self._error("Its tables are no longer there.", "Put them back, or start again without them.")
+        return 0
+
+    async def _migrate(self, connection: Connection) -> bool:
+        """Take the next step to the newest schema, in a transaction of its own. Returns False if there is none."""
+        async with self._ended(connection):
+            await connection.execute("BEGIN")
+            version = await self._version(connection)
+            if version < LATEST_VERSION:
+                # Programs that start together wait for each other here.
+                lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
+                await connection.fetch(lock, f"goalport {self.schema}")
+                if await self._version(connection) == version:
+                    await self._step(connection, *steps_after(version, "postgresql")[0])
+            await self._commit(connection)
+        return version < LATEST_VERSION
+
+    async def _step(self, connection: Connection, made: int, statements: Sequence[str]) -> None:
+        if not await connection.fetch("SELECT FROM pg_namespace WHERE nspname = $1", self.schema):
+            await connection.execute(f"CREATE SCHEMA {self._quoted}")
+        await connection.execute(f"SET LOCAL search_path TO {self._quoted}")
+        for each in statements:
+            await connection.execute(each)
+        text = self.text(VERSION_MADE)
+        await connection.execute(text.query, *text.values({"version": made, "applied_at": time.time_ns() // 1000}))
+
+    def _options(self) -> dict[str, object]:
+        # A prepared statement belongs to a connection, and a pooler gives the next transaction another one.
+        return {"timeout": self.seconds, "statement_cache_size": 0 if self.pooler else _STATEMENTS}
+
+    def _compiled(self, statement: Statement) -> Text:
+        compiled: Any = statement.compile(
+            dialect=_DIALECT, schema_translate_map={None: self.schema}, render_schema_translate=True
+        )
+        binds = [(name, compiled.binds[name]) for name in compiled.positiontup or ()]
+        return Text(str(compiled), [(name, bind.required, bind.value) for name, bind in binds])
+
+    def _changed(self, version: int | None = None) -> StoreError:
+        to = "another schema" if version is None else f"schema {version}"
+        return self._error(
+            f"A newer goalport has changed it to {to}, and this one knows {LATEST_VERSION} at most.",
+            "Install that goalport here too, or name another database.",
+        )
+
+    def _worded(self, error: Exception) -> StoreError:
+        match error:
+            case TimeoutError():
+                return self._error(f"It has not answered within {self.seconds:g} s.", _AGAIN)
+            case OSError():
+                return self._error(
+                    "It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}", error
+                )
+            case _:
+                state = _state(error)
+                return self._error(*(_WORDS.get(state) or _WORDS.get(state[:2]) or _OTHER), error)
+
+    def _error(self, problem: str, fix: str, cause: Exception | None = None) -> StoreError:
+        if cause is not None:
+            problem = problem.replace("{error}", hide(str(cause)).strip().rstrip("."))
+        return StoreError(str(self._address), problem, fix)
+
+
+@contextmanager
+def passing_over() -> Generator[None]:
+    """Passes over the failure of a transaction that may succeed when it is begun anew, on another connection."""
+    asyncpg = _driver()
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        # 40: a conflict with another transaction. 0A000: what was prepared before another program changed the tables.
+        if not _has_ended(error) and _state(error) not in {"40001", "40P01", "0A000"}:
+            raise
+
+
+def _has_ended(error: Exception) -> bool:
+    """Whether an error says that a connection that was there has ended."""
+    asyncpg = _driver()
+    if isinstance(error, asyncpg.PostgresError):
+        return _state(error)[:2] == "08" or _state(error) in {"57P01", "57P02"}
+    # asyncpg has no better name for a connection that was ended between two of its statements.
+    internal = (asyncpg.InterfaceError, asyncpg.InternalClientError)
+    return isinstance(error, (*internal, ConnectionResetError, BrokenPipeError))
+
+
+def _state(error: BaseException | None) -> str:
+    """The SQLSTATE of an error of PostgreSQL; empty for others."""
+    return getattr(error, "sqlstate", None) or ""
+
+
+def _driver() -> Any:
+    import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+    return asyncpg
+
+
+async def _nothing(_: Connection) -> None:
+    """A connection comes back as it was taken: nothing is kept in one, and its transaction has ended."""
+
+
+_TABLES: Final = """
+    SELECT relname FROM pg_class
+    WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND relkind IN ('r', 'p', 'v', 'm', 'f')
+"""
+_AGAIN: Final = "Nothing was written; it works again by itself."
+_AWAY: Final = ("It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}")
+_OTHER: Final = ("PostgreSQL refuses: {error}.", "Nothing was written.")
+_POOLED: Final = ("A pooler before it gives each transaction another connection.", "Set store_pooler = true.")
+_WORDS: Final = {
+    "08": ("The connection has ended: {error}.", f"Try again. {_AGAIN}"),
+    "22": ("A value is not as it must be: {error}.", "Nothing was written."),
+    "26": _POOLED,
+    "42P05": _POOLED,
+    "25006": (
+        "It can only be read, as the replica of another database.",
+        f"Name the one that can be written, or all of them with target_session_attrs=read-write. {_AGAIN}",
+    ),
+    "28": ("It does not let this user in: {error}.", "Correct the user in its URL, or its pg_hba.conf."),
+    "28P01": (
+        "It does not accept the user or the password.",
+        "Put the right ones into its URL, or into PGUSER and PGPASSWORD.",
+    ),
+    "3D000": ("There is no such database.", "Create it, empty: the tables are made by this program."),
+    "42": (
+        "Its tables are not as this goalport makes them: {error}.",
+        "Put them back as they were, or name another database. Nothing was written.",
+    ),
+    "42501": (
+        "Its user may not do what is needed: {error}.",
+        "Let it use the schema `goalport`, and make that if need be: GRANT CREATE ON DATABASE … TO …",
+    ),
+    "53": ("It lacks something: {error}.", _AGAIN),
+    "53100": ("Its disk is full.", f"Free some space. {_AGAIN}"),
+    "53300": (
+        "It has no connection left.",
+        f"Raise its max_connections, or lower store_connections of each replica. {_AGAIN}",
+    ),
+    "57": ("It has stopped: {error}.", f"Try again. {_AGAIN}"),
+    "57014": ("It has ended a statement: {error}.", "Raise its statement_timeout. Nothing was written."),
+    "57P03": ("It is starting or stopping.", f"Try again. {_AGAIN}"),
+    "58": ("It cannot read or write its files: {error}.", f"Look at its disk. {_AGAIN}"),
+}
+"""What is wrong and what to do, by SQLSTATE or the class of it."""
