@@ -187,6 +187,8 @@ class Settings(BaseSettings):
     max_threads: Count = 40
     store: Literal["memory", "sqlite"] = "memory"
     """Where processes are kept that nothing runs: in memory, or in the file `processes.db` in `data_dir`."""
+    lease_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
+    """After how many seconds without a sign of life other programs on the same store continue the processes of one."""
     max_processes: Count = 1_000
     """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0

@@ -173,6 +173,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             seals=ProcessSeals(lambda: sealing_keys(settings)),
             max_threads=settings.max_threads,
             retry=settings.retry.policy,
+            lease_seconds=settings.lease_seconds,
             upstream=workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
