@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 __all__ = [
     "hide",
@@ -107,10 +107,13 @@ def secrets_in_environment(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def passwords_in(address: str) -> Iterator[str]:
-    """The password in a URL, as it is written and percent-decoded; nothing for any other text."""
+    """The passwords in a URL, as they are written and percent-decoded; nothing for any other text."""
     with suppress(ValueError):
-        if password := urlsplit(address).password:
-            yield from {password, unquote(password)}
+        parts = urlsplit(address)
+        options = (each.partition("=") for each in parts.query.split("&") if parts.scheme)
+        for password in [parts.password, *(value for name, _, value in options if name.endswith("password"))]:
+            if password:
+                yield from {password, unquote(password), unquote_plus(password)}
 
 
 def _forms(secret: str) -> Iterator[str]:

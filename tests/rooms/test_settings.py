@@ -12,7 +12,7 @@ import pytest
 from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings, ProviderSettings
-from goalport.settings import RetrySettings, Settings, environment_of, load_settings
+from goalport.settings import RetrySettings, Settings, environment_of, load_settings, secrets_of
 
 KEY = "k" * 32
 BOOLEAN = "should be a valid boolean, unable to interpret input"
@@ -266,6 +266,37 @@ def test_keys_that_cannot_be_used_are_not_shown_either(
 
     assert message.startswith("environment variable GOALPORT_STATE_KEYS: state_keys should ")
     assert "hush" not in message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:hush@db.example.com/goalport",
+        "postgresql+asyncpg://ann:hush@[::1]:5432,db/goalport?target_session_attrs=read-write",
+        "postgres://db/goalport?user=ann&password=hush",
+        "postgresql://",
+    ],
+)
+def test_a_store_may_be_a_database_and_its_password_is_a_secret(workspace: Path, url: str) -> None:
+    settings = load_settings(workspace, store=url)
+    assert settings.store == url
+    assert ("hush" in secrets_of(settings)) == ("hush" in url)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "mysql://ann:hush@db/goalport",
+        "postgresql://ann:hush/hush@db",
+        "postgresql://ann:hush#@db",
+        "postgresql://a:hush",
+    ],
+)
+def test_a_store_that_is_none_is_refused_and_not_shown(workspace: Path, place: str) -> None:
+    message = complaint(workspace, store=place)
+    assert "option: store should be the URL of a PostgreSQL database, postgresql://user:password@host" in message
+    assert "hush" not in message
+    assert "should be `memory`, `sqlite` or the URL of" in complaint(workspace, store="sqlight")
 
 
 def test_every_setting_is_documented() -> None:

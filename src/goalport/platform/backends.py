@@ -87,9 +87,14 @@ def workspace_store(settings: Settings) -> ProcessStore:
     if settings.store == "memory":
         window, seconds, waiting = settings.max_processes, settings.result_seconds, settings.max_waiting
         return InMemoryProcessStore(window, seconds=seconds, waiting=waiting)
-    from goalport.store.sqlite import SqliteProcessStore
+    if settings.store == "sqlite":
+        from goalport.store.sqlite import SqliteProcessStore
 
-    return SqliteProcessStore(settings.data_dir / "processes.db")
+        return SqliteProcessStore(settings.data_dir / "processes.db")
+    from goalport.store.postgres import PostgresProcessStore
+
+    connections, pooler = settings.store_connections, settings.store_pooler
+    return PostgresProcessStore(settings.store, connections=connections, pooler=pooler)
 
 
 class Engines:

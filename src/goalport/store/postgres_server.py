@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 
 from sqlalchemy.dialects.postgresql.asyncpg import dialect
@@ -74,6 +75,8 @@ class DatabaseServer:
         """Finds one row as long as the schema is the one that this program knows."""
         self._texts: dict[Statement, Text] = {}
         self._seen = False
+        if find_spec("asyncpg") is None:
+            raise self._error("It needs a library that is not installed.", "Run pip install 'goalport[postgres]'.")
 
     async def connect(self) -> Connection:
         """A connection of its own. Raises `StoreError`."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -290,6 +291,12 @@ async def test_a_value_that_is_no_text_of_a_database_is_refused(store: PostgresP
         with pytest.raises(StoreError, match="A value is not as it must be"):
             await store.find(each)
     assert await known(store) == []
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(StoreError, match=r"library that is not installed. Run pip install 'goalport\[postgres\]'"):
+        PostgresProcessStore("postgresql://ann:hush@db/goalport")
 
 
 # The schema.

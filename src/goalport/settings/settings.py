@@ -4,29 +4,15 @@ An earlier source in that list takes precedence over a later one; defaults come 
 on; no module reads them for itself. Nothing here starts or opens anything. Above: `publish`, `serve`, `site`, `cli`.
 """
 
-import json
 import logging
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 from dotenv import dotenv_values
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ByteSize,
-    ConfigDict,
-    Field,
-    SecretStr,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -41,6 +27,19 @@ from goalport.domain import RetryPolicy
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.secrecy import passwords_in, secrets_in_environment
+from goalport.settings.values import (
+    Count,
+    Delay,
+    LogLevel,
+    Paths,
+    Personality,
+    Seconds,
+    Secrets,
+    Size,
+    StorePlace,
+    Table,
+    Words,
+)
 from goalport.words import did_you_mean, nearest, offer, validation_reason
 
 __all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
@@ -55,54 +54,6 @@ _SHORTEST_KEY = 32
 _NEARLY = 0.8
 _RETRY = RetryPolicy()
 _log = logging.getLogger(__name__)
-
-
-def _listed(value: object) -> object:
-    """A list from an environment variable: JSON, or values separated by commas."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"should be a JSON list or separated by commas ({error.msg})") from None
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def _table(value: object) -> object:
-    """A table from an environment variable, as JSON."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except json.JSONDecodeError as error:
-        raise ValueError(f"should be a JSON object ({error.msg})") from None
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
-def _size(value: object) -> object:
-    if isinstance(value, str) and not re.fullmatch(r"\s*[\d.]+\s*\w*\s*", value):  # pydantic ignores what follows
-        raise ValueError("should be a number of bytes, or a number with a unit such as MiB")
-    return TypeAdapter(ByteSize).validate_python(value)
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
-Secrets = Annotated[tuple[SecretStr, ...], BeforeValidator(_listed)]
-LogLevel = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_lower)]
-Personality = Annotated[
-    Literal["", "starwars", "severance", "colossus", "hitchhiker", "montypython"], BeforeValidator(_lower)
-]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Size = Annotated[
-    int,
-    BeforeValidator(_size),
-    Field(ge=1),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
-]
 
 
 class RetrySettings(BaseModel):
@@ -185,8 +136,12 @@ class Settings(BaseSettings):
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """How many seconds the start waits for upstream servers that are not required."""
     max_threads: Count = 40
-    store: Literal["memory", "sqlite"] = "memory"
-    """Where processes are kept that nothing runs: in memory, or in the file `processes.db` in `data_dir`."""
+    store: StorePlace = "memory"
+    """Where processes are kept: in memory, in the file `processes.db` in `data_dir`, or in a PostgreSQL database."""
+    store_connections: Count = 10
+    """How many connections to PostgreSQL this program opens at most, besides one for news."""
+    store_pooler: bool = False
+    """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
     lease_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
     """After how many seconds without a sign of life other programs on the same store continue the processes of one."""
     max_processes: Count = 1_000
@@ -195,11 +150,11 @@ class Settings(BaseSettings):
     """How long the end of a process is kept that took a second or more, asked people, or has a goal declared `long`."""
     max_waiting: Count = 10_000
     """How many processes may wait for people; with more, the one that has waited longest is terminated."""
-    retry: Annotated[RetrySettings, BeforeValidator(_table)] = RetrySettings()
+    retry: Annotated[RetrySettings, Table] = RetrySettings()
     """How often a failed action is tried again, unless the action has a policy of its own."""
-    models: Annotated[ModelsSettings, BeforeValidator(_table)] = ModelsSettings()
+    models: Annotated[ModelsSettings, Table] = ModelsSettings()
     """The language models, the role of each, and how their providers are reached."""
-    llm_operations: Annotated[LlmOperations, BeforeValidator(_table)] = LlmOperations()
+    llm_operations: Annotated[LlmOperations, Table] = LlmOperations()
     """How goalport works with models, whichever provider they come from."""
 
     @field_validator("workspace")
@@ -360,7 +315,7 @@ _LEAF = len(("models", "providers", "openai", "api_key"))
 
 def _is_secret(path: tuple[str, ...]) -> bool:
     if path[0] != "models" or path[1:2] in _KEYLESS:
-        return path[0] == "state_keys"
+        return path[0] in {"state_keys", "store"}
     return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
 
 

@@ -1,0 +1,12 @@
+"""How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
+
+from goalport.settings.settings import (
+    SETTINGS_FILE,
+    RetrySettings,
+    Settings,
+    environment_of,
+    load_settings,
+    secrets_of,
+)
+
+__all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
