@@ -170,7 +170,7 @@ class Processes:
         `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
         stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
-        if not await self._repository.take(process):
+        if self._durable and not await self._repository.take(process):
             given = Codec(StoredTypes()).encode(response)
             wish = {"do": "answer", "question": question_id, "response": given, "declined": declined}
             if await self._replicas.ask(process, wish):
@@ -178,15 +178,18 @@ class Processes:
         try:
             asker = self._settle(process, question_id, response, declined)
         except GoalportError:
-            await self._repository.let_go(process)
+            if self._durable:
+                await self._repository.let_go(process)
             raise
-        if self._repository.is_stored(asker):
+        if self._durable and self._repository.is_stored(asker):
             await asyncio.shield(asker.beside(self._store_and_go_on(asker)))
         else:
             self._go_on(asker)
 
     def _settle(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> AgentProcess:
         asker, question = find_question(process, question_id)
+        if _is_expired(question):
+            self._expire(asker)
         if asker.status.ended and question.status == "open":
             raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
         if declined:
@@ -196,6 +199,8 @@ class Processes:
         return asker
 
     async def _store_and_go_on(self, process: AgentProcess) -> None:
+        if process.idle:
+            process.reopen()
         await self._repository.checkpoint(process)
         self._go_on(process)
 
@@ -280,6 +285,7 @@ class Processes:
 
     async def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
+        self._replicas.start()
         found = await self._repository.find(process_id)
         if found is None:
             # The ids of processes are secrets of those who started them.
@@ -337,22 +343,23 @@ class Processes:
             raise BadInput(f"Process {process.id} has to be told whether what was interrupted begins again.")
 
         def go_on() -> None:
-            if process.idle:
+            if process.idle and self._repository.has(process):
                 for value in objects:
                     process.blackboard.add(value)
                 self.begin(process)
 
-        async def take_and_go_on() -> None:
-            if await self._repository.take(process):
-                go_on()
-            else:
-                _log.warning("Process %s is not continued here: another program runs it.", process.id)
+        async def take_and(make: Callable[[], None]) -> None:
+            try:
+                if not await self._repository.take(process):
+                    _log.warning("Process %s is not continued here: another program runs it.", process.id)
+            finally:
+                make()
 
         def start() -> None:
             if self._repository.has(process):
                 go_on()
             else:
-                process.beside(take_and_go_on())
+                process.beside(take_and(process.expect(go_on)))
 
         process.on_loop(start)
 

@@ -100,8 +100,8 @@ class Recorder:
         """How many of each the store has."""
         self._questions: dict[str, str] = {}
         """The statuses of questions, as the store has them, by id."""
-        self._steps: dict[str, set[str]] = {}
-        """The names of the steps that the store has, by action."""
+        self._steps: dict[str, set[tuple[str, str]]] = {}
+        """The kinds and names of the steps that the store has, by action."""
         self._next_step = 0
         self._record: ProcessRecord | None = None
         """The record that the store has, with the last state."""
@@ -124,7 +124,7 @@ class Recorder:
         for action in stored.over:
             self._steps.pop(action, None)
         for each in stored.journal:
-            self._steps.setdefault(each.action, set()).add(each.name)
+            self._steps.setdefault(each.action, set()).add((each.kind, each.name))
             self._next_step = max(self._next_step, each.number + 1)
         if stored.process.state is not None:
             self._record = stored.process
@@ -204,13 +204,13 @@ class Recorder:
         journals = process.progress.journals
         if not journals and not self._steps:
             return (), ()
-        taken = {action: {step[1]: step for step in journal.steps} for action, journal in journals.items()}
-        over = [action for action, names in self._steps.items() if not names <= taken.get(action, {}).keys()]
+        taken = {action: {step[:2]: step for step in journal.steps} for action, journal in journals.items()}
+        over = [action for action, known in self._steps.items() if not known <= taken.get(action, {}).keys()]
         new = [
             (action, *step)
             for action, steps in taken.items()
-            for name, step in steps.items()
-            if action in over or name not in self._steps.get(action, ())
+            for key, step in steps.items()
+            if action in over or key not in self._steps.get(action, ())
         ]
         return over, [
             _journal_record(number, action, kind, name, value)

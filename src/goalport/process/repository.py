@@ -181,7 +181,9 @@ class AgentProcessRepository:
             for each in family_of(root):
                 each.store_each_step(False)
         else:
-            await self._commit(root, changes)
+            news = {each: stored for each, stored in changes.items() if self._recorders[each].is_news(stored)}
+            if news:
+                await self._commit(root, news, release=False)
 
     async def store_steps(self, process: AgentProcess) -> None:
         """Store what the running actions of a process have done; wait for the store as long as it takes."""
@@ -191,7 +193,7 @@ class AgentProcessRepository:
                 return
             change = self._recorders[process].steps(process)
             if change.journal or change.over or change.spendings:
-                await self._patiently(process, lambda: self._commit(root, {process: change}))
+                await self._patiently(process, lambda: self._commit(root, {process: change}, release=False))
 
     async def save(self, process: AgentProcess) -> None:
         """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
@@ -205,7 +207,7 @@ class AgentProcessRepository:
             if not self.is_stored(root):
                 await self._save_at_rest(process)
             elif not process.elsewhere:
-                await self._patiently(process, lambda: self._commit(root, self._resting_records(root)))
+                await self._patiently(process, lambda: self._commit_resting(root))
 
     async def _save_at_rest(self, process: AgentProcess) -> None:
         family = [each for each in family_of(process) if not each.options.ephemeral]
@@ -262,10 +264,19 @@ class AgentProcessRepository:
                 changes[each] = stored
         return changes
 
-    async def _commit(self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]") -> None:
-        """Save records of a family under the lease of this program, and give it back if nothing of the family runs."""
+    async def _commit_resting(self, root: AgentProcess) -> None:
+        """Save what rests in a family, and give its lease back if nothing of it runs."""
+        changes = self._resting_records(root)
         family = tuple(family_of(root))
         release = not any(each.driven or (each in self._unwritable and not each.over) for each in family)
+        if changes or release:
+            await self._commit(root, changes, release=release)
+
+    async def _commit(
+        self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", *, release: bool
+    ) -> None:
+        """Save records of a family under the lease of this program."""
+        family = tuple(family_of(root))
         lease = self._leases.get(root.id) or Lease(root.id)
         try:
             new = await self.store.save(

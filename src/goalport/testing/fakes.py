@@ -263,6 +263,9 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
     async def no_step(asked: AgentProcess) -> None:
         raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
 
+    async def unstored(_: AgentProcess) -> None:
+        """Nothing is stored."""
+
     lent = PlatformServices(
         limiter=CapacityLimiter(_THREADS),
         groups=ToolGroupResolver(groups),
@@ -272,6 +275,8 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         ended_idle=lambda _process: None,
         resume=lambda *_: None,
         step=no_step,
+        checkpoint=unstored,
+        store_steps=unstored,
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     process = AgentProcess("test", scope, ProcessOptions(), caller, lent)

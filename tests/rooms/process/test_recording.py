@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from goalport import AgentPlatform, AgentProcess, UserInput, achieves_goal, agent
 from goalport.blackboard import Blackboard
 from goalport.process.persistence import Recorder, restored
-from goalport.store import InMemoryProcessStore, ProcessRecord
+from goalport.store import InMemoryProcessStore, Lease, ProcessRecord
 
 NAMES = ("it", "draft", "note")
 Step: TypeAlias = tuple[str, str, int]
@@ -70,16 +70,17 @@ STEPS = st.lists(
 async def test_a_blackboard_comes_back_from_records_that_were_made_along_the_way(steps: list[Step]) -> None:
     platform, store, recorder = AgentPlatform([Idle]), InMemoryProcessStore(), Recorder()
     process, things = platform.create_agent_process("Idle"), [Thing(each) for each in range(5)]
+    lease = Lease(process.id)
     for step in steps:
         if step[0] == "record":
-            await store.save([recorder.changes(process)])
+            lease = await store.save([recorder.changes(process)], lease, wake_at=None, release=False)
         else:
             take(process.blackboard, things, step)
-    await store.save([recorder.changes(process)])
+    await store.save([recorder.changes(process)], lease, wake_at=None, release=True)
 
     def make(record: ProcessRecord, _: AgentProcess | None) -> AgentProcess:
         return AgentProcess(record.id, process.scope, process.options, process.caller, process.services)
 
-    ((found, again),) = restored(await store.family(process.id), make).items()
+    ((found, again),) = restored((await store.family(process.id))[0], make).items()
     assert seen(found.blackboard) == seen(process.blackboard)
     assert not again.changes(found).objects

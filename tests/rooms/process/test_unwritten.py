@@ -3,14 +3,16 @@
 import gc
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from goalport import AgentPlatform, ProcessStatus, UserInput, WaitFor, action, agent
+from goalport import AgentPlatform, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.errors import StoreError, Unreadable
-from goalport.process import Completed, Waiting
-from goalport.store import StoredProcess
+from goalport.process import Completed, Failed, Waiting
+from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.process.test_persistence import Bid, Comment, Draft, Elsewhere, Market, Story, Writer, rested
 
@@ -40,36 +42,73 @@ async def test_closing_a_platform_leaves_what_waits_in_a_store_that_outlives_it(
         assert await Elsewhere(store, Writer()).answered(process, Comment("late")) == Completed(Story("tale, late"))
 
 
-async def test_a_store_that_fails_takes_no_result_away_and_gets_all_of_it_later(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Failing(SqliteProcessStore):
-        fails = True
+class Failing(SqliteProcessStore):
+    """A file whose disk is full now and then."""
 
-        async def save(self, changes: Sequence[StoredProcess], /) -> None:
-            if self.fails:
-                raise StoreError("here", "the disk is full.", "Make room.")
-            await super().save(changes)
+    full = False
 
-        async def claim(self, process_id: str, /) -> bool:
-            if self.fails:
-                raise StoreError("here", "the disk is full.", "Make room.")
-            return await super().claim(process_id)
+    async def save(self, changes: Sequence[StoredProcess], lease: Lease, /, **when: Any) -> Lease:
+        if self.full:
+            raise StoreError("here", "the disk is full.", "Make room.")
+        return await super().save(changes, lease, **when)
 
-    async with Failing(tmp_path / "processes.db") as store:
-        platform = AgentPlatform([Market()], store=store)
-        process = await rested(platform.start("Market", UserInput("4")))
-        assert process.status is ProcessStatus.WAITING
-        assert "the disk is full" in caplog.text
+    async def claim(self, process_id: str, /) -> Lease | None:
+        if self.full:
+            raise StoreError("here", "the disk is full.", "Make room.")
+        return await super().claim(process_id)
+
+
+async def test_a_process_whose_steps_are_stored_does_not_begin_without_the_store(tmp_path: Path) -> None:
+    async with (
+        Failing(tmp_path / "processes.db") as store,
+        AgentPlatform([writer := Writer()], store=store) as platform,
+    ):
+        store.full = True
         with anyio.fail_after(5):
+            outcome = await platform.start("Writer", UserInput("tale")).wait()
+        assert isinstance(outcome, Failed)
+        assert "Try again later" in outcome.reason
+        assert "the disk is full" in outcome.reason
+        assert not writer.ran
+
+
+async def test_an_answer_is_refused_while_the_store_is_away_and_taken_afterwards(tmp_path: Path) -> None:
+    async with Failing(tmp_path / "processes.db") as store, AgentPlatform([Market()], store=store) as platform:
+        process = await rested(platform.start("Market", UserInput("4")))
+        store.full = True
+        with pytest.raises(StoreError, match="disk is full"):
             await platform.answer(process.id, response=Bid(1))
-            assert isinstance(await process.wait(), Waiting)
-            store.fails = False
+        store.full = False
+        with anyio.fail_after(5):
             await platform.answer(process.id, response=Bid(1))
             await rested(process)
         found = await Elsewhere(store, Market()).process(process)
         assert [each.action for each in found.history] == [each.action for each in process.history]
         assert found.blackboard.objects == process.blackboard.objects
+
+
+async def test_a_running_process_waits_for_a_store_that_is_away_and_goes_on_by_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Failing(tmp_path / "processes.db")
+
+    @agent(description="Fills the disk")
+    class Filling(Writer):
+        @action
+        async def draft(self, user_input: UserInput) -> Draft:
+            store.full = True
+            return Draft(user_input.content)
+
+    async with store, AgentPlatform([writer := Filling()], store=store) as platform:
+        process = platform.start("Filling", UserInput("tale"))
+        with anyio.fail_after(5):
+            while "waits for the store" not in caplog.text:
+                await anyio.lowlevel.checkpoint()
+            assert process.outcome is None
+            assert writer.ran == []
+            store.full = False
+            assert isinstance(await process.wait(), Waiting)
+        assert writer.ran == ["ask"]
 
 
 async def test_an_action_that_is_gone_is_named_when_its_process_is_asked_for(tmp_path: Path) -> None:
@@ -88,16 +127,16 @@ async def test_an_action_that_is_gone_is_named_when_its_process_is_asked_for(tmp
 
 
 async def test_what_could_not_be_written_is_written_when_the_platform_is_closed(tmp_path: Path) -> None:
-    class Full(SqliteProcessStore):
-        full = True
+    @agent(description="Neither asks nor takes long")
+    class Short:
+        @achieves_goal(description="A draft")
+        async def draft(self, user_input: UserInput) -> Draft:
+            return Draft(user_input.content)
 
-        async def save(self, changes: Sequence[StoredProcess], /) -> None:
-            if self.full:
-                raise StoreError("here", "the disk is full.", "Make room.")
-            await super().save(changes)
-
-    async with Full(tmp_path / "processes.db") as store:
-        async with AgentPlatform([Writer()], store=store) as platform:
-            process = await rested(platform.start("Writer", UserInput("tale")))
+    async with Failing(tmp_path / "processes.db") as store:
+        store.full = True
+        async with AgentPlatform([Short()], store=store) as platform:
+            process = await rested(platform.start("Short", UserInput("tale")))
+            assert process.outcome == Completed(Draft("tale"))
             store.full = False
-        assert (await Elsewhere(store, Writer()).process(process)).status is ProcessStatus.WAITING
+        assert (await Elsewhere(store, Short()).process(process)).outcome == Completed(Draft("tale"))
