@@ -13,7 +13,7 @@ from goalport.store.records import (
 from goalport.store.standard import Json
 from goalport.store.storable import storable
 from goalport.store.type_names import TypeNames, persistent
-from goalport.store.writing import Seal, Seals, StoredTypes
+from goalport.store.writing import Seal, Sealed, Seals, StoredTypes
 
 __all__ = [
     "Codec",
@@ -25,6 +25,7 @@ __all__ = [
     "ProcessStore",
     "QuestionRecord",
     "Seal",
+    "Sealed",
     "Seals",
     "StoredProcess",
     "StoredTypes",
