@@ -13,12 +13,13 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.stories.cooks import FILES
+from tests.stories.cooks import FILES, session
 from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
+from tests.stories.test_sessions_that_survive import FILES as SHOP, choose, order
 from tests.stories.test_shutdown import text_of
 
 PATIENCE = 60
-SETTINGS = {"store": "sqlite", "stateless": "true"}
+SETTINGS = {"store": "sqlite"}
 NAMED = """
 import os
 from pathlib import Path
@@ -45,9 +46,9 @@ TELLER = {"agents/teller.py": NAMED.replace("VERSION", "first")}
 
 
 @asynccontextmanager
-async def serving(root: Path, files: dict[str, str], *options: str, **settings: str) -> AsyncGenerator[Running]:
+async def serving(root: Path, files: dict[str, str], shutdown_seconds: str = "10") -> AsyncGenerator[Running]:
     """Two workers that are both ready; none of their processes outlives the block."""
-    async with running(root, files, "--workers", "2", *options, **SETTINGS, **settings) as server:
+    async with running(root, files, "--workers", "2", store="sqlite", shutdown_seconds=shutdown_seconds) as server:
         await server.heard.until("2 workers ready")
         yield server
 
@@ -83,6 +84,31 @@ async def test_connections_that_stay_open_are_spread_evenly(tmp_path: Path) -> N
             assert "Use /mcp" in (await older.get("/sse")).text
         assert server.heard.text.count("Goalport ") == 1
         assert server.heard.text.count(READY) == 1
+
+
+async def test_every_connection_of_a_session_comes_to_the_worker_that_has_it(tmp_path: Path) -> None:
+    async with serving(tmp_path, FILES) as server, AsyncExitStack() as stack:
+        own, headers = 0, dict[str, str]()
+        for _ in range(4):
+            http, headers = await stack.enter_async_context(session(server))
+            own = (await http.get("/health", headers=headers)).json()["pid"]
+            for _ in range(4):
+                async with httpx2.AsyncClient(base_url=server.address) as other:
+                    assert (await other.get("/health", headers=headers)).json()["pid"] == own
+        assert len(await pids_of(server, 16)) == 2
+        os.kill(own, signal.SIGKILL)
+        await server.heard.until("another one starts")
+        async with httpx2.AsyncClient(base_url=server.address) as again:
+            answer = await again.post("/mcp", json={"jsonrpc": "2.0", "id": 9, "method": "ping"}, headers=headers)
+            assert answer.status_code == 200
+            assert (await again.get("/health")).json()["pid"] != own
+
+
+async def test_a_question_in_mid_call_is_answered_whichever_worker_has_the_call(tmp_path: Path) -> None:
+    async with serving(tmp_path, SHOP) as server, AsyncExitStack() as stack:
+        for _ in range(6):
+            client = server.client("http", "legacy", elicitation_callback=choose)
+            assert await order(await stack.enter_async_context(client)) == "carrot for mcp"
 
 
 async def test_a_worker_that_is_killed_under_load_costs_at_most_its_calls_in_flight(tmp_path: Path) -> None:

@@ -16,12 +16,13 @@ from typing import Any, cast
 
 import uvicorn
 from sse_starlette.sse import AppStatus
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.site.app import Site
 from goalport.site.limits import Connections, Limits
 from goalport.site.protocol import LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
-from goalport.workers import WorkerChannel
+from goalport.workers import SESSION_HEADER, WorkerChannel
 
 __all__ = ["listen"]
 
@@ -34,7 +35,7 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     settings = site.publisher.settings
     connections = Connections(Limits.of(settings))
     config = uvicorn.Config(
-        site.app,
+        _SessionReports(site.app, source) if isinstance(source, WorkerChannel) else site.app,
         loop="none",
         http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, connections)),
         ws="none",
@@ -139,6 +140,25 @@ class _WorkerListener(_Listener):
     def _protocol(self) -> asyncio.Protocol:
         protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
         return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+
+class _SessionReports:
+    """Tells the supervisor of each session that a response opens."""
+
+    def __init__(self, app: ASGIApp, channel: WorkerChannel) -> None:
+        self._app = app
+        self._channel = channel
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def report(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                for name, value in message["headers"]:
+                    if name == SESSION_HEADER:
+                        self._channel.opened(value)
+            await send(message)
+
+        has_session = any(name == SESSION_HEADER for name, _ in scope.get("headers", ()))
+        await self._app(scope, receive, send if has_session else report)
 
 
 def _tune_garbage_collection() -> None:

@@ -15,7 +15,7 @@ from goalport.store.records import (
 from goalport.store.standard import Json
 from goalport.store.storable import storable
 from goalport.store.type_names import TypeNames, persistent
-from goalport.store.writing import Seal, Seals, StoredTypes
+from goalport.store.writing import Seal, Sealed, Seals, StoredTypes
 
 __all__ = [
     "Codec",
@@ -29,6 +29,7 @@ __all__ = [
     "ProcessStore",
     "QuestionRecord",
     "Seal",
+    "Sealed",
     "Seals",
     "StoredProcess",
     "StoredTypes",

@@ -10,7 +10,7 @@ from threading import Lock, RLock
 from types import FunctionType, NoneType
 from typing import Any, Final, Literal, TypeVar, get_origin
 
-from pydantic import SecretBytes, SecretStr
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from typing_extensions import is_typeddict
 
 from goalport.blackboard import alternatives, field_kinds, plain, taken_apart
@@ -95,6 +95,11 @@ class _Check:
         """Whether objects that are declared as this class are probably of others, which are seen only when written."""
         if cls.__module__ == "collections.abc":
             return False
-        if isabstract(cls) or getattr(cls, "_is_protocol", False):
+        if isabstract(cls) or getattr(cls, "_is_protocol", False) or _is_rule(cls):
             return True
         return any(self._why_not(each) is None for each in type.__subclasses__(cls))
+
+
+def _is_rule(cls: type) -> bool:
+    """Whether a class says in annotations how pydantic reads values of another one, such as `AwareDatetime`."""
+    return hasattr(cls, "__get_pydantic_core_schema__") and not issubclass(cls, BaseModel | Secret)

@@ -18,7 +18,7 @@ from goalport.store.refusals import why_unknown
 from goalport.store.standard import STANDARD, Json, Standard, plain_float, plain_text
 from goalport.store.type_names import TYPE_FORMS, TypeNames, TypeWriter
 
-__all__ = ["LONG_TEXT", "NO_KEY", "WIDE", "Places", "Seal", "Seals", "StoredTypes", "Writing", "is_url"]
+__all__ = ["LONG_TEXT", "NO_KEY", "WIDE", "Places", "Seal", "Sealed", "Seals", "StoredTypes", "Writing", "is_url"]
 
 LONG_TEXT: Final = 128
 """Characters from which on a text has a place, so that a document that many objects hold is written once."""
@@ -54,6 +54,16 @@ class Seals(Protocol):
     def of(self, process_id: str, /) -> Seal:
         """The seal of a process."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A value that is written as a secret whatever it is, such as an answer that nobody has validated yet.
+
+    What is read is the value itself. Without a key it cannot be written.
+    """
+
+    value: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,5 +313,6 @@ _FORMS: Final[dict[type, _Form]] = {
     defaultdict: _Form(_write_defaultdict),
     SecretStr: _Form(Writing.secret),
     SecretBytes: _Form(Writing.secret),
+    Sealed: _Form(lambda writing, each: writing.sealed(each.value), placed=False),
     **dict.fromkeys(TYPE_FORMS, _FORM_OF_TYPES),
 }

@@ -5,8 +5,8 @@ that agents do can end it. How a worker serves the connections that it gets is i
 Below: settings, and the words of errors.
 """
 
-from goalport.workers.channel import WorkerChannel
+from goalport.workers.channel import SESSION_HEADER, WorkerChannel
 from goalport.workers.listening import address_of, bind
 from goalport.workers.supervisor import check_workers, supervise
 
-__all__ = ["WorkerChannel", "address_of", "bind", "check_workers", "supervise"]
+__all__ = ["SESSION_HEADER", "WorkerChannel", "address_of", "bind", "check_workers", "supervise"]

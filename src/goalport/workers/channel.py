@@ -12,15 +12,31 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from threading import Thread
 from typing import Any, Final, cast
 
-__all__ = ["CLOSED", "CONNECTION", "READY", "WorkerChannel", "WorkerPlace"]
+__all__ = [
+    "CLOSED",
+    "CONNECTION",
+    "DIGEST_BYTES",
+    "READY",
+    "SESSION",
+    "SESSION_HEADER",
+    "WorkerChannel",
+    "WorkerPlace",
+    "digest_of",
+]
 
 READY: Final = b"r"
 """From a worker: it answers requests from now on."""
 CLOSED: Final = b"c"
 """From a worker: one of its connections is closed."""
+SESSION: Final = b"s"
+"""From a worker: it has opened a session, whose digest follows."""
+DIGEST_BYTES: Final = 16
+SESSION_HEADER: Final = b"mcp-session-id"
+"""The header in which a response names the session that it opens, and a request the one that it belongs to."""
 CONNECTION: Final = b"+"
 """To a worker: the byte that a connection comes with."""
 _VARIABLE: Final = "GOALPORT_WORKER_CHANNEL"
@@ -71,6 +87,10 @@ class WorkerChannel:
         """Tell the supervisor that so many connections have been closed."""
         self._send(CLOSED * number)
 
+    def opened(self, session: bytes) -> None:
+        """Tell the supervisor that this worker has opened a session, so that it gets its other connections too."""
+        self._send(SESSION + digest_of(session))
+
     def connections(self) -> Iterator[socket.socket]:
         """The connections that have arrived; each belongs to the caller."""
         while True:
@@ -87,6 +107,11 @@ class WorkerChannel:
             self.socket.send(said)
         except OSError:
             return  # the supervisor is gone, of which `_end_without_supervisor` learns
+
+
+def digest_of(session: bytes) -> bytes:
+    """What the supervisor knows a session by: ids are long, and open it."""
+    return blake2b(session, digest_size=DIGEST_BYTES).digest()
 
 
 def _end_without_supervisor(place: WorkerPlace) -> None:

@@ -3,7 +3,7 @@
 A listening socket that the workers share would be less work, but Linux wakes the same process again and again: of 16
 connections that stay open, 15 went to one of two workers. A socket for each (SO_REUSEPORT) spreads them by chance, and
 loses those that a worker which dies had not accepted yet. So the supervisor accepts, and hands each connection to the
-worker that has the fewest. It loads no workspace, so nothing that agents do can end it.
+worker that has its session, or else the fewest. It loads no workspace, so nothing that agents do can end it.
 """
 
 import os
@@ -23,6 +23,7 @@ from goalport.settings import Settings
 from goalport.words import counted, listed
 from goalport.workers.channel import WorkerPlace
 from goalport.workers.listening import address_of, bind
+from goalport.workers.routes import SessionRoutes, first_session_of
 from goalport.workers.worker import EARLY_SECONDS, Worker
 
 __all__ = ["check_workers", "supervise"]
@@ -36,6 +37,8 @@ _CLOSE_SECONDS: Final = 20.0
 """How long a worker may take to end beside `shutdown_seconds`: it answers what it killed, and closes connections."""
 _GRACE_SECONDS: Final = 1.0
 """How long a worker that is replaced still waits for the first requests on its newest connections."""
+_MOST_UNROUTED: Final = 1_000
+"""The number of connections whose first headers are waited for at once."""
 _RETRY_SECONDS: Final = 0.05
 """How long the supervisor waits before it tries again, when no worker can take a connection."""
 
@@ -85,6 +88,9 @@ class _Supervisor:
         self._stopping = anyio.Event()
         self._accepting = anyio.CancelScope()
         self._replacing = anyio.Lock()
+        self._routes = SessionRoutes()
+        self._unrouted = 0
+        """How many connections have been accepted and not been handed over yet."""
         self._services: TaskGroup
         self._keepers: TaskGroup
 
@@ -118,7 +124,8 @@ class _Supervisor:
 
     async def _start(self, *, announces: bool = False) -> Worker:
         """Start a worker, and wait until it is ready or has ended."""
-        worker = await Worker.started(self.command, replace(self._place, announces=announces))
+        place = replace(self._place, announces=announces)
+        worker = await Worker.started(self.command, place, lambda by, session: self._routes.note(session, by))
         self.workers.append(worker)
         self._services.start_soon(worker.follow)
         if self._stopping.is_set():
@@ -163,22 +170,40 @@ class _Supervisor:
         self._stop()
 
     async def _hand_over(self) -> None:
-        """Accept connections, and hand each to the worker that has the fewest. They wait while there is none."""
+        """Accept connections and hand them to workers. They wait while there is none."""
         with self._accepting:
-            while True:
-                await anyio.wait_readable(self.listener)
-                await self._until(lambda: any(each.is_serving for each in self.workers))
-                try:
-                    connection, _ = self.listener.accept()
-                except OSError:  # the client has left, or descriptors run short
-                    await anyio.sleep(_RETRY_SECONDS)
-                    continue
-                with connection:
-                    await self._until(lambda taken=connection: self._take(taken))
+            async with anyio.create_task_group() as routing:
+                while True:
+                    await anyio.wait_readable(self.listener)
+                    await self._until(lambda: any(each.is_serving for each in self.workers))
+                    try:
+                        connection, _ = self.listener.accept()
+                    except OSError:  # the client has left, or descriptors run short
+                        await anyio.sleep(_RETRY_SECONDS)
+                        continue
+                    routing.start_soon(self._route, connection)
 
-    def _take(self, connection: socket.socket) -> bool:
-        serving = [each for each in self.workers if each.is_serving]
-        return any(each.take(connection) for each in sorted(serving, key=lambda each: each.connections))
+    async def _route(self, connection: socket.socket) -> None:
+        """Hand a connection to the worker that has its session, otherwise to the one that has the fewest."""
+        self._unrouted += 1
+        try:
+            with connection:
+                connection.setblocking(False)
+                session = await first_session_of(connection) if self._unrouted < _MOST_UNROUTED else None
+                await self._until(lambda: self._take(connection, session))
+        finally:
+            self._unrouted -= 1
+
+    def _take(self, connection: socket.socket, session: bytes | None) -> bool:
+        known = self._routes.worker_of(session)
+        if known:
+            return known.take(connection)
+        for each in sorted((each for each in self.workers if each.is_serving), key=lambda each: each.connections):
+            if each.take(connection):
+                if session:
+                    self._routes.note(session, each)
+                return True
+        return False
 
     async def _until(self, done: Callable[[], bool]) -> None:
         while not done():  # noqa: ASYNC110 - rare, and what it waits for has no event: room in a channel

@@ -7,7 +7,7 @@ It starts, is handed connections, says when it is ready and what it closed, and 
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from subprocess import DEVNULL
@@ -16,7 +16,8 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
-from goalport.workers.channel import CLOSED, CONNECTION, READY, WorkerPlace
+from goalport.workers import channel
+from goalport.workers.channel import CONNECTION, DIGEST_BYTES, WorkerPlace
 
 __all__ = ["EARLY_SECONDS", "Worker"]
 
@@ -31,6 +32,8 @@ class Worker:
 
     process: Process
     channel: socket.socket
+    opened: Callable[["Worker", bytes], None]
+    """Called with the digest of each session that it opens."""
     retired: bool = False
     """Whether it gets no more connections, because another one replaces it or the server ends."""
     ready_at: float | None = None
@@ -41,7 +44,9 @@ class Worker:
     _told_to_end: bool = False
 
     @classmethod
-    async def started(cls, command: Sequence[str], place: WorkerPlace) -> "Worker":
+    async def started(
+        cls, command: Sequence[str], place: WorkerPlace, opened: Callable[["Worker", bytes], None]
+    ) -> "Worker":
         """A new process of this command; its place gets the descriptor of its channel. Raises `OSError`."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -56,7 +61,7 @@ class Worker:
                 start_new_session=True,  # Ctrl-C signals the supervisor alone, which passes it on
             )
         ours.setblocking(False)
-        return cls(process, ours)
+        return cls(process, ours, opened)
 
     @property
     def is_serving(self) -> bool:
@@ -107,18 +112,34 @@ class Worker:
         return f"Worker {self.process.pid} {how}"
 
     async def _listen(self) -> None:
+        said = b""
         while True:
             await anyio.wait_readable(self.channel)
             try:
-                said = self.channel.recv(_MOST_HEARD)
+                piece = self.channel.recv(_MOST_HEARD)
             except OSError:
                 return
-            if not said:
+            if not piece:
                 return
-            self.connections -= said.count(CLOSED)
-            if READY in said:
-                self.ready_at = anyio.current_time()
-                self.settled.set()
+            said = self._heard(said + piece)
+
+    def _heard(self, said: bytes) -> bytes:
+        """Note what it said, and return the beginning of what is not complete yet."""
+        at = 0
+        while at < len(said):
+            match said[at : at + 1]:
+                case channel.CLOSED:
+                    self.connections -= 1
+                case channel.READY:
+                    self.ready_at = anyio.current_time()
+                    self.settled.set()
+                case _:  # a session
+                    if len(said) <= at + DIGEST_BYTES:
+                        return said[at:]
+                    self.opened(self, said[at + 1 : at + 1 + DIGEST_BYTES])
+                    at += DIGEST_BYTES
+            at += 1
+        return b""
 
     def _send(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

@@ -16,6 +16,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from pydantic import AwareDatetime, IPvAnyAddress, PastDate
 
 from goalport.domain import WaitFor
 from goalport.errors import DeclarationError, Unreadable
@@ -301,6 +302,7 @@ def test_a_declared_type_whose_objects_cannot_be_written_is_named_without_an_obj
         toys.Counted, toys.Never, toys.Stage, WaitFor[toys.Raw], Mapping[str, datetime], toys.UserId,
         toys.Colour, type[int],
         toys.Vertex, toys.Shape, toys.Drawing, int, bool,
+        AwareDatetime, PastDate, IPvAnyAddress,
     ],
 )  # fmt: skip
 def test_a_declared_type_whose_objects_may_be_written_passes(kind: Any) -> None:

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from goalport.errors import SettingsError, Unreadable, Unstorable
 from goalport.sealing import ProcessSeals
-from goalport.store import Codec, StoredTypes, storable
+from goalport.store import Codec, Sealed, StoredTypes, storable
 from tests.rooms.store.toys import Login
 
 TYPES = StoredTypes()
@@ -89,6 +89,17 @@ def test_an_object_in_a_secret_field_and_elsewhere_is_one_object_again() -> None
     word = "geheim" * 100
     back: Any = codec(OLD).decode(through_text(codec(OLD).encode([Card("a", word), word], 0)), 0)
     assert back[0].number is back[1]
+
+
+def test_any_value_can_be_sealed_as_a_whole_and_comes_back_as_itself() -> None:
+    word = "geheim" * 100
+    data = through_text(codec(OLD).encode([Sealed({"digits": word, "more": [1]}), word], 0))
+    assert "more" not in str(data)
+    back: Any = codec(OLD).decode(data, 0)
+    assert back == [{"digits": word, "more": [1]}, word]
+    assert back[0]["digits"] is back[1]
+    with pytest.raises(Unstorable, match="not written in clear"):
+        Codec(TYPES).encode(Sealed("geheim"))
 
 
 def test_a_key_is_changed_by_putting_the_new_one_before_the_old_one() -> None:
