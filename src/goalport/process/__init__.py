@@ -7,6 +7,7 @@ from goalport.process.context import ActionContext, OperationContext, run_subage
 from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
 from goalport.process.effects import answer, decline, find_question
 from goalport.process.formulation import PLANNING_SECONDS, pruned
+from goalport.process.ids import new_id
 from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
@@ -30,7 +31,7 @@ from goalport.process.process_options import (
     Verbosity,
 )
 from goalport.process.questions import Question
-from goalport.process.repository import AgentProcessRepository, new_id
+from goalport.process.repository import AgentProcessRepository
 from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
 from goalport.process.tick import drive, step
 

@@ -7,8 +7,6 @@ outlives the program, a family is saved under its lease, which this program take
 changes here. Below: the records. Above: the platform, which runs processes.
 """
 
-import re
-import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,7 +23,7 @@ from goalport.process.lifecycle import ProcessStatus
 from goalport.process.persistence import Recorder, family_of, record_of, recordable, restored
 from goalport.store import Codec, Json, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess, StoredTypes
 
-__all__ = ["AgentProcessRepository", "Definitions", "new_id"]
+__all__ = ["AgentProcessRepository", "Definitions"]
 
 _log = getLogger(__name__)
 T = TypeVar("T")
@@ -35,19 +33,6 @@ _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between two attempts to reach a store that is away."""
-
-_ADJECTIVES = """
-amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
-honest humble keen kind lively lucid merry mild neat nimble noble plain proud quick quiet rapid ready silver smart
-snug solid sound spry steady still sunny swift tidy true vivid warm wise witty young zesty
-"""
-_NOUNS = """
-badger beaver bison crane curlew deer dove eagle egret falcon ferret finch fox gannet goose hare hawk heron horse
-ibis jackdaw kestrel kite lark linnet lynx magpie marten merlin mole moose newt osprey otter owl panda pelican
-pigeon plover puffin rabbit raven robin salmon seal shrew sparrow stork swan swift tern thrush toad trout vole wren
-"""
-_UNFIT = re.compile(r"[^A-Za-z0-9._]+")
-_FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
 class Definitions(Protocol):
@@ -441,11 +426,3 @@ def _wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
 def _is_to_run(process: AgentProcess) -> bool:
     ready = process.outcome is None and not process.stepped and not process.progress.parked
     return ready and process.status is not ProcessStatus.NOT_STARTED
-
-
-def new_id(*labels: str) -> str:
-    """An id such as `quiet-otter-4f1c9a02d7be`: optional labels, two words that are easy to say, and 48 random bits."""
-    words, digits = divmod(secrets.randbits(72), 1 << 48)
-    second, first = divmod(words, len(_FIRST))
-    marked = "".join(f"{_UNFIT.sub('-', label)}-" for label in labels)
-    return f"{marked}{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"
