@@ -8,18 +8,17 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from logging import getLogger
 from typing import Final
-from weakref import WeakKeyDictionary, WeakSet
-
-from anyio import CapacityLimiter
+from weakref import WeakSet
 
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
+from goalport.platform.families import interrupted_in, park, ready_in, update_ancestors
 from goalport.platform.process_factory import Inputs, ProcessFactory
 from goalport.platform.replicas import Replicas, Wish
+from goalport.platform.thread_limits import ThreadLimits
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -30,9 +29,7 @@ from goalport.process import (
     PlatformServices,
     ProcessOptions,
     ProcessStatus,
-    Question,
     Scope,
-    Stuck,
     answer,
     blackboard_for_child,
     decline,
@@ -53,25 +50,6 @@ _WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds to wait, again and again, for a process that another program has begun and not written yet."""
 
 
-class _ThreadLimits:
-    """Limits how many worker threads are busy at once, on each event loop.
-
-    A limiter belongs to the event loop on which it is waited for, and a platform may be used on several, one by one.
-    """
-
-    def __init__(self, max_threads: int) -> None:
-        self._max_threads = max_threads
-        self._known: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
-
-    def here(self) -> CapacityLimiter:
-        """The limiter of the running event loop."""
-        loop = asyncio.get_running_loop()
-        known = self._known.get(loop)
-        if known is None:
-            known = self._known[loop] = CapacityLimiter(self._max_threads)
-        return known
-
-
 class Processes:
     """The processes that this platform runs or still keeps."""
 
@@ -88,7 +66,7 @@ class Processes:
         lease_seconds: float,
         seals: Seals | None = None,
     ) -> None:
-        self._thread_limits = _ThreadLimits(max_threads)
+        self._thread_limits = ThreadLimits(max_threads)
         self._service = service
         self._scope_of = scope_of
         self._engine = engine
@@ -188,7 +166,7 @@ class Processes:
 
     def _settle(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> AgentProcess:
         asker, question = find_question(process, question_id)
-        if _is_expired(question):
+        if question.expired:
             self._expire(asker)
         if asker.status.ended and question.status == "open":
             raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
@@ -222,35 +200,15 @@ class Processes:
         """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
         family = tuple(family_of(root))
         for each in family:
-            if any(map(_is_expired, each.questions)):
+            if any(question.expired for question in each.questions):
                 self._expire(each)
-            if each.parent is not None and each.status.ended:
-                each.parent.progress.unpark(each)
-        interrupted = [each for each in family if self._interrupted(each)]
-        for each in family:
-            if each.outcome is None and each.idle and not each.stepped and not each.progress.parked:
-                if interrupted:
-                    self._ended_idle_with(each, interrupted)
-                else:
-                    self.begin(each)
+        interrupted = interrupted_in(family)
+        for each in ready_in(family):
+            if interrupted:
+                park(each, interrupted)
+            else:
+                self.begin(each)
         await self._repository.save(root)
-
-    def _interrupted(self, process: AgentProcess) -> bool:
-        """Whether the program ended in the middle of an action of a process that may not be repeated."""
-        if process.outcome is None:
-            for action, journal in process.progress.journals.items():
-                if journal.running and not process.scope.actions[action].settings.repeatable:
-                    process.progress.interrupt(action)
-        return bool(process.progress.interrupted)
-
-    def _ended_idle_with(self, process: AgentProcess, interrupted: Sequence[AgentProcess]) -> None:
-        told = "; ".join(f"{name} of process {each.id}" for each in interrupted for name in each.progress.interrupted)
-        process.settle(
-            Stuck(
-                f"The program ended in the middle of an action that may not be repeated: {told}. Look at what it has"
-                f" done, then run `goalport resume {process.id} --retry` or `--skip`."
-            )
-        )
 
     async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
         """Go on with a family in which actions were interrupted that may not be repeated.
@@ -293,7 +251,7 @@ class Processes:
         for each in family_of(found):
             if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
                 self._wake_at_expiry(each)  # it was made of its records: no timer has run meanwhile
-                if any(map(_is_expired, each.questions)):
+                if any(question.expired for question in each.questions):
                     self._expire(each)
         return found
 
@@ -402,7 +360,7 @@ class Processes:
         self._running[task] = process
         self._repository.hold(process)
         self._replicas.start()
-        _update_ancestors(process)
+        update_ancestors(process)
         return task
 
     async def _enter(self, process: AgentProcess) -> bool:
@@ -450,7 +408,7 @@ class Processes:
 
     def _continue_others(self, process: AgentProcess) -> None:
         """Continue what waited for a process that has ended now, or waits."""
-        _update_ancestors(process)
+        update_ancestors(process)
         if process.status is ProcessStatus.WAITING:
             if not self._repository.is_stored(process) or not self._durable:
                 self._wake_at_expiry(process)
@@ -479,17 +437,6 @@ class Processes:
 
     def _expire(self, process: AgentProcess) -> None:
         for question in process.questions.open:
-            if _is_expired(question):
+            if question.expired:
                 decline(process, question, "Nobody answered in time.", "expired")
         self._go_on(process)
-
-
-def _is_expired(question: Question) -> bool:
-    return question.status == "open" and question.expires_at is not None and question.expires_at <= datetime.now(UTC)
-
-
-def _update_ancestors(process: AgentProcess) -> None:
-    """Update the processes above that wait for this one, as far as their status changes with its status."""
-    above = process.parent
-    while above is not None and above.follow_children():
-        above = above.parent

@@ -2,7 +2,7 @@
 
 from goalport.process.action_progress import ActionInvocation, Failure
 from goalport.process.action_tools import Decider, agent_tool, require_type, with_awaiting
-from goalport.process.agent_process import AgentProcess, PlatformServices
+from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
 from goalport.process.effects import answer, decline, find_question
@@ -12,8 +12,8 @@ from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
 from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
-from goalport.process.persistence import Definition, ProcessState, family_of
 from goalport.process.planners import Planner, planner_for
+from goalport.process.platform_services import PlatformServices
 from goalport.process.process_options import (
     Delay,
     EarlyTermination,
@@ -31,6 +31,7 @@ from goalport.process.process_options import (
     Verbosity,
 )
 from goalport.process.questions import Question
+from goalport.process.recording import Definition, ProcessState, family_of
 from goalport.process.repository import AgentProcessRepository
 from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
 from goalport.process.tick import drive, step

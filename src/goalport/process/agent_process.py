@@ -7,19 +7,18 @@ Listeners do not influence it. Below: its lifecycle, its progress and its questi
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar, cast
 
-from anyio import CancelScope, CapacityLimiter, current_time
+from anyio import CancelScope, current_time
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from goalport.ai import Engine, Operation, ToolContext, tool_context, use_tool_context
+from goalport.ai import ToolContext, tool_context, use_tool_context
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
-from goalport.domain import Agent, Goal, RetryPolicy, WaitFor
+from goalport.domain import Agent, Goal, WaitFor
 from goalport.errors import AlreadyAnswered, GoalportError, ProcessEnded, leaves
 from goalport.events import (
     ActionFinished,
@@ -35,49 +34,18 @@ from goalport.process.action_progress import MOST_WORDS, ActionInvocation, Actio
 from goalport.process.ledger import NOTHING, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Lifecycle, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.process.listeners import Listeners
+from goalport.process.platform_services import PlatformServices
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, Questions, QuestionStatus
 from goalport.process.scope import Scope
-from goalport.tools import ToolGroupResolver, calling_from
+from goalport.tools import calling_from
 from goalport.words import excerpt, type_name, with_article
 
-__all__ = ["AgentProcess", "PlatformServices"]
+__all__ = ["AgentProcess"]
 
 T = TypeVar("T")
 _spending_lock = threading.Lock()
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class PlatformServices:
-    """The services of the platform that a process uses."""
-
-    limiter: CapacityLimiter
-    """How many `def` functions may run in worker threads at once."""
-    groups: ToolGroupResolver
-    service: Callable[[type], object | None]
-    """The platform's service of a type, or None."""
-    start_child: "Callable[[AgentProcess, str, object, type, Sequence[object]], AgentProcess]"
-    """Starts a process for an action. Takes the parent process, the action's name, the agent, the result's type and the
-    input objects."""
-    engine: Callable[[Operation, ToolGroupResolver], Engine]
-    """Returns what carries out an action's requests of models. Takes the operation and a resolver of tool groups."""
-    ended_idle: "Callable[[AgentProcess], None]"
-    """Called with a process that was ended while nothing ran in it."""
-    resume: "Callable[..., None]"
-    """Continues a process that waits or is stuck. Takes the process, and objects for its blackboard."""
-    step: "Callable[[AgentProcess], Awaitable[object]]"
-    """Runs one step of a process that is not running."""
-    checkpoint: "Callable[[AgentProcess], Awaitable[None]]"
-    """Stores a process between two of its actions."""
-    store_steps: "Callable[[AgentProcess], Awaitable[None]]"
-    """Stores what the running actions of a process have done so far."""
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
-    """How often an action that fails is tried again, unless the action says otherwise."""
-    tells_errors: bool = True
-    """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
-    warned_of_blocking: set[str] = field(default_factory=set[str])
-    """The actions for which the log has a warning that they block the event loop."""
 
 
 class AgentProcess(Lifecycle):

@@ -61,6 +61,11 @@ class Question:
         seconds = self.wait.expires_in
         return None if seconds is None else self.asked_at + timedelta(seconds=seconds)
 
+    @property
+    def expired(self) -> bool:
+        """Whether it is open although its time is over."""
+        return self.status == "open" and self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+
     def validated(self, response: object) -> object:
         """The answer in a response, which is an object of the wanted type or its JSON form; None stands for a no.
 

@@ -20,7 +20,8 @@ import anyio
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import ProcessStatus
-from goalport.process.persistence import Recorder, family_of, record_of, recordable, restored
+from goalport.process.recording import Recorder, family_of, record_of, recordable
+from goalport.process.restoring import restored
 from goalport.store import Codec, Json, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess, StoredTypes
 
 __all__ = ["AgentProcessRepository", "Definitions"]

@@ -7,7 +7,8 @@ from hypothesis import given, strategies as st
 
 from goalport import AgentPlatform, AgentProcess, UserInput, achieves_goal, agent
 from goalport.blackboard import Blackboard
-from goalport.process.persistence import Recorder, restored
+from goalport.process.recording import Recorder
+from goalport.process.restoring import restored
 from goalport.store import InMemoryProcessStore, Lease, ProcessRecord
 
 NAMES = ("it", "draft", "note")

@@ -1,0 +1,44 @@
+"""What follows in a family of processes when one of them has ended or waits, or when the program had ended."""
+
+from collections.abc import Sequence
+
+from goalport.process import AgentProcess, Stuck
+
+__all__ = ["interrupted_in", "park", "ready_in", "update_ancestors"]
+
+
+def update_ancestors(process: AgentProcess) -> None:
+    """Update the processes above that wait for this one, as far as their status changes with its status."""
+    above = process.parent
+    while above is not None and above.follow_children():
+        above = above.parent
+
+
+def interrupted_in(family: Sequence[AgentProcess]) -> list[str]:
+    """The actions, each with its process, in whose middle the program ended and which may not be repeated."""
+    for process in family:
+        if process.outcome is None:
+            for action, journal in process.progress.journals.items():
+                if journal.running and not process.scope.actions[action].settings.repeatable:
+                    process.progress.interrupt(action)
+    return [f"{action} of process {each.id}" for each in family for action in sorted(each.progress.interrupted)]
+
+
+def ready_in(family: Sequence[AgentProcess]) -> list[AgentProcess]:
+    """The processes of a family that nobody ran and that can go on by themselves."""
+    for each in family:
+        if each.parent is not None and each.status.ended:
+            each.parent.progress.unpark(each)
+    return [
+        each for each in family if each.outcome is None and each.idle and not each.stepped and not each.progress.parked
+    ]
+
+
+def park(process: AgentProcess, interrupted: Sequence[str]) -> None:
+    """End a process as stuck until somebody decides what becomes of actions that were interrupted."""
+    process.settle(
+        Stuck(
+            f"The program ended in the middle of an action that may not be repeated: {'; '.join(interrupted)}. Look at"
+            f" what it has done, then run `goalport resume {process.id}` with `--retry` or `--skip`."
+        )
+    )

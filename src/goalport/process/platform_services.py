@@ -1,0 +1,48 @@
+"""What a process is lent by the platform: threads, tools, models, and the store."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from anyio import CapacityLimiter
+
+from goalport.ai import Engine, Operation
+from goalport.domain import RetryPolicy
+from goalport.tools import ToolGroupResolver
+
+if TYPE_CHECKING:
+    from goalport.process.agent_process import AgentProcess
+
+__all__ = ["PlatformServices"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformServices:
+    """The services of the platform that a process uses."""
+
+    limiter: CapacityLimiter
+    """How many `def` functions may run in worker threads at once."""
+    groups: ToolGroupResolver
+    service: Callable[[type], object | None]
+    """The platform's service of a type, or None."""
+    start_child: "Callable[[AgentProcess, str, object, type, Sequence[object]], AgentProcess]"
+    """Starts a process for an action. Takes the parent process, the action's name, the agent, the result's type and the
+    input objects."""
+    engine: Callable[[Operation, ToolGroupResolver], Engine]
+    """Returns what carries out an action's requests of models. Takes the operation and a resolver of tool groups."""
+    ended_idle: "Callable[[AgentProcess], None]"
+    """Called with a process that was ended while nothing ran in it."""
+    resume: "Callable[..., None]"
+    """Continues a process that waits or is stuck. Takes the process, and objects for its blackboard."""
+    step: "Callable[[AgentProcess], Awaitable[object]]"
+    """Runs one step of a process that is not running."""
+    checkpoint: "Callable[[AgentProcess], Awaitable[None]]"
+    """Stores a process between two of its actions."""
+    store_steps: "Callable[[AgentProcess], Awaitable[None]]"
+    """Stores what the running actions of a process have done so far."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often an action that fails is tried again, unless the action says otherwise."""
+    tells_errors: bool = True
+    """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
+    warned_of_blocking: set[str] = field(default_factory=set[str])
+    """The actions for which the log has a warning that they block the event loop."""
