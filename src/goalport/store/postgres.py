@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 import anyio
+from sqlalchemy import UpdateBase
 
 from goalport.store.database import DatabaseProcessStore
-from goalport.store.operations import Operation
+from goalport.store.operations import Operation, Statement
 from goalport.store.postgres_address import PostgresAddress
 from goalport.store.postgres_news import News
 from goalport.store.postgres_server import Connection, DatabaseServer, Pool, passing_over
 from goalport.store.rows import Row
-from goalport.store.statements import Dialect
+from goalport.store.statements import CLAIMED, TAKEN, TIDIED, Dialect
+from goalport.store.tables import programs
 
 __all__ = ["PostgresProcessStore"]
 
@@ -27,6 +29,8 @@ T = TypeVar("T")
 
 _ATTEMPTS: Final = 3
 """How often a transaction is begun, when those before had a conflict with another or lost their connection."""
+_QUIET: Final = {CLAIMED, TAKEN, *TIDIED}
+"""What nobody waits for, besides what programs write about themselves."""
 
 
 class PostgresProcessStore(DatabaseProcessStore):
@@ -68,13 +72,15 @@ class _PostgresDatabase:
 
     async def write(self, begin: Callable[[], Operation[T]], /) -> T:
         opened = await self._open()
-        task = asyncio.create_task(self._run(opened.pool, begin, reading=False))
+        taken: list[Statement] = []
+        task = asyncio.create_task(self._run(opened.pool, lambda: _noted(begin(), taken), reading=False))
         end = _End()
         task.add_done_callback(lambda _: end.set_result(None))
         with anyio.CancelScope(shield=True):
             await end
         result = task.result()
-        opened.news.tell()
+        if any(map(_is_news, taken)):
+            opened.news.tell()
         return result
 
     async def news(self, seconds: float, /) -> None:
@@ -133,6 +139,23 @@ class _PostgresDatabase:
             else:
                 await connection.executemany(text.query, [text.values(each) for each in values])
                 rows = ()
+
+
+def _noted(operation: Operation[T], taken: list[Statement]) -> Operation[T]:
+    """The same operation; its statements are added to a list."""
+    rows: Sequence[Row] | None = None
+    while True:
+        try:
+            step = operation.send(cast("Sequence[Row]", rows))
+        except StopIteration as end:
+            return end.value
+        taken.append(step[0])
+        rows = yield step
+
+
+def _is_news(statement: Statement) -> bool:
+    """Whether a statement may write what others wait for; that programs live is not worth waking them all."""
+    return isinstance(statement, UpdateBase) and statement.table is not programs and statement not in _QUIET
 
 
 @dataclass(frozen=True)

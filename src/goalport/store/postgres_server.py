@@ -239,8 +239,7 @@ def passing_over() -> Generator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
-        # 40: a conflict with another transaction. 0A000: what was prepared before another program changed the tables.
-        if not _has_ended(error) and _state(error) not in {"40001", "40P01", "0A000"}:
+        if not _has_ended(error) and _state(error) not in _PASSING:
             raise
 
 
@@ -269,6 +268,12 @@ async def _nothing(_: Connection) -> None:
     """A connection comes back as it was taken: nothing is kept in one, and its transaction has ended."""
 
 
+_PASSING: Final = {
+    "40001",  # two transactions were in each other's way,
+    "40P01",  # or waited for each other;
+    "0A000",  # a statement was prepared before another program changed the tables;
+    "25006",  # of several servers, another one is now the one to write to.
+}
 _TABLES: Final = """
     SELECT relname FROM pg_class
     WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND relkind IN ('r', 'p', 'v', 'm', 'f')

@@ -132,13 +132,14 @@ async def test_a_save_that_has_begun_is_not_cancelled(store: PostgresProcessStor
     assert await objects(store, "one") == ["x", "y"]
 
 
-async def test_a_transaction_that_meets_another_one_is_begun_anew(
-    store: PostgresProcessStore, postgres: PostgresServer, url: str
+@pytest.mark.parametrize("code", ["40001", "40P01", "25006"], ids=["conflict", "deadlock", "demoted server"])
+async def test_a_transaction_that_fails_for_a_passing_reason_is_begun_anew(
+    store: PostgresProcessStore, postgres: PostgresServer, url: str, code: str
 ) -> None:
     postgres.run(
         "create sequence tries",
-        """create function refuse() returns trigger language plpgsql as $$ begin
-             if nextval('tries') < 3 then raise 'deadlock' using errcode = '40P01'; end if; return new;
+        f"""create function refuse() returns trigger language plpgsql as $$ begin
+             if nextval('tries') < 3 then raise 'not now' using errcode = '{code}'; end if; return new;
            end $$""",
         "create trigger refuse before insert on goalport.object for each row execute function refuse()",
         url=url,
@@ -200,6 +201,19 @@ async def test_a_save_is_news_to_another_program_at_once_also_after_it_was_cut_o
                         group.start_soon(other.news, 60)
                         await anyio.lowlevel.checkpoint()
                         lease = await store.save([], lease, wake_at=None, release=False)
+
+
+async def test_that_a_program_lives_is_no_news(store: PostgresProcessStore, postgres: PostgresServer, url: str) -> None:
+    def connections() -> str:
+        return postgres.run("select count(*) - 1 from pg_stat_activity where datname = current_database()", url=url)
+
+    for _ in range(20):
+        await store.beat(60)
+    assert connections() == "1"
+    await save(store, process("one"))
+    with anyio.fail_after(5):
+        while connections() != "2":
+            await anyio.lowlevel.checkpoint()
 
 
 async def test_who_waits_for_news_of_a_server_that_is_away_goes_on_looking() -> None:
