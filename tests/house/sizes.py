@@ -15,7 +15,7 @@ SLACK = 500
 MODULE_LINES, TEST_LINES = 400, 500
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
-FACADES = frozenset({"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "Lifecycle", "OperationContext"})
+FACADES = frozenset({"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "Lifecycle", "OperationContext", "Processes"})
 """What users hold in their hands. They have as many methods as those need: a limit made shapes that served only it."""
 STORES = frozenset({"DatabaseProcessStore", "InMemoryProcessStore", "ProcessStore"})
 """One database keeps processes, leases, messages and contexts: a store is the place where all of them are reached."""

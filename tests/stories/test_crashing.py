@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult
@@ -50,17 +51,22 @@ class Smith:
 """
 
 
-async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
+async def call(client: Client, tool: str, *, key: str = "", **arguments: Any) -> CallToolResult:
+    meta: Any = {"goalport/idempotencyKey": key} if key else None
     with anyio.fail_after(30):
-        return await client.call_tool(tool, arguments)
+        return await client.call_tool(tool, arguments, meta=meta)
 
 
 async def lines(path: Path, count: int) -> list[str]:
     """The lines of a file as soon as it has so many."""
     with anyio.fail_after(30):
-        while not path.exists() or len(path.read_text().splitlines()) < count:
-            await anyio.sleep(0.02)
-    return path.read_text().splitlines()
+        while len(found := _lines(path)) < count:
+            await anyio.lowlevel.checkpoint()
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -70,13 +76,15 @@ async def test_an_action_that_was_interrupted_begins_again_and_a_finished_one_do
     folder = tmp_path / "agents"
     async with running(tmp_path, {"agents/smiths.py": SMITH}, store="sqlite") as first:
         async with first.client("http", era) as client:
-            handle = (await call(client, "forge", content="Excalibur")).structured_content
+            handle = (await call(client, "forge", content="Excalibur", key="k")).structured_content
         assert handle is not None
         melted, forged = await lines(folder / "done.txt", 2)
         first.process.kill()
         await first.process.wait()
     async with running(tmp_path, {}, store="sqlite") as second, second.client("http", era) as client:
         assert await lines(folder / "done.txt", 3) == [melted, forged, forged]
+        again = await call(client, "forge", content="Excalibur", key="k")
+        assert again.structured_content == handle
         (folder / "hot").touch()
         result = await call(client, "process_status", processId=handle["processId"], waitSeconds=25)
         assert result.structured_content == {"name": "Excalibur"}

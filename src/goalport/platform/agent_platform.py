@@ -243,6 +243,24 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.processes.begin(process)
         return process
 
+    async def start_once(
+        self,
+        key: str,
+        digest: str,
+        agent: str | Agent,
+        *inputs: object,
+        goals: Sequence[str] | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess | None:
+        """Start a process under a key, or find the one that was started under it, here or by another program.
+
+        `digest` identifies what it is started with; None is returned if the other one has a different one. A process
+        that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
+        """
+        return await self.processes.once(
+            key, digest, self.create_agent_process(agent, *inputs, goals=goals, caller=caller)
+        )
+
     def create_agent_process(
         self,
         agent: str | Agent,

@@ -39,7 +39,7 @@ from goalport.process import (
     step,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
-from goalport.store import Codec, ProcessRecord, ProcessStore, Seals, StoredTypes
+from goalport.store import ProcessRecord, ProcessStore, Sealed, Seals
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -149,7 +149,7 @@ class Processes:
         stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
         if self._durable and not await self._repository.take(process):
-            given = Codec(StoredTypes()).encode(response)
+            given = self._repository.codec(process.id).encode(Sealed(response))
             wish = {"do": "answer", "question": question_id, "response": given, "declined": declined}
             if await self._replicas.ask(process, wish):
                 return
@@ -187,7 +187,7 @@ class Processes:
         process = await self.find(process_id)
         match wish:
             case {"do": "answer", "question": str() | None as question, "declined": str(declined)}:
-                response = Codec(StoredTypes()).decode(wish["response"])
+                response = self._repository.codec(process_id).decode(wish["response"])
                 await self.answer(process, question, response, declined)
             case {"do": "end", "kill": bool(kill), "reason": str(reason)}:
                 process.kill(reason) if kill else process.terminate(reason)

@@ -22,6 +22,7 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import ProcessStatus
 from goalport.process.recording import Recorder, family_of, record_of, recordable
 from goalport.process.restoring import restored
+from goalport.process.unstored import Unstored
 from goalport.store import Codec, Json, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess, StoredTypes
 
 __all__ = ["AgentProcessRepository", "Definitions"]
@@ -70,6 +71,7 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
         """The version of each family that lives in this program, by its root."""
+        self._unstored = Unstored()
         self._unwritable: WeakSet[AgentProcess] = WeakSet()
         """The processes whose records cannot say how they stand."""
 
@@ -163,7 +165,7 @@ class AgentProcessRepository:
         try:
             changes = self._first_records(process)
         except Unstorable as error:
-            _log.warning("Process %s is kept in memory only: %s", process.id, error)
+            self._unstored.tell(process, error)
             for each in family_of(root):
                 each.store_each_step(False)
         else:
@@ -205,15 +207,15 @@ class AgentProcessRepository:
                 await self.take(root)
             changes = {each: self._changes(each) for each in family}
             lease = self._leases.pop(root.id, None) or Lease(root.id)
-            await self.store.save([*changes.values()], lease, wake_at=_wakes_at(family), release=True)
+            lease = await self.store.save([*changes.values()], lease, wake_at=_wakes_at(family), release=True)
         except (StoreError, Unstorable, LeaseLost) as error:
-            _log.warning("Process %s is kept in memory only: %s", process.id, error)
+            self._unstored.tell(process, error)
             return
-        except Exception:
-            _log.exception("Process %s is kept in memory only.", process.id)
+        except Exception as bug:
+            self._unstored.tell(process, bug)
             return
         self._confirm(changes)
-        self._versions[family[0]] = 1
+        self._versions[root] = lease.version
 
     async def save_all(self) -> None:
         """Try again to store what rests and is kept in memory only."""
@@ -239,7 +241,7 @@ class AgentProcessRepository:
             try:
                 stored = self._changes(each)
             except Unstorable as error:
-                _log.warning("Process %s is kept in memory only: %s", each.id, error)
+                self._unstored.tell(each, error)
                 self._unwritable.add(each)
                 if not each.over:
                     continue
@@ -289,6 +291,7 @@ class AgentProcessRepository:
     def _confirm(self, changes: "Mapping[AgentProcess, StoredProcess]") -> None:
         for each, stored in changes.items():
             self._recorders[each].confirm(stored)
+            self._unstored.stored(each)
             if (
                 recordable(each) and not each.driven and each not in self._unwritable
             ):  # it may have been continued while it was written
@@ -400,10 +403,12 @@ class AgentProcessRepository:
         """Look classes up anew from now on, because a workspace was loaded again."""
         self._types = StoredTypes()
 
-    def _codec(self, process_id: str) -> Codec | None:
-        if not self.store.durable:
-            return None
+    def codec(self, process_id: str) -> Codec:
+        """What writes and reads what belongs to a process."""
         return Codec(self._types, seal=None if self._seals is None else self._seals.of(process_id))
+
+    def _codec(self, process_id: str) -> Codec | None:
+        return self.codec(process_id) if self.store.durable else None
 
     def _changes(self, process: AgentProcess) -> StoredProcess:
         recorder = self._recorders.get(process)

@@ -11,7 +11,7 @@ from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
 
-from goalport.errors import BadInput, UnknownName
+from goalport.errors import BadInput, HandedOver, StoreError, UnknownName
 from goalport.process import Failed, Stuck, Terminated
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import Companion
@@ -22,7 +22,7 @@ from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.progress_notifications import heartbeat, outcome_of
-from goalport.serve.runs import IdempotentCall, Run
+from goalport.serve.runs import IdempotentCall
 from goalport.serve.sessions import current_caller, progress_wanted
 from goalport.serve.state import Context, HandlerFailed
 from goalport.words import first_line
@@ -45,6 +45,8 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
     with state.publisher.calls:
         try:
             return await state.answer_of(params.name, _answer(context, published, params))
+        except (StoreError, HandedOver) as error:
+            return error_wire(str(error))
         except BadInput as error:
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
@@ -75,12 +77,18 @@ async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestPa
     arguments = params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
 
-    def start() -> Run:
-        process = state.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
-        return state.runs.of(process, detached=goal.policy.detached)
-
     name, key = goal.tool.name, (params.meta or {}).get(_KEY)
-    run = start() if key is None else state.runs.join(IdempotentCall.of(caller, name, key, arguments), start)
+    if key is None:
+        process = state.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
+    else:
+        call = IdempotentCall.of(caller, name, key, arguments)
+        process = (
+            await state.platform.start_once(
+                call.name, call.digest, goal.agent, *objects, goals=goal.goals, caller=caller
+            )
+            or call.refuse()
+        )
+    run = state.runs.of(process, detached=goal.policy.detached)
     outcome = await outcome_of(context, run, goal.policy.seconds(gets_progress=progress_wanted(context)))
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", name, run.process.id, outcome.status, outcome.reason)

@@ -1,25 +1,22 @@
-"""Runs: the processes that calls started, the calls that wait for each, and the calls that join an existing one.
+"""Runs: the processes that calls started, the calls that wait for each, and the identity of calls that are repeated.
 
 A run is a process with the calls that wait for it. It knows nothing of the protocol; `calls` and
 `progress_notifications` are above.
 """
 
 import json
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import Final, NoReturn
 from weakref import WeakValueDictionary
 
 from goalport.caller import Caller
 from goalport.errors import BadInput
-from goalport.process import AgentProcess, Killed
+from goalport.process import AgentProcess
 
 __all__ = ["IdempotentCall", "Run", "Runs", "Watch"]
 
 _LONGEST_KEY: Final = 256
-_WINDOW: Final = 1_000
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -28,7 +25,6 @@ class Run:
 
     process: AgentProcess
     detached: bool
-    digest: bytes = b""
     watches: "set[Watch]" = field(default_factory=set["Watch"])
 
 
@@ -54,12 +50,14 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class IdempotentCall:
-    """The caller, tool, idempotency key and arguments of a call, by which a repeated call joins the first one's run."""
+    """A call that is made once, however often it is repeated: by its caller, tool and idempotency key."""
 
-    caller: Caller
     tool: str
     key: str
-    digest: bytes
+    name: str
+    """What a store keeps of caller, tool and key."""
+    digest: str
+    """What a store keeps of the arguments."""
 
     @classmethod
     def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "IdempotentCall":
@@ -68,16 +66,25 @@ class IdempotentCall:
             raise BadInput(
                 f"goalport/idempotencyKey must be a text of 1 to {_LONGEST_KEY} characters, not {key!r:.80}."
             )
-        written = json.dumps(arguments, sort_keys=True).encode()
-        return cls(caller, tool, key, sha256(written).digest())
+        name = [caller.issuer, caller.id, tool, key]
+        return cls(tool, key, _hashed(name), _hashed([*name, arguments]))
+
+    def refuse(self) -> NoReturn:
+        """Raises `BadInput`, because the key was used with other arguments."""
+        raise BadInput(
+            f"The idempotency key {self.key!r} was used for a call of {self.tool} with other arguments."
+            " Repeat those arguments to join that call, or use another key."
+        )
+
+
+def _hashed(value: object) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 class Runs:
-    """The newest `window` runs that can be joined."""
+    """The runs that calls wait for."""
 
-    def __init__(self, window: int = _WINDOW) -> None:
-        self._window = window
-        self._known: OrderedDict[tuple[str, str, str, str], Run] = OrderedDict()
+    def __init__(self) -> None:
         self._watched: WeakValueDictionary[str, Run] = WeakValueDictionary()
 
     def of(self, process: AgentProcess, *, detached: bool) -> Run:
@@ -86,24 +93,3 @@ class Runs:
         if known is None:
             known = self._watched[process.id] = Run(process, detached)
         return known
-
-    def join(self, call: IdempotentCall, start: Callable[[], Run]) -> Run:
-        """The run of this call, or one that `start` makes. Raises `BadInput` for a known key with other arguments.
-
-        A run that was killed cannot be joined: it has no result, so a repeated call starts another.
-        """
-        key = (call.caller.issuer, call.caller.id, call.tool, call.key)
-        known = self._known.get(key)
-        if known is not None and known.digest != call.digest:
-            raise BadInput(
-                f"The idempotency key {call.key!r} was used for a call of {call.tool} with other arguments."
-                " Repeat those arguments to join that call, or use another key."
-            )
-        if known is not None and not isinstance(known.process.outcome, Killed) and known.process.end_requested is None:
-            return known
-        new = self._known[key] = start()
-        new.digest = call.digest
-        while len(self._known) > self._window:
-            ended = next((key for key, run in self._known.items() if run.process.outcome is not None), None)
-            self._known.pop(next(iter(self._known)) if ended is None else ended)
-        return new

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from goalport.caller import Caller
-from goalport.errors import BadInput, StoreError, UnknownName, Unreadable
+from goalport.errors import BadInput, HandedOver, StoreError, UnknownName, Unreadable
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
 from goalport.publish.faults import logged
@@ -65,11 +65,11 @@ class McpState:
     async def answer_of(self, name: str, handling: Awaitable[T]) -> T:
         """The result of a handler; `name` is the tool, prompt or resource that it answers for.
 
-        Lets `BadInput` and `MCPError` pass, and raises `HandlerFailed` for any other exception.
+        Lets `MCPError` pass, and what tells the caller what to do, and raises `HandlerFailed` for any other exception.
         """
         try:
             return await handling
-        except (BadInput, MCPError):
+        except (BadInput, HandedOver, MCPError, StoreError):
             raise
         except Exception as bug:
             raise HandlerFailed(logged(name, bug, tells_errors=self.settings.show_errors)) from bug

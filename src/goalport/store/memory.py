@@ -34,6 +34,7 @@ _TOKEN: Final = 1
 """The token of each lease: no family changes hands."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _DAY: Final = timedelta(days=1)
+_MOST_KEYS: Final = 100_000
 _MOST_LONG: Final = 10
 """The most long processes that are kept for each short one, if more end within `seconds`."""
 
@@ -255,7 +256,7 @@ class InMemoryProcessStore:
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
         """The digest and the process that are kept under a key; those that are given, if there are none."""
         now = datetime.now(UTC)
-        while self._keys and next(iter(self._keys.values()))[2] < now - _DAY:
+        while self._keys and (len(self._keys) > _MOST_KEYS or next(iter(self._keys.values()))[2] < now - _DAY):
             self._keys.popitem(last=False)
         known = self._keys.get(key)
         if known is None or known[1] == instead_of:
