@@ -18,11 +18,13 @@ from benchmarks.report import Table, machine, write_json, write_page
 from benchmarks.servers import ROOT
 from benchmarks.startup import startup
 from benchmarks.upstream import upstream
+from benchmarks.workers import workers
 
 TABLES: dict[str, Callable[..., Table]] = {
     "calls": calls,
     "progress": progress,
     "crowd": crowd,
+    "workers": workers,
     "loop": loop,
     "durability": durability,
     "planner": planning,

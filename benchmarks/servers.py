@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,21 +57,27 @@ def goalport_serves(workspace: Path) -> list[str]:
 
 
 @contextmanager
-def started(name: str, command: Sequence[str]) -> Generator[Server]:
-    """A server that runs until the block ends. Raises `RuntimeError` with its last words when it does not get ready."""
+def started(
+    name: str, command: Sequence[str], *, settings: Mapping[str, str] | None = None, until: re.Pattern[str] = _READY
+) -> Generator[Server]:
+    """A server that runs until the block ends. Raises `RuntimeError` with its last words when it does not get ready.
+
+    `settings` are variables of its environment, `until` matches the line that says that it is ready.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         places = {"HOME": scratch, "GOALPORT_DATA_DIR": f"{scratch}/data", "NO_COLOR": "1"}
+        environment = os.environ | places | dict(settings or {})
         began = time.perf_counter()
         process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | places, cwd=ROOT
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT
         )
         lines: queue.Queue[str] = queue.Queue()
         assert process.stderr is not None
         reader = Thread(target=_copy, args=(process.stderr, lines), daemon=True)
         reader.start()
         try:
-            said = _until_ready(name, lines)
-            port = _READY.search(said[-1])
+            said = _until_ready(name, lines, until)
+            port = next(filter(None, map(_READY.search, said)), None)
             assert port is not None
             yield Server(name, process.pid, int(port[1]), time.perf_counter() - began, said)
         finally:
@@ -87,13 +93,13 @@ def _copy(stream: IO[str], lines: "queue.Queue[str]") -> None:
     lines.put("")
 
 
-def _until_ready(name: str, lines: "queue.Queue[str]") -> tuple[str, ...]:
+def _until_ready(name: str, lines: "queue.Queue[str]", ready: re.Pattern[str]) -> tuple[str, ...]:
     said: list[str] = []
     until = time.perf_counter() + _PATIENCE
     with suppress(queue.Empty):
         while line := lines.get(timeout=max(0.0, until - time.perf_counter())):
             said.append(line)
-            if _READY.search(line):
+            if ready.search(line):
                 return tuple(said)
     raise RuntimeError(f"{name} ended, or was not ready after {_PATIENCE:g} s. It said:\n{''.join(said[-20:])}")
 

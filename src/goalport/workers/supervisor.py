@@ -110,8 +110,9 @@ class _Supervisor:
     async def _start_all(self) -> None:
         """Start the first worker alone: it makes what all share, such as keys and tables, and finds what is wrong."""
         first = await self._start(announces=True)
-        self._keepers.start_soon(self._keep, first)
-        if first.is_serving:
+        if first:
+            self._keepers.start_soon(self._keep, first)
+        if first and first.is_serving:
             async with anyio.create_task_group() as starting:
                 for _ in range(self.settings.workers - 1):
                     starting.start_soon(self._start_and_keep)
@@ -120,18 +121,28 @@ class _Supervisor:
                 _say(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
 
     async def _start_and_keep(self) -> None:
-        self._keepers.start_soon(self._keep, await self._start())
+        if worker := await self._start():
+            self._keepers.start_soon(self._keep, worker)
 
-    async def _start(self, *, announces: bool = False) -> Worker:
-        """Start a worker, and wait until it is ready or has ended."""
+    async def _start(self, *, announces: bool = False) -> Worker | None:
+        """Start a worker, and wait until it is ready or has ended. None: the server ends before that is possible."""
         place = replace(self._place, announces=announces)
-        worker = await Worker.started(self.command, place, lambda by, session: self._routes.note(session, by))
-        self.workers.append(worker)
-        self._services.start_soon(worker.follow)
-        if self._stopping.is_set():
-            worker.end()
-        await worker.settled.wait()
-        return worker
+        while not self._stopping.is_set():
+            try:
+                worker = await Worker.started(self.command, place, lambda by, session: self._routes.note(session, by))
+            except OSError as error:  # the machine has no memory or no process ids left
+                _say(
+                    f"error: No worker can be started ({error.strerror}); the next attempt is in {_LONGEST_PAUSE:g} s."
+                )
+                await self._sleep(_LONGEST_PAUSE)
+                continue
+            self.workers.append(worker)
+            self._services.start_soon(worker.follow)
+            if self._stopping.is_set():
+                worker.end()
+            await worker.settled.wait()
+            return worker
+        return None
 
     async def _keep(self, worker: Worker) -> None:
         """Start another worker whenever this one ends by itself."""
@@ -146,9 +157,10 @@ class _Supervisor:
                 return
             early = early + 1 if worker.ended_early else 0
             await self._pause(worker, early)
-            if self._stopping.is_set():
+            another = await self._start()
+            if another is None:
                 return
-            worker = await self._start()
+            worker = another
 
     async def _pause(self, worker: Worker, early: int) -> None:
         """Say that a worker ended, and wait before the next one, the longer the more often it ended early."""
@@ -158,6 +170,10 @@ class _Supervisor:
             f" That is {early} times in a row within {EARLY_SECONDS:g} s of its start; what it wrote above may say why."
         )
         _say(f"error: {worker.end_in_words}; {then}.{often if early > 1 else ''}")
+        await self._sleep(seconds)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait so long, or until the server ends."""
         with anyio.move_on_after(seconds):
             await self._stopping.wait()
 
@@ -245,6 +261,8 @@ class _Supervisor:
         async with self._replacing:
             for number, old in enumerate([each for each in self.workers if each.is_serving]):
                 new = await self._start(announces=number == 0)
+                if new is None:
+                    return
                 if new.ended.is_set():
                     self.workers.remove(new)
                     if not self._stopping.is_set():
