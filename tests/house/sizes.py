@@ -9,16 +9,21 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 42_500
+LIBRARY_LINES = 45_700
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
 MODULE_LINES, TEST_LINES = 400, 500
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
-FACADES = frozenset({"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "Lifecycle", "OperationContext", "Processes"})
-"""What users hold in their hands. They have as many methods as those need: a limit made shapes that served only it."""
-STORES = frozenset({"DatabaseProcessStore", "InMemoryProcessStore", "ProcessStore"})
-"""One database keeps processes, leases, messages and contexts: a store is the place where all of them are reached."""
+FACADES = frozenset(
+    {"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "Lifecycle", "OperationContext", "Processes"}
+    | {"ActionProgress"}
+)
+"""What users hold in their hands, and the state of a process, which changes by named transitions alone. They have as
+many methods as those need: a limit made shapes that served only it."""
+STORES = frozenset({"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "ProcessStore"})
+"""One database keeps processes, leases, messages and contexts: a store, and the repository above it, is the place
+where all of them are reached."""
 
 
 def the_library_is_as_large_as_written_down(root: Path, expected: int | None = None) -> Iterator[str]:

@@ -69,7 +69,7 @@ class ProcessFactory:
     def __init__(
         self,
         contexts: ContextRepository,
-        services: Callable[[ToolGroupResolver], PlatformServices],
+        services: Callable[[ToolGroupResolver], PlatformServices[AgentProcess]],
         listeners: Listeners,
         scope_of: Callable[[object], Scope],
         groups: Callable[[], ToolGroupResolver],

@@ -5,17 +5,16 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
-from typing import Final
-from weakref import WeakSet
 
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
+from goalport.platform.expiry import ExpiryTimers
 from goalport.platform.families import interrupted_in, park, ready_in, update_ancestors
+from goalport.platform.keys import known_under
 from goalport.platform.process_factory import Inputs, ProcessFactory
 from goalport.platform.replicas import Replicas, Wish
 from goalport.platform.thread_limits import ThreadLimits
@@ -46,9 +45,6 @@ _log = getLogger(__name__)
 
 __all__ = ["Processes"]
 
-_WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds to wait, again and again, for a process that another program has begun and not written yet."""
-
 
 class Processes:
     """The processes that this platform runs or still keeps."""
@@ -73,8 +69,7 @@ class Processes:
         self._retry = retry
         self._warned_of_blocking: set[str] = set()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
-        self._timed: WeakSet[AgentProcess] = WeakSet()
-        """The processes whose questions expire in time."""
+        self._timers = ExpiryTimers(self._expire)
         register_secrets(self, secrets_in_environment(os.environ))
         self.tells_errors = True
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
@@ -104,28 +99,16 @@ class Processes:
         `StoreError`.
         """
         process.store_each_step(self._durable)
-        waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
-        while True:
-            store = self._repository.store
-            known_digest, known_id = await store.join(key, digest, process.id, instead_of=instead_of)
-            if known_id == process.id:
-                self.begin(process)
-                return process
-            if known_digest != digest:
-                return None
-            found = await self._repository.find(known_id)
-            if found is not None and not isinstance(found.outcome, Killed) and found.end_requested is None:
-                return found
-            if found is None and (pause := next(waits, None)) is not None:
-                await asyncio.sleep(pause)  # the program that began it may be writing it just now
-            else:
-                instead_of = known_id
+        found = await known_under(self._repository, key, digest, process)
+        if found is process:
+            self.begin(process)
+        return found
 
     @property
     def _durable(self) -> bool:
         return self._repository.store.durable
 
-    def _services(self, groups: ToolGroupResolver) -> PlatformServices:
+    def _services(self, groups: ToolGroupResolver) -> PlatformServices[AgentProcess]:
         return PlatformServices(
             self._thread_limits.here(),
             groups,
@@ -149,7 +132,7 @@ class Processes:
         stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
         if self._durable and not await self._repository.take(process):
-            given = self._repository.codec(process.id).encode(Sealed(response))
+            given = self._repository.records_of.codec(process.id).encode(Sealed(response))
             wish = {"do": "answer", "question": question_id, "response": given, "declined": declined}
             if await self._replicas.ask(process, wish):
                 return
@@ -187,7 +170,7 @@ class Processes:
         process = await self.find(process_id)
         match wish:
             case {"do": "answer", "question": str() | None as question, "declined": str(declined)}:
-                response = self._repository.codec(process_id).decode(wish["response"])
+                response = self._repository.records_of.codec(process_id).decode(wish["response"])
                 await self.answer(process, question, response, declined)
             case {"do": "end", "kill": bool(kill), "reason": str(reason)}:
                 process.kill(reason) if kill else process.terminate(reason)
@@ -249,8 +232,8 @@ class Processes:
             # The ids of processes are secrets of those who started them.
             raise UnknownName("process", process_id, None)
         for each in family_of(found):
-            if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
-                self._wake_at_expiry(each)  # it was made of its records: no timer has run meanwhile
+            if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timers:
+                self._timers.set(each)  # it was made of its records: no timer has run meanwhile
                 if any(question.expired for question in each.questions):
                     self._expire(each)
         return found
@@ -411,7 +394,7 @@ class Processes:
         update_ancestors(process)
         if process.status is ProcessStatus.WAITING:
             if not self._repository.is_stored(process) or not self._durable:
-                self._wake_at_expiry(process)
+                self._timers.set(process)
         elif process.parent is not None and process.parent.progress.unpark(process):
             self._go_on(process.parent)
 
@@ -427,13 +410,6 @@ class Processes:
             longest = await self._repository.find(surplus)
             if longest is not None:
                 longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
-
-    def _wake_at_expiry(self, process: AgentProcess) -> None:
-        self._timed.add(process)
-        times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
-        if times:
-            delay = max(min(times) - time.time(), 0)
-            asyncio.get_running_loop().call_later(delay, self._expire, process)
 
     def _expire(self, process: AgentProcess) -> None:
         for question in process.questions.open:

@@ -64,7 +64,7 @@ class AgentProcess(Lifecycle):
         scope: Scope,
         options: ProcessOptions,
         caller: Caller,
-        services: PlatformServices,
+        services: "PlatformServices[AgentProcess]",
         *,
         goals: Sequence[str] | None = None,
         parent: Self | None = None,
@@ -74,12 +74,9 @@ class AgentProcess(Lifecycle):
         self.started_by = started_by
         """The name of the action that started it."""
         self.scope, self.options, self.caller, self.services = scope, options, caller, services
-        self.agent: Agent = scope.agent
-        """The agent that runs, including the actions of components."""
+        self.agent: Agent = scope.agent  # with the actions of components
         self.goals = tuple(scope.goals if goals is None else goals)
-        """The names of the goals that it pursues."""
-        self.listeners = Listeners(options.listeners)
-        """The listeners for every event of the process. Where there are none, no events are made."""
+        self.listeners = Listeners(options.listeners)  # where there are none, no events are made
         self.listeners.use_running_loop()
         self._subscribers: Listeners | None = None
         on_bound, begin = self.listeners.binding_listener(process_id), options.blackboard
@@ -88,17 +85,14 @@ class AgentProcess(Lifecycle):
         self.progress: ActionProgress[AgentProcess] = ActionProgress(process_id)
         self.questions = Questions(process_id)
         self.goal: Goal | None = None
-        """The goal that is being pursued."""
         self.plan: tuple[str, ...] = ()
-        """The names of the actions still to run, as planned last."""
+        """The names of the actions still to run to reach the goal, as planned last."""
         self.usage = NOTHING
-        """The cost of models in this process and in those that its actions started."""
         self.ledger = Ledger()
-        """The same cost by entry, with sums by action, model and process."""
+        """The cost of models in this process and in those that it started, by entry and in sums; `usage` is all of it."""
         self.failure: Failure | None = None
         """The last failure, whether or not another way was found afterwards."""
-        self._seconds_run = 0.0
-        self._runs_since: float | None = None
+        self._seconds_run, self._runs_since = 0.0, cast("float | None", None)
         self._behind = False
         """Whether an action has ended since it was stored last."""
 
@@ -119,22 +113,22 @@ class AgentProcess(Lifecycle):
 
         A process that has ended is not changed; one that is stuck or waits is killed.
         """
-        if not self.over and not isinstance(self.end_requested, Killed):
-            self.end_requested = Killed(reason)
-        for child in self.children:
-            child.kill(reason)
-        if not self.over:
-            self.on_loop(self._end_as_requested)
+        self.end(Killed(reason))
 
     def terminate(self, reason: str = "It was terminated.") -> None:
         """End the process after the running action, or as soon as that wants to ask a model or call a tool again.
 
         Callable from any thread. A process that has ended is not changed; one that is stuck or waits ends at once.
         """
-        if not self.over and self.end_requested is None:
-            self.end_requested = Terminated(reason)
+        self.end(Terminated(reason))
+
+    def end(self, wanted: Killed | Terminated) -> None:
+        """End it as `kill` or `terminate` does."""
+        before = self.end_requested
+        if not self.over and (before is None or (isinstance(wanted, Killed) and not isinstance(before, Killed))):
+            self.end_requested = wanted
         for child in self.children:
-            child.terminate(reason)
+            child.end(wanted)
         if not self.over:
             self.on_loop(self._end_as_requested)
 
@@ -156,14 +150,12 @@ class AgentProcess(Lifecycle):
     def resume(self, *objects: object) -> None:
         """Continue a process that waits, is stuck or is between two ticks, with more objects on its blackboard.
 
-        In any other state this does nothing.
-
-        Callable from any thread.
+        In any other state this does nothing. Callable from any thread.
         """
         self.services.resume(self, *objects)
 
     async def tick(self) -> ProcessStatus:
-        """Take one step, which is to plan and to run the first action of the plan, and return the new status.
+        """Take one step: plan, and run the first action of the plan. Returns the new status.
 
         After that only `tick`, `run` or `resume` continue the process; an answer does not. A process that has ended is
         not changed. Raises `GoalportError` while something else runs it.
@@ -212,10 +204,9 @@ class AgentProcess(Lifecycle):
     def last(self, kind: type[T]) -> T | None:
         """The newest visible object of a type, or None. Raises `ProcessEnded` when the blackboard is no longer kept."""
         if self.forgotten:
+            what = f"Whether there was {with_article(kind)} is not known any more: of what ended long ago, only the"
             raise ProcessEnded(
-                self.id,
-                f"Whether there was {with_article(kind)} is not known any more: of what ended long ago, only the"
-                " outcome and the history are kept. Hold on to the process itself to keep what it knew.",
+                self.id, f"{what} outcome and the history are kept. Hold on to the process to keep what it knew."
             )
         return self.blackboard.last(kind)
 
@@ -294,18 +285,16 @@ class AgentProcess(Lifecycle):
         """For how many seconds it has run, in this program and in others, without the time in which it waited."""
         return self._seconds_run + (0.0 if self._runs_since is None else time.monotonic() - self._runs_since)
 
-    async def checkpoint(self, *, soon: bool = False) -> None:
-        """Store it between two actions, if its steps are stored; `soon`: before the next action or with its end."""
-        self._behind = self.lasting
-        if self.lasting and not soon:
-            await self.services.checkpoint(self)
-            self._behind = False
-            await checkpoint_if_cancelled()
+    async def checkpoint(self, *, soon: bool = False, late: bool = False) -> None:
+        """Store it between two actions, if its steps are stored.
 
-    async def catch_up(self) -> None:
-        """Store it before an action, if that was not done after the last one."""
-        if self._behind:
-            await self.checkpoint()
+        `soon`: not now, but before the next action or with its end; `late`: only if that was said after the last one.
+        """
+        due = self.lasting and not soon and (self._behind or not late)
+        self._behind = self.lasting and soon
+        if due:
+            await self.services.checkpoint(self)
+            await checkpoint_if_cancelled()
 
     async def store_steps(self) -> None:
         """Store what the running actions have done so far, if its steps are stored."""
@@ -324,13 +313,12 @@ class AgentProcess(Lifecycle):
     def tell_what_happened(self, known: int) -> None:
         """Tell who subscribed to it or waits what another program did after the first `known` actions."""
         if self._subscribers is not None:
-            planned = len(self.progress.history) + len(self.plan)
+            planned, tell = len(self.progress.history) + len(self.plan), self._subscribers.on_event
             for number, each in enumerate(self.progress.history[known:], start=known + 1):
-                ended = (each.action, number, planned, cast("ActionStatus", each.status), each.seconds, each.error)
-                self._subscribers.on_event(ActionFinished(*ended, process_id=self.id))
+                how = cast("ActionStatus", each.status)
+                tell(ActionFinished(each.action, number, planned, how, each.seconds, each.error, process_id=self.id))
             if self.outcome is not None:
-                end = ProcessFinished(self.outcome.status, self.outcome.reason, process_id=self.id)
-                self._subscribers.on_event(end)
+                tell(ProcessFinished(self.outcome.status, self.outcome.reason, process_id=self.id))
         self.notify_waiters()
 
     def restore(

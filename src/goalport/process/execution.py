@@ -69,7 +69,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
-    await process.catch_up()
+    await process.checkpoint(late=True)
     progress.begin(action.name)
     if not action.settings.repeatable:
         progress.journals[action.name].note_begun()

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter
 
@@ -10,35 +10,34 @@ from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.tools import ToolGroupResolver
 
-if TYPE_CHECKING:
-    from goalport.process.agent_process import AgentProcess
-
 __all__ = ["PlatformServices"]
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
-class PlatformServices:
-    """The services of the platform that a process uses."""
+class PlatformServices(Generic[P]):
+    """The services of the platform that a process, a `P`, uses."""
 
     limiter: CapacityLimiter
     """How many `def` functions may run in worker threads at once."""
     groups: ToolGroupResolver
     service: Callable[[type], object | None]
     """The platform's service of a type, or None."""
-    start_child: "Callable[[AgentProcess, str, object, type, Sequence[object]], AgentProcess]"
+    start_child: Callable[[P, str, object, type, Sequence[object]], P]
     """Starts a process for an action. Takes the parent process, the action's name, the agent, the result's type and the
     input objects."""
     engine: Callable[[Operation, ToolGroupResolver], Engine]
     """Returns what carries out an action's requests of models. Takes the operation and a resolver of tool groups."""
-    ended_idle: "Callable[[AgentProcess], None]"
+    ended_idle: Callable[[P], None]
     """Called with a process that was ended while nothing ran in it."""
-    resume: "Callable[..., None]"
+    resume: Callable[..., None]
     """Continues a process that waits or is stuck. Takes the process, and objects for its blackboard."""
-    step: "Callable[[AgentProcess], Awaitable[object]]"
+    step: Callable[[P], Awaitable[object]]
     """Runs one step of a process that is not running."""
-    checkpoint: "Callable[[AgentProcess], Awaitable[None]]"
+    checkpoint: Callable[[P], Awaitable[None]]
     """Stores a process between two of its actions."""
-    store_steps: "Callable[[AgentProcess], Awaitable[None]]"
+    store_steps: Callable[[P], Awaitable[None]]
     """Stores what the running actions of a process have done so far."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How often an action that fails is tried again, unless the action says otherwise."""

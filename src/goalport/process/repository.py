@@ -12,20 +12,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from logging import getLogger
 from types import MappingProxyType
-from typing import Final, Protocol, TypeVar
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import anyio
 
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
+from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.lifecycle import ProcessStatus
-from goalport.process.recording import Recorder, family_of, record_of, recordable
+from goalport.process.recording import family_of, record_of
 from goalport.process.restoring import restored
-from goalport.process.unstored import Unstored
-from goalport.store import Codec, Json, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess, StoredTypes
+from goalport.store import Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
-__all__ = ["AgentProcessRepository", "Definitions"]
+__all__ = ["AgentProcessRepository"]
 
 _log = getLogger(__name__)
 T = TypeVar("T")
@@ -37,18 +37,6 @@ _LONGEST_PAUSE: Final = 2.0
 """Seconds between two attempts to reach a store that is away."""
 
 
-class Definitions(Protocol):
-    """What processes run by, as the platform knows it."""
-
-    def written(self, process: AgentProcess, codec: Codec, /) -> Json:
-        """What a process runs by, as JSON data. Raises `Unstorable` if it cannot be found again by that."""
-        ...
-
-    def restored(self, record: ProcessRecord, parent: AgentProcess | None, /) -> AgentProcess:
-        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
-        ...
-
-
 class AgentProcessRepository:
     """The processes of a platform, wherever they are kept.
 
@@ -57,23 +45,18 @@ class AgentProcessRepository:
 
     def __init__(self, store: ProcessStore, definitions: Definitions, seals: Seals | None = None) -> None:
         self.store = store
-        self._seals = seals
         self._definitions = definitions
-        self._types = StoredTypes()
+        self.records_of = FamilyRecords(definitions, seals, durable=store.durable)
         self._held: dict[str, AgentProcess] = {}
         """The processes that run, and those of which the records do not say everything."""
         self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
         """The processes that live in the memory of the program."""
         self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         """Whose turn it is to save a family, by the id of its root."""
-        self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
         """The version of each family that lives in this program, by its root."""
-        self._unstored = Unstored()
-        self._unwritable: WeakSet[AgentProcess] = WeakSet()
-        """The processes whose records cannot say how they stand."""
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
@@ -82,8 +65,7 @@ class AgentProcessRepository:
 
     def is_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process that lives in this program."""
-        recorder = self._recorders.get(process)
-        return recorder is not None and recorder.defined
+        return self.records_of.stored(process)
 
     def has(self, process: AgentProcess) -> bool:
         """Whether this program may run and change a process without asking the store first."""
@@ -117,7 +99,7 @@ class AgentProcessRepository:
         if not self.store.durable:
             lease = await self.store.claim(root.id)
             if lease is None:
-                self._forget_records(root)
+                self.records_of.forget(root)
             else:
                 self._leases[root.id] = lease
             return True
@@ -129,7 +111,7 @@ class AgentProcessRepository:
             except LeaseHeld:
                 return False
             if lease is None:
-                self._forget_records(root)
+                self.records_of.forget(root)
                 return True
             if lease.version != self._versions.get(root):
                 await self._read_again(root)
@@ -137,11 +119,6 @@ class AgentProcessRepository:
             for each in family_of(root):
                 each.arrive()
             return True
-
-    def _forget_records(self, root: AgentProcess) -> None:
-        """The store has dropped a family: the next records say everything again."""
-        for each in family_of(root):
-            self._recorders.pop(each, None)
 
     async def let_go(self, process: AgentProcess) -> None:
         """Give the lease of a family back if nothing of it runs here."""
@@ -163,15 +140,14 @@ class AgentProcessRepository:
 
     async def _commit_records(self, root: AgentProcess, process: AgentProcess) -> None:
         try:
-            changes = self._first_records(process)
+            changes = self.records_of.checkpoint(process)
         except Unstorable as error:
-            self._unstored.tell(process, error)
+            self.records_of.tell_unstored(process, error)
             for each in family_of(root):
                 each.store_each_step(False)
         else:
-            news = {each: stored for each, stored in changes.items() if self._recorders[each].is_news(stored)}
-            if news:
-                await self._commit(root, news, release=False)
+            if changes:
+                await self._commit(root, changes, release=False)
 
     async def store_steps(self, process: AgentProcess) -> None:
         """Store what the running actions of a process have done; wait for the store as long as it takes."""
@@ -179,7 +155,7 @@ class AgentProcessRepository:
         async with self._turn(root):
             if process.elsewhere or not self.is_stored(process):
                 return
-            change = self._recorders[process].steps(process)
+            change = self.records_of.steps(process)
             if change.journal or change.over or change.spendings:
                 await self._patiently(process, lambda: self._commit(root, {process: change}, release=False))
 
@@ -205,14 +181,14 @@ class AgentProcessRepository:
             root = family[0]
             if self.is_stored(root) and root.id not in self._leases:
                 await self.take(root)
-            changes = {each: self._changes(each) for each in family}
+            changes = {each: self.records_of.changes(each) for each in family}
             lease = self._leases.pop(root.id, None) or Lease(root.id)
             lease = await self.store.save([*changes.values()], lease, wake_at=_wakes_at(family), release=True)
         except (StoreError, Unstorable, LeaseLost) as error:
-            self._unstored.tell(process, error)
+            self.records_of.tell_unstored(process, error)
             return
         except Exception as bug:
-            self._unstored.tell(process, bug)
+            self.records_of.tell_unstored(process, bug)
             return
         self._confirm(changes)
         self._versions[root] = lease.version
@@ -223,40 +199,11 @@ class AgentProcessRepository:
             if not self.is_stored(next(family_of(process))):
                 await self.save(process)
 
-    def _first_records(self, process: AgentProcess) -> "dict[AgentProcess, StoredProcess]":
-        """The records of a process, with the steps of the action that started it if it is new."""
-        changes: dict[AgentProcess, StoredProcess] = {}
-        parent = process.parent
-        if parent is not None and not self.is_stored(process):
-            changes[parent] = self._recorders[parent].steps(parent)
-        changes[process] = self._changes(process)
-        return changes
-
-    def _resting_records(self, root: AgentProcess) -> "dict[AgentProcess, StoredProcess]":
-        """The records of a family that have changed, of the processes that nothing runs."""
-        changes: dict[AgentProcess, StoredProcess] = {}
-        for each in family_of(root):
-            if each.driven or each.options.ephemeral:
-                continue
-            try:
-                stored = self._changes(each)
-            except Unstorable as error:
-                self._unstored.tell(each, error)
-                self._unwritable.add(each)
-                if not each.over:
-                    continue
-                stored = self._recorders[each].ending(
-                    each, f"It ended as {each.status}, which cannot be stored: {error}"
-                )
-            if self._recorders[each].is_news(stored):
-                changes[each] = stored
-        return changes
-
     async def _commit_resting(self, root: AgentProcess) -> None:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
-        changes = self._resting_records(root)
+        changes = self.records_of.resting(root)
         family = tuple(family_of(root))
-        release = not any(each.driven or (each in self._unwritable and not each.over) for each in family)
+        release = not any(each.driven or self.records_of.only_here(each) for each in family)
         if changes or release:
             await self._commit(root, changes, release=release)
 
@@ -290,11 +237,7 @@ class AgentProcessRepository:
 
     def _confirm(self, changes: "Mapping[AgentProcess, StoredProcess]") -> None:
         for each, stored in changes.items():
-            self._recorders[each].confirm(stored)
-            self._unstored.stored(each)
-            if (
-                recordable(each) and not each.driven and each not in self._unwritable
-            ):  # it may have been continued while it was written
+            if self.records_of.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
                 self._held.pop(each.id, None)
 
     async def _patiently(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T:
@@ -372,12 +315,12 @@ class AgentProcessRepository:
         """The processes of a family as the store has them; those that live in this program are changed to that."""
         here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
         told = {each: len(each.progress.history) for each in here.values()}
-        found = restored(stored, self._definitions.restored, self._codec, here)
+        found = restored(stored, self._definitions.restored, self.records_of.codec_for, here)
         for process in found:
             process.store_each_step(self.store.durable)
         for process, count in told.items():
             process.tell_what_happened(count)
-        self._recorders.update(found)
+        self.records_of.know(found)
         self._known.update((each.id, each) for each in found)
         self._versions[next(iter(found))] = version
         return {each.id: each for each in found}
@@ -401,24 +344,7 @@ class AgentProcessRepository:
 
     def renew_types(self) -> None:
         """Look classes up anew from now on, because a workspace was loaded again."""
-        self._types = StoredTypes()
-
-    def codec(self, process_id: str) -> Codec:
-        """What writes and reads what belongs to a process."""
-        return Codec(self._types, seal=None if self._seals is None else self._seals.of(process_id))
-
-    def _codec(self, process_id: str) -> Codec | None:
-        return self.codec(process_id) if self.store.durable else None
-
-    def _changes(self, process: AgentProcess) -> StoredProcess:
-        recorder = self._recorders.get(process)
-        if recorder is None:
-            recorder = self._recorders[process] = Recorder(self._codec(process.id))
-        stored = recorder.changes(process)
-        if self.store.durable:
-            written = None if recorder.defined else self._definitions.written(process, Codec(self._types))
-            stored = stored._replace(process=stored.process._replace(definition=written))
-        return stored
+        self.records_of.renew_types()
 
 
 def _wakes_at(family: Sequence[AgentProcess]) -> datetime | None:

@@ -1,0 +1,128 @@
+"""Makes the records of the processes of a family: what a store is told at each step, and when they rest.
+
+Below: the recorder of each process. Above: the repository, which saves the records.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+from weakref import WeakKeyDictionary, WeakSet
+
+from goalport.errors import Unstorable
+from goalport.process.agent_process import AgentProcess
+from goalport.process.recording import Recorder, family_of, recordable
+from goalport.process.unstored import Unstored
+from goalport.store import Codec, Json, ProcessRecord, Seals, StoredProcess, StoredTypes
+
+__all__ = ["Definitions", "FamilyRecords"]
+
+
+class Definitions(Protocol):
+    """What processes run by, as the platform knows it."""
+
+    def written(self, process: AgentProcess, codec: Codec, /) -> Json:
+        """What a process runs by, as JSON data. Raises `Unstorable` if it cannot be found again by that."""
+        ...
+
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None, /) -> AgentProcess:
+        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
+        ...
+
+
+class FamilyRecords:
+    """The records of the processes that live in this program, as far as a store does not have them.
+
+    Parameters: `definitions` says what processes run by. `seals` encrypts their secrets. `durable`: the store outlives
+    the program, so that the records have to be what JSON can say.
+    """
+
+    def __init__(self, definitions: Definitions, seals: Seals | None, *, durable: bool) -> None:
+        self._definitions, self._seals, self._durable = definitions, seals, durable
+        self._types = StoredTypes()
+        self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
+        self._unstored = Unstored()
+        self._unwritable: WeakSet[AgentProcess] = WeakSet()
+        """The processes whose records cannot say how they stand."""
+
+    def stored(self, process: AgentProcess) -> bool:
+        """Whether the store has records of a process."""
+        recorder = self._recorders.get(process)
+        return recorder is not None and recorder.defined
+
+    def know(self, found: Mapping[AgentProcess, Recorder]) -> None:
+        """Go on with the records of processes that were made of records."""
+        self._recorders.update(found)
+
+    def forget(self, root: AgentProcess) -> None:
+        """Say everything of a family again, because the store has dropped it."""
+        for each in family_of(root):
+            self._recorders.pop(each, None)
+
+    def changes(self, process: AgentProcess) -> StoredProcess:
+        """The records of a process between two actions. Raises `Unstorable`."""
+        recorder = self._recorders.get(process)
+        if recorder is None:
+            recorder = self._recorders[process] = Recorder(self.codec_for(process.id))
+        stored = recorder.changes(process)
+        if self._durable:
+            written = None if recorder.defined else self._definitions.written(process, Codec(self._types))
+            stored = stored._replace(process=stored.process._replace(definition=written))
+        return stored
+
+    def steps(self, process: AgentProcess) -> StoredProcess:
+        """What the running actions of a stored process have done since."""
+        return self._recorders[process].steps(process)
+
+    def checkpoint(self, process: AgentProcess) -> dict[AgentProcess, StoredProcess]:
+        """The records of a process, with the steps of the action that started it if it is new. Raises `Unstorable`."""
+        changes: dict[AgentProcess, StoredProcess] = {}
+        parent = process.parent
+        if parent is not None and not self.stored(process):
+            changes[parent] = self.steps(parent)
+        changes[process] = self.changes(process)
+        return {each: stored for each, stored in changes.items() if self._recorders[each].is_news(stored)}
+
+    def resting(self, root: AgentProcess) -> dict[AgentProcess, StoredProcess]:
+        """The records of a family that have changed, of the processes that nothing runs."""
+        changes: dict[AgentProcess, StoredProcess] = {}
+        for each in family_of(root):
+            if each.driven or each.options.ephemeral:
+                continue
+            try:
+                stored = self.changes(each)
+            except Unstorable as error:
+                self.tell_unstored(each, error)
+                self._unwritable.add(each)
+                if not each.over:
+                    continue
+                stored = self._recorders[each].ending(
+                    each, f"It ended as {each.status}, which cannot be stored: {error}"
+                )
+            if self._recorders[each].is_news(stored):
+                changes[each] = stored
+        return changes
+
+    def confirm(self, process: AgentProcess, stored: StoredProcess) -> bool:
+        """Note that the store has records of a process. Returns whether they say everything of it."""
+        self._recorders[process].confirm(stored)
+        self._unstored.stored(process)
+        return recordable(process) and process not in self._unwritable
+
+    def only_here(self, process: AgentProcess) -> bool:
+        """Whether only this program can go on with a process, because its records cannot be written."""
+        return process in self._unwritable and not process.over
+
+    def tell_unstored(self, process: AgentProcess, error: Exception) -> None:
+        """Tell the log and the listeners that a process is kept in memory only."""
+        self._unstored.tell(process, error)
+
+    def renew_types(self) -> None:
+        """Look classes up anew from now on, because a workspace was loaded again."""
+        self._types = StoredTypes()
+
+    def codec(self, process_id: str) -> Codec:
+        """What writes and reads what belongs to a process."""
+        return Codec(self._types, seal=None if self._seals is None else self._seals.of(process_id))
+
+    def codec_for(self, process_id: str) -> Codec | None:
+        """What writes and reads the records of a process; None: they hold the values themselves."""
+        return self.codec(process_id) if self._durable else None
