@@ -120,12 +120,12 @@ class InMemoryProcessStore:
     ) -> Lease:
         """Keep records; if there are too many of their kind, drop the family that ended first."""
         root, token, _ = lease
+        if not token and not changes:
+            return lease
         family = self._family_of.get(root)
         if family is None:
             if token:
                 raise LeaseLost(root)
-            if not changes:
-                return lease
             if all(each.process.id != root for each in changes):
                 raise ValueError(f"Expected the record of process {root!r}, the first of its family.")
             family = self._family_of[root] = _Family(root, next(self._numbers))
