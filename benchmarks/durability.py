@@ -9,7 +9,7 @@ import json
 import sqlite3
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,12 +19,13 @@ from typing import Final, Literal
 
 from benchmarks.report import Table
 from goalport.caller import ANONYMOUS
-from goalport.store import ObjectRecord, ProcessRecord, StoredProcess
+from goalport.store import Lease, ObjectRecord, ProcessRecord, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 
 __all__ = ["durability"]
 
 _AT_ONCE: Final = 16
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OBJECT: Final = {"text": "x" * 1500}
 _STATE: Final = {"goal": "write", "plan": ["Writer.draft", "Writer.review"], "entries": [[0, 9]], "has_run": ["a"] * 5}
 _ENTRY: Final = {"action": "Writer.draft", "seconds": 1.5, "attempts": 1, "started_at": "2026-01-01T00:00:00Z"}
@@ -85,19 +86,21 @@ class _Taken:
 async def _measured(folder: Path, synchronous: Literal["full", "normal"], rounds: int, commits: int = 20) -> _Taken:
     taken = _Taken()
     async with SqliteProcessStore(folder / "goalport.db", synchronous=synchronous) as store:
+        await store.beat(3600)
+        alone, several = _Process(store, "alone"), [_Process(store, f"p{each}") for each in range(_AT_ONCE)]
         with closing(_plain(folder / "plain.db", synchronous)) as connection:
             for turn in range(rounds + 1):
                 first = turn * commits
                 pairs = [
-                    (_commit_plainly(connection, number), await _timed(store, number))
+                    (_commit_plainly(connection, number), await alone.commit(number))
                     for number in range(first, first + commits)
                 ]
                 began = time.perf_counter()
-                await asyncio.gather(*(_several(store, f"p{each}", first, commits) for each in range(_AT_ONCE)))
+                await asyncio.gather(*(each.commit_all(range(first, first + commits)) for each in several))
                 at_once = (time.perf_counter() - began) / commits / _AT_ONCE
                 if turn:  # The first turn makes the files and warms caches.
                     taken.plain += [plain for plain, _ in pairs]
-                    taken.alone += [alone for _, alone in pairs]
+                    taken.alone += [ours for _, ours in pairs]
                     taken.at_once.append(at_once)
     return taken
 
@@ -123,16 +126,22 @@ def _commit_plainly(connection: sqlite3.Connection, number: int) -> float:
     return time.perf_counter() - began
 
 
-async def _several(store: SqliteProcessStore, process_id: str, first: int, commits: int) -> None:
-    for number in range(first, first + commits):
-        await store.save([_changes(process_id, number)])
+class _Process:
+    """A process that runs, and what its actions leave behind."""
 
+    def __init__(self, store: SqliteProcessStore, process_id: str) -> None:
+        self._store, self._lease = store, Lease(process_id)
 
-async def _timed(store: SqliteProcessStore, number: int) -> float:
-    changes = [_changes("alone", number)]
-    began = time.perf_counter()
-    await store.save(changes)
-    return time.perf_counter() - began
+    async def commit(self, number: int) -> float:
+        """The seconds that a commit takes."""
+        changes = [_changes(self._lease.root, number)]
+        began = time.perf_counter()
+        self._lease = await self._store.save(changes, self._lease, wake_at=_EPOCH, release=False)
+        return time.perf_counter() - began
+
+    async def commit_all(self, numbers: Iterable[int]) -> None:
+        for each in numbers:
+            await self.commit(each)
 
 
 def _changes(process_id: str, number: int) -> StoredProcess:
@@ -149,10 +158,12 @@ def _changes(process_id: str, number: int) -> StoredProcess:
         finished_at=None,
         long=False,
         result=None,
-        definition=_STATE,
+        definition=None if number else _STATE,
         state=_STATE,
     )
-    return StoredProcess(record, [ObjectRecord(number, _OBJECT)], [_ENTRY], [_SPENDING])
+    return StoredProcess(
+        record, [ObjectRecord(number, _OBJECT)], [_ENTRY], [_SPENDING], history_from=number, spendings_from=number
+    )
 
 
 def _ms(seconds: float) -> str:
