@@ -56,9 +56,10 @@ class Family:
 
 
 class Model:
-    """Programs are numbers here; `alive` are those that live."""
+    """Programs are numbers here; `alive` are those that live. Without a fence there is only one, and one token."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fenced: bool = True) -> None:
+        self._fenced = fenced
         self.families: dict[str, Family] = {}
         self.alive: set[int] = set()
         self.messages: dict[int, tuple[str, object]] = {}
@@ -160,5 +161,5 @@ class Model:
     def _taken(self, family: Family, me: int) -> Lease:
         if family.owner != me:
             family.owner = me
-            family.token += 1
+            family.token += self._fenced
         return family.lease

@@ -188,18 +188,23 @@ def test_a_number_that_was_given_to_another_program_is_not_mistaken_for_the_firs
 # News.
 
 
-async def test_news_come_from_other_programs_and_not_from_this_one(
+async def test_news_of_what_was_written_before_come_at_once(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
     await save(store, process("one"))
     await store.news(0)
-    await save(store, process("two"))
-    began = time.monotonic()
-    await store.news(0.2)
-    assert time.monotonic() - began >= 0.2
-    await save(other, process("three"))
+    await save(other, process("two"))
     with anyio.fail_after(60):
         await store.news(600)
+
+
+async def test_what_this_program_writes_to_a_file_is_no_news(file: Path) -> None:
+    async with SqliteProcessStore(file) as store:
+        await store.news(0)
+        await save(store, process("one"))
+        began = time.monotonic()
+        await store.news(0.2)
+        assert time.monotonic() - began >= 0.2
 
 
 async def test_who_waits_for_news_gets_them_soon_and_can_give_up(

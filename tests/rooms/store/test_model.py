@@ -7,8 +7,15 @@ from typing import Any, NamedTuple, TypeVar
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from goalport.errors import LeaseHeld, LeaseLost
-from goalport.store import JournalRecord, Lease, ObjectRecord, QuestionRecord, StoredProcess
-from goalport.store.database import DatabaseProcessStore
+from goalport.store import (
+    InMemoryProcessStore,
+    JournalRecord,
+    Lease,
+    ObjectRecord,
+    ProcessStore,
+    QuestionRecord,
+    StoredProcess,
+)
 from tests.rooms.store.conftest import MakeDatabase
 from tests.rooms.store.model import Model
 from tests.rooms.store.programs import START, record
@@ -81,34 +88,38 @@ def expected(work: Callable[[], T]) -> T | type[Exception]:
         return type(error)
 
 
-ME, LEASE, MESSAGE = st.integers(0, 1), st.integers(0, 2), st.integers(0, 3)
-"""Which program; which lease of a family, the newest first; which message, none first."""
-SAVES = ROOTS.flatmap(
-    lambda root: st.builds(
-        Save, ME, st.just(root), LEASE, st.lists(changed(root), max_size=3), wake_at=TIMES, release=st.booleans()
+LEASE, MESSAGE = st.integers(0, 2), st.integers(0, 3)
+"""Which lease of a family, the newest first; which message, none first."""
+
+
+def steps(programs: int) -> st.SearchStrategy[Sequence[object]]:
+    """What programs do, one after the other."""
+    me = st.integers(0, programs - 1)
+    saves = ROOTS.flatmap(
+        lambda root: st.builds(
+            Save, me, st.just(root), LEASE, st.lists(changed(root), max_size=3), wake_at=TIMES, release=st.booleans()
+        )
     )
-)
-STEPS = (
-    SAVES
-    | SAVES
-    | st.tuples(st.just("claim"), ME, IDS)
-    | st.tuples(st.just("release"), ME, ROOTS, LEASE)
-    | st.tuples(st.just("due"), ME, st.integers(0, 3))
-    | st.tuples(st.just("due"), ME, st.just(3))
-    | st.tuples(st.just("beat"), ME, st.booleans())
-    | st.tuples(st.just("send"), ME, IDS, JSON)
-    | st.tuples(st.just("reply"), ME, MESSAGE, JSON.filter(lambda value: value is not None))
-    | st.tuples(st.just("withdraw"), ME, MESSAGE)
-    | st.tuples(st.just("join"), ME, st.sampled_from("kl"), st.sampled_from("de"), IDS, st.just("") | IDS)
-    | st.tuples(st.just("prune"), ME, st.sampled_from([None, 1, 100_000]), st.none() | st.integers(0, 2))
-)
+    others = [
+        st.tuples(st.just("claim"), me, IDS),
+        st.tuples(st.just("release"), me, ROOTS, LEASE),
+        st.tuples(st.just("due"), me, st.integers(0, 3)),
+        st.tuples(st.just("due"), me, st.just(3)),
+        st.tuples(st.just("beat"), me, st.booleans()),
+        st.tuples(st.just("send"), me, IDS, JSON),
+        st.tuples(st.just("reply"), me, MESSAGE, JSON.filter(lambda value: value is not None)),
+        st.tuples(st.just("withdraw"), me, MESSAGE),
+        st.tuples(st.just("join"), me, st.sampled_from("kl"), st.sampled_from("de"), IDS, st.just("") | IDS),
+        st.tuples(st.just("prune"), me, st.sampled_from([None, 1, 100_000]), st.none() | st.integers(0, 2)),
+    ]
+    return st.lists(st.one_of(saves, saves, *others), min_size=1, max_size=20)
 
 
 class Both:
-    """The stores of two programs for one database, and the model of it."""
+    """The stores of some programs for one database, and the model of it."""
 
-    def __init__(self, stores: Sequence[DatabaseProcessStore]) -> None:
-        self.stores, self.model = stores, Model()
+    def __init__(self, stores: Sequence[ProcessStore]) -> None:
+        self.stores, self.model = stores, Model(fenced=stores[0].durable)
         self.leases: dict[str, list[Lease]] = {}
         self.messages: list[int] = []
 
@@ -135,7 +146,7 @@ class Both:
             case _:
                 await self.other_step(step)
 
-    def of(self, me: int) -> DatabaseProcessStore:
+    def of(self, me: int) -> ProcessStore:
         return self.stores[me]
 
     async def other_step(self, step: Any) -> None:
@@ -209,19 +220,32 @@ def seen(stored: StoredProcess) -> Sequence[object]:
     return [stored.process, *map(list, parts)]
 
 
-@settings(
+SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
     max_examples=80,
     deadline=None,
 )
-@given(steps=st.lists(STEPS, min_size=1, max_size=20))
+
+
+@SETTINGS
+@given(steps(2))
 async def test_programs_do_the_same_to_a_database_as_to_the_model(
     make_database: MakeDatabase, steps: Sequence[object]
 ) -> None:
     open_store = make_database()
-    both = Both([open_store(), open_store()])
+    programs = [open_store(), open_store()]
+    both = Both(programs)
     for each in steps:
         await both.step(each)
     await both.compare()
-    for each in both.stores:
+    for each in programs:
         await each.close()
+
+
+@SETTINGS
+@given(steps(1))
+async def test_one_program_does_the_same_in_memory_as_to_the_model(steps: Sequence[object]) -> None:
+    both = Both([InMemoryProcessStore()])
+    for each in steps:
+        await both.step(each)
+    await both.compare()
