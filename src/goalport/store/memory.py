@@ -109,7 +109,7 @@ class InMemoryProcessStore:
         self._whole: OrderedDict[str, _Family] = OrderedDict()
         self._asleep: dict[str, tuple[datetime, int]] = {}
         """When the families that nobody runs are to be woken, by their roots."""
-        self._numbers = count()
+        self._numbers = count(1)
         self._messages: dict[int, Message] = {}
         self._replies: dict[int, object] = {}
         self._keys: OrderedDict[str, tuple[str, str, datetime]] = OrderedDict()
@@ -149,7 +149,7 @@ class InMemoryProcessStore:
     async def release(self, lease: Lease, /) -> None:
         """Give a lease back without a save; nothing happens if it is lost."""
         family = self._family_of.get(lease.root)
-        if family is not None and family.held:
+        if family is not None and family.held and lease.token == _TOKEN:
             self._release(family)
 
     async def due(self, limit: int, /) -> Sequence[Lease]:

@@ -145,6 +145,14 @@ class Model:
             return {}, 0
         return {name: each.seen for name, each in family.members.items()}, family.version
 
+    def lengths(self, process_id: str) -> tuple[int, int]:
+        """How long the history of a process is, and how many costs it has."""
+        family = self.family_of(process_id)
+        if family is None:
+            return 0, 0
+        _, history, spendings, *_ = family.members[process_id].parts
+        return len(history), len(spendings)
+
     def listed(self, statuses: Collection[str]) -> Collection[str]:
         members = (each for family in self.families.values() for each in family.members.values())
         return {each.record.id for each in members if not statuses or each.record.status in statuses}

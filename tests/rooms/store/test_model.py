@@ -47,6 +47,15 @@ QUESTIONS = st.builds(
 )
 
 
+def numbered(records: st.SearchStrategy[T]) -> st.SearchStrategy[Sequence[T]]:
+    """Records in the order of their numbers."""
+    return st.lists(records, max_size=2, unique_by=number_of).map(lambda some: sorted(some, key=number_of))
+
+
+def number_of(numbered_record: Any) -> int:
+    return numbered_record.number
+
+
 @st.composite
 def changed(draw: st.DrawFn, root: str) -> StoredProcess:
     number = draw(st.integers(0, 2))
@@ -54,11 +63,11 @@ def changed(draw: st.DrawFn, root: str) -> StoredProcess:
     finished_at = START + timedelta(days=draw(st.integers(0, 300))) if process.ended else None
     return StoredProcess(
         process._replace(finished_at=finished_at, definition=draw(st.sampled_from([None, "d"])), state=draw(JSON)),
-        draw(st.lists(st.builds(ObjectRecord, PLACES, JSON, JSON), max_size=2)),
+        draw(numbered(st.builds(ObjectRecord, PLACES, JSON, JSON))),
         draw(st.lists(JSON, max_size=2)),
         draw(st.lists(JSON, max_size=2)),
-        draw(st.lists(QUESTIONS, max_size=2)),
-        draw(st.lists(st.builds(JournalRecord, PLACES, ACTIONS, st.just("reply"), ACTIONS, JSON), max_size=2)),
+        draw(numbered(QUESTIONS)),
+        draw(numbered(st.builds(JournalRecord, PLACES, ACTIONS, st.just("reply"), ACTIONS, JSON))),
         history_from=draw(PLACES),
         spendings_from=draw(PLACES),
         over=draw(st.lists(ACTIONS, max_size=1)),
@@ -168,16 +177,25 @@ class Both:
             case _:
                 raise AssertionError(step)
 
+    def changes(self, save: Save) -> Sequence[StoredProcess]:
+        """Each process once, and what has no number of its own after what is there."""
+        found: list[StoredProcess] = []
+        for each in {each.process.id: each for each in save.changes}.values():
+            history, spendings = self.model.lengths(each.process.id)
+            found.append(
+                each._replace(
+                    history_from=min(each.history_from, history), spendings_from=min(each.spendings_from, spendings)
+                )
+            )
+        return found
+
     async def save(self, save: Save) -> None:
+        changes = self.changes(save)
         lease = self.lease(save.root, save.lease)
-        if save.changes and not lease.token and all(each.process.id != save.root for each in save.changes):
+        if changes and not lease.token and all(each.process.id != save.root for each in changes):
             return
-        found = await outcome(
-            self.stores[save.me].save(save.changes, lease, wake_at=save.wake_at, release=save.release)
-        )
-        assert found == expected(
-            lambda: self.model.save(save.me, save.changes, lease, save.wake_at, release=save.release)
-        )
+        found = await outcome(self.of(save.me).save(changes, lease, wake_at=save.wake_at, release=save.release))
+        assert found == expected(lambda: self.model.save(save.me, changes, lease, save.wake_at, release=save.release))
         self.note(found)
 
     async def compare(self) -> None:
@@ -222,7 +240,7 @@ def seen(stored: StoredProcess) -> Sequence[object]:
 
 SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-    max_examples=80,
+    max_examples=60,
     deadline=None,
 )
 
