@@ -16,6 +16,7 @@ from benchmarks.models import models
 from benchmarks.planning import planning
 from benchmarks.report import Table, machine, write_json, write_page
 from benchmarks.servers import ROOT
+from benchmarks.sharing import sharing
 from benchmarks.startup import startup
 from benchmarks.upstream import upstream
 from benchmarks.workers import workers
@@ -27,6 +28,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "workers": workers,
     "loop": loop,
     "durability": durability,
+    "sharing": sharing,
     "planner": planning,
     "models": models,
     "upstream": upstream,

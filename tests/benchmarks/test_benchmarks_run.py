@@ -12,7 +12,19 @@ from tests.unmeasured import unmeasured
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
-TABLES = ("calls", "progress", "crowd", "workers", "loop", "durability", "planner", "models", "upstream", "startup")
+TABLES = (
+    "calls",
+    "progress",
+    "crowd",
+    "workers",
+    "loop",
+    "durability",
+    "sharing",
+    "planner",
+    "models",
+    "upstream",
+    "startup",
+)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -109,7 +109,7 @@ class InMemoryProcessStore:
         self._whole: OrderedDict[str, _Family] = OrderedDict()
         self._asleep: dict[str, tuple[datetime, int]] = {}
         """When the families that nobody runs are to be woken, by their roots."""
-        self._numbers = count()
+        self._numbers = count(1)
         self._messages: dict[int, Message] = {}
         self._replies: dict[int, object] = {}
         self._keys: OrderedDict[str, tuple[str, str, datetime]] = OrderedDict()
@@ -120,12 +120,12 @@ class InMemoryProcessStore:
     ) -> Lease:
         """Keep records; if there are too many of their kind, drop the family that ended first."""
         root, token, _ = lease
+        if not token and not changes:
+            return lease
         family = self._family_of.get(root)
         if family is None:
             if token:
                 raise LeaseLost(root)
-            if not changes:
-                return lease
             if all(each.process.id != root for each in changes):
                 raise ValueError(f"Expected the record of process {root!r}, the first of its family.")
             family = self._family_of[root] = _Family(root, next(self._numbers))
@@ -149,7 +149,7 @@ class InMemoryProcessStore:
     async def release(self, lease: Lease, /) -> None:
         """Give a lease back without a save; nothing happens if it is lost."""
         family = self._family_of.get(lease.root)
-        if family is not None and family.held:
+        if family is not None and family.held and lease.token == _TOKEN:
             self._release(family)
 
     async def due(self, limit: int, /) -> Sequence[Lease]:

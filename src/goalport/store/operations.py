@@ -74,13 +74,18 @@ class Operations:
             rest = [each for each in changes if each is not root]
             yield from self._parts(root, number)
         for each in rest:
-            rows = yield self._upserts.member, {**each.process, **_NO_LEASE}
+            row = {**each.process, **_NO_LEASE, "member": each.process["id"]}
+            rows = (yield the.SAME_MEMBER, row) or (yield self._upserts.member, row)
             yield from self._parts(each, rows[0]["number"])
         return saved
 
     def _fenced(self, lease: Lease, root: ProcessRows | None, hold: Values) -> Operation[tuple[Lease, int]]:
         fence = {"root": lease.root, "token": lease.token, **hold}
-        rows = yield (the.LEASE, fence) if root is None else (the.SAVED, {**root.process, **fence})
+        if root is None:
+            rows = yield the.LEASE, fence
+        else:
+            row = {**root.process, **fence}
+            rows = (yield the.SAME, row) or (yield the.SAVED, row)
         if not rows:
             raise LeaseLost(lease.root)
         return Lease(lease.root, lease.token, rows[0]["version"]), rows[0]["number"]

@@ -65,6 +65,8 @@ class News:
                 finally:
                     connection.terminate()
             await asyncio.sleep(_POLLED)
+            # Nobody knows what was told meanwhile.
+            self._heard.set()
 
     async def _listen(self, connection: Connection) -> None:
         """Pass on what is told and what is heard until the connection is lost."""
@@ -80,7 +82,6 @@ class News:
 
         connection.add_termination_listener(lost)
         await connection.add_listener(channel, heard)
-        self._heard.set()
         while not connection.is_closed():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ALIVE):

@@ -63,6 +63,8 @@ __all__ = [
     "REPLIED",
     "REPLY",
     "ROOT",
+    "SAME",
+    "SAME_MEMBER",
     "SAVED",
     "SENT",
     "SPENDINGS",
@@ -209,6 +211,28 @@ _FENCED: Final = and_(process.c.id == bindparam("root"), process.c.lease_token =
 LEASE: Final = update(process).where(_FENCED).values(_LEASE).returning(process.c.number, process.c.version)
 SAVED: Final = LEASE.values(_CHANGED)
 """Changes the row of a root and the lease in it at once."""
+# SQLite writes each index anew that has one of the columns an update names, whether it changes or not. Most saves are
+# of a process that goes on as before; these statements change its row unless such a column is to be changed.
+_INDEXED: Final = ("caller_id", "caller_issuer", "status", "finished_at")
+
+
+def _unchanged(*names: str) -> ColumnElement[bool]:
+    return and_(*(process.c[each].is_not_distinct_from(bindparam(each)) for each in names))
+
+
+_REST: Final = {name: value for name, value in _CHANGED.items() if name not in _INDEXED}
+SAME: Final = (
+    update(process)
+    .where(_FENCED, _unchanged(*_INDEXED, "wake_at"))
+    .values({**_REST, "version": _LEASE["version"], "lease_owner": _LEASE["lease_owner"]})
+    .returning(process.c.number, process.c.version)
+)
+SAME_MEMBER: Final = (
+    update(process)
+    .where(process.c.id == bindparam("member"), _unchanged(*_INDEXED))
+    .values(_REST)
+    .returning(process.c.number)
+)
 FORGOTTEN: Final = delete(journal).where(
     journal.c.process == bindparam("process"), journal.c.action == bindparam("action")
 )

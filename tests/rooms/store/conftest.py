@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store.database import DatabaseProcessStore
 from goalport.store.postgres import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from tests.postgres import PostgresServer
 
-Open = Callable[[], ProcessStore]
-"""Opens a store: another one for the same database each time, as another program would."""
+MakeStore = Callable[[], ProcessStore]
+Open = Callable[[], DatabaseProcessStore]
+"""Opens another store for the same database each time, as another program would."""
 MakeDatabase = Callable[[], Open]
 """Makes a new database."""
 
@@ -39,7 +41,7 @@ class Databases:
     def sqlite(self) -> Open:
         file = self._folder / f"{next(self._numbers)}.db"
 
-        def opened() -> ProcessStore:
+        def opened() -> DatabaseProcessStore:
             store = SqliteProcessStore(file, synchronous="normal", busy_seconds=20)
             self._stack.push_async_callback(store.close)
             return store
@@ -51,7 +53,7 @@ class Databases:
         self._url = self._url or self._server().database()
         schema = f"number {next(self._numbers)}"
 
-        def opened() -> ProcessStore:
+        def opened() -> DatabaseProcessStore:
             store = PostgresProcessStore(self._url, schema=schema)
             self._stack.push_async_callback(store.close)
             return store
@@ -71,7 +73,7 @@ def make_database(request: pytest.FixtureRequest, databases: Databases) -> MakeD
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def make_store(request: pytest.FixtureRequest, databases: Databases) -> Open:
+def make_store(request: pytest.FixtureRequest, databases: Databases) -> MakeStore:
     """Makes stores of each kind, each with nothing in it."""
     if request.param == "memory":
         return InMemoryProcessStore

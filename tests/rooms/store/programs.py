@@ -75,7 +75,7 @@ async def objects(store: ProcessStore, process_id: str) -> Sequence[object]:
 
 def start(*arguments: object) -> "subprocess.Popen[str]":
     command = [sys.executable, __file__, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def reported(*arguments: object, before: Sequence[str] = ()) -> dict[str, Any]:
@@ -101,6 +101,17 @@ async def acknowledge(database: Path, acknowledged: Path, announced_after: int) 
                 sys.stdout.flush()
 
     await asyncio.gather(*(work(f"p{each}") for each in range(8)))
+
+
+async def run_families(database: Path) -> None:
+    """Run two families, say so, and live until somebody ends this program."""
+    store = SqliteProcessStore(database)
+    await store.beat(600)
+    for name in ("one", "two"):
+        await store.save([process(name)], Lease(name), wake_at=START, release=False)
+    sys.stdout.write("running\n")
+    sys.stdout.flush()
+    await asyncio.to_thread(sys.stdin.read)
 
 
 async def save_many(database: Path, prefix: str, number: int) -> None:
@@ -179,6 +190,8 @@ def main(name: str, *arguments: str) -> None:
     match name:
         case "acknowledge":
             asyncio.run(acknowledge(Path(arguments[0]), Path(arguments[1]), int(arguments[2])))
+        case "run_families":
+            asyncio.run(run_families(Path(arguments[0])))
         case "save_many":
             asyncio.run(save_many(Path(arguments[0]), arguments[1], int(arguments[2])))
         case "with_too_little_room":

@@ -5,20 +5,16 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
-from itertools import count
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from goalport.errors import StoreError
 from goalport.store import (
-    InMemoryProcessStore,
     JournalRecord,
     ObjectRecord,
     QuestionRecord,
@@ -26,11 +22,6 @@ from goalport.store import (
 )
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.store.programs import START, known, locked, objects, process, save, start
-
-EACH_EXAMPLE_ANEW = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40
-)
-
 
 # What is kept.
 
@@ -59,72 +50,6 @@ async def test_what_was_saved_is_there_when_the_file_is_opened_again(file: Path)
     async with SqliteProcessStore(file) as store:
         assert await store.family("one") == ([saved], 1)
         assert await store.find("one") == saved.process
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=10,
-)
-STATUSES = ["running", "waiting"]
-SAVED = st.lists(
-    st.tuples(
-        st.integers(0, 2), st.integers(0, 3), st.lists(JSON, max_size=3), st.sampled_from(["running", "waiting"])
-    ),
-    max_size=12,
-)
-"""Saves: of which family, up to which member, what is new, and how it is then."""
-
-
-@EACH_EXAMPLE_ANEW
-@given(SAVED)
-async def test_any_saves_give_the_same_as_in_memory(
-    tmp_path_factory: pytest.TempPathFactory, saves: Sequence[tuple[int, int, Sequence[object], str]]
-) -> None:
-    file = tmp_path_factory.mktemp("same") / "store.db"
-    in_memory, numbers = InMemoryProcessStore(), count()
-    async with SqliteProcessStore(file, synchronous="normal") as store:
-        for family, members, values, status in saves:
-            changes = [
-                StoredProcess(
-                    process(f"{family}.{each}", root=f"{family}.0" if each else "", status=status).process,
-                    [ObjectRecord(next(numbers), value, value) for value in values],
-                    values,
-                    values[:1],
-                    [
-                        QuestionRecord(
-                            number=number,
-                            id="q",
-                            action="a",
-                            wait=value,
-                            in_action=False,
-                            asked_at=START,
-                            status=status,
-                            answer=value,
-                        )
-                        for number, value in enumerate(values[1:])
-                    ],
-                    [JournalRecord(number, "a", "reply", "step", value) for number, value in enumerate(values[2:])],
-                )
-                for each in range(members + 1)
-            ]
-            await save(in_memory, *changes)
-            await save(store, *changes)
-        assert list(await store.records()) == list(await in_memory.records())
-        for each in ["0.0", "1.1", "2.3"]:
-            assert (await store.find(each), await store.claim(each)) == (
-                await in_memory.find(each),
-                await in_memory.claim(each),
-            )
-            found, version = await store.family(each)
-            expected, expected_version = await in_memory.family(each)
-            assert version == expected_version
-            assert [as_lists(one) for one in found] == [as_lists(one) for one in expected]
-
-
-def as_lists(stored: StoredProcess) -> Sequence[object]:
-    parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal)
-    return [stored.process, stored.whole, *map(list, parts)]
 
 
 async def test_moments_of_any_zone_are_the_same_moments(store: SqliteProcessStore) -> None:

@@ -13,10 +13,11 @@ import pytest
 from sqlalchemy import Inspector, create_engine, inspect
 
 from goalport.errors import StoreError
+from goalport.store import JournalRecord, Lease, ObjectRecord, QuestionRecord
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.store.sqlite_file import DatabaseFile
-from goalport.store.tables import LATEST_VERSION, metadata
-from tests.rooms.store.programs import known, process, reported, save
+from goalport.store.tables import LATEST_VERSION, MIGRATIONS, metadata
+from tests.rooms.store.programs import START, known, objects, process, record, reported, save
 
 # The schema.
 
@@ -27,6 +28,45 @@ async def test_the_steps_make_the_tables_that_statements_are_made_of(store: Sqli
     with closing(sqlite3.connect(file)) as connection:
         versions = connection.execute("select version from schema_version").fetchall()
     assert versions == [(each,) for each in range(1, LATEST_VERSION + 1)]
+
+
+FIRST_VERSION_ROWS = """
+    insert into schema_version values (1, 0);
+    insert into process values
+        (1, 'ended', 'ended', '', 'Writer', 'ann', 'house', '["read","write"]', 'completed', 1, 1, 0, 9, 0, 1, 0,
+         3, null, 0, null, null, '{"agent":"Writer"}', 'null'),
+        (2, 'one', 'one', '', 'Writer', 'ann', 'house', '["read","write"]', 'waiting', 0, 0, 1767225600000000, null, 0,
+         1, null,
+         2, null, 0, null, null, '{"agent":"Writer"}', '[1,2.5,null]'),
+        (3, 'child', 'one', 'one', 'Writer', 'ann', 'house', '[]', 'completed', 1, 1, 0, 9, 0, 1, null,
+         2, null, 0, null, null, '1', '2');
+    insert into object values (1, 0, null, '"old"'), (2, 0, '"list[str]"', '"draft"');
+    insert into history values (2, 0, '"drafted"');
+    insert into spending values (2, 0, '0.1');
+    insert into question values (2, 0, 'q', 'A.ask', 'open', 1, 1767225600000000, '"?"', 'null', '""');
+    insert into journal values (2, 0, 'A.ask', 'reply', 'step', '"Oslo"');
+"""
+
+
+async def test_a_file_of_the_first_version_is_read_and_goes_on(file: Path) -> None:
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection:
+        for each in MIGRATIONS[0]:
+            connection.execute(each.format(numbered="INTEGER PRIMARY KEY"))
+        connection.executescript(FIRST_VERSION_ROWS)
+    async with SqliteProcessStore(file) as store:
+        assert columns_in(file) == columns_in(None)
+        (one, child), version = await store.family("child")
+        assert (one.process, child.process.id, version) == (record("one", status="waiting"), "child", 2)
+        assert (one.objects, one.history) == ([ObjectRecord(0, "draft", "list[str]")], ["drafted"])
+        assert (one.spendings, one.journal) == ([0.1], [JournalRecord(0, "A.ask", "reply", "step", "Oslo")])
+        assert one.questions == [QuestionRecord(0, "q", "A.ask", "?", in_action=True, asked_at=START, status="open")]
+        assert await objects(store, "ended") == ["old"]
+        (lease,) = await store.due(9)
+        assert lease == Lease("one", 1, 2)
+        await store.save([process("one", "new", first=1)], lease, wake_at=None, release=True)
+        (one, _), version = await store.family("one")
+        assert ([each.value for each in one.objects], version) == (["draft", "new"], 3)
 
 
 def columns_in(file: Path | None) -> object:

@@ -22,14 +22,14 @@ from goalport.store import (
     QuestionRecord,
     StoredProcess,
 )
-from tests.rooms.store.conftest import Open
+from tests.rooms.store.conftest import MakeStore
 from tests.rooms.store.programs import START, process, record, save
 
 PAST, FUTURE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(make_store: Open) -> ProcessStore:
+def store(make_store: MakeStore) -> ProcessStore:
     return make_store()
 
 
@@ -140,7 +140,7 @@ def families(draw: st.DrawFn) -> Sequence[tuple[str, str]]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
 @given(family=families(), data=st.data())
 async def test_a_family_comes_back_whole_with_each_process_after_the_one_that_started_it(
-    make_store: Open, family: Sequence[tuple[str, str]], data: st.DataObject
+    make_store: MakeStore, family: Sequence[tuple[str, str]], data: st.DataObject
 ) -> None:
     store = make_store()
     await save(store, *(StoredProcess(record(each, parent, root="p0")) for each, parent in family))
