@@ -34,7 +34,7 @@ EDGES = {
     "src/goalport/site/": (1, "a changed file may break loading in any way, and what was loaded before must be served"),
     "src/goalport/platform/": (
         3,
-        "what the author of an agent wrote, a cost method too, may raise anything, and others must be served: processes too",
+        "what the author of an agent wrote, a cost method too, may raise anything, and all others must be served",
     ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
     "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),

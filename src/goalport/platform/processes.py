@@ -29,12 +29,13 @@ from goalport.process import (
     ProcessOptions,
     ProcessStatus,
     Scope,
-    answer,
+    Terminated,
     blackboard_for_child,
     decline,
     drive,
     family_of,
     find_question,
+    settle,
     step,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
@@ -137,7 +138,10 @@ class Processes:
             if await self._replicas.ask(process, wish):
                 return
         try:
-            asker = self._settle(process, question_id, response, declined)
+            asker, question = find_question(process, question_id)
+            if question.expired:
+                self._expire(asker)
+            settle(asker, question, response, declined)
         except GoalportError:
             if self._durable:
                 await self._repository.let_go(process)
@@ -146,18 +150,6 @@ class Processes:
             await asyncio.shield(asker.beside(self._store_and_go_on(asker)))
         else:
             self._go_on(asker)
-
-    def _settle(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> AgentProcess:
-        asker, question = find_question(process, question_id)
-        if question.expired:
-            self._expire(asker)
-        if asker.status.ended and question.status == "open":
-            raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
-        if declined:
-            decline(asker, question, declined)
-        else:
-            answer(asker, question, response)
-        return asker
 
     async def _store_and_go_on(self, process: AgentProcess) -> None:
         if process.idle:
@@ -173,7 +165,7 @@ class Processes:
                 response = self._repository.records_of.codec(process_id).decode(wish["response"])
                 await self.answer(process, question, response, declined)
             case {"do": "end", "kill": bool(kill), "reason": str(reason)}:
-                process.kill(reason) if kill else process.terminate(reason)
+                process.end(Killed(reason) if kill else Terminated(reason))
             case {"do": "go on", "retry": bool(retry)}:
                 await self.go_on(process, retry=retry)
             case _:
@@ -331,10 +323,9 @@ class Processes:
                 elif process.outcome is not None and not process.driven:
                     self._continue_others(process)
                     await self._save(process)
-                else:
-                    if stepped and self._repository.is_stored(process):
-                        await self._repository.save(process)
-                    process.stored()
+                elif stepped and self._repository.is_stored(process):
+                    await self._repository.save(process)
+                process.stored()
 
         def forget(task: asyncio.Task[None]) -> None:
             del self._running[task]
@@ -361,33 +352,33 @@ class Processes:
         return False
 
     def _ended_idle(self, process: AgentProcess) -> None:
-        if not self._repository.has(process):
-            process.tell_when_stored(ends=True)
-            process.beside(self._end_idle(process))
-            return
-        self._continue_others(process)
         if self._durable:
             process.tell_when_stored(ends=True)
-        process.beside(self._save(process))
+        if self._repository.has(process):
+            self._continue_others(process)
+            process.beside(self._save(process))
+        else:
+            process.beside(self._end_idle(process))
 
     async def _end_idle(self, process: AgentProcess) -> None:
         """End a process that was ended here, and of which another program may have the lease."""
         wanted = process.end_requested
         assert wanted is not None
-        kill = isinstance(wanted, Killed)
-        wish = {"do": "end", "kill": kill, "reason": wanted.reason}
+        wish = {"do": "end", "kill": isinstance(wanted, Killed), "reason": wanted.reason}
+
+        async def taken() -> bool:
+            return await self._repository.take(process) or not await self._replicas.ask(process, wish)
+
         try:
-            if not await self._repository.take(process) and await self._replicas.ask(process, wish):
+            if not await self._repository.patiently(process, taken):
                 return
         finally:
             process.stored()
         if process.over:
             self._continue_others(process)
             await self._save(process)
-        elif kill:  # the store knew something newer of it, from which it was made again
-            process.kill(wanted.reason)
-        else:
-            process.terminate(wanted.reason)
+        else:  # the store knew something newer of it, from which it was made again
+            process.end(wanted)
 
     def _continue_others(self, process: AgentProcess) -> None:
         """Continue what waited for a process that has ended now, or waits."""
@@ -403,10 +394,8 @@ class Processes:
             await self._repository.save(process)
         finally:
             process.stored()
-        if process.status is not ProcessStatus.WAITING:
-            return
         store = self._repository.store
-        for surplus in await store.surplus():
+        for surplus in await store.surplus() if process.status is ProcessStatus.WAITING else ():
             longest = await self._repository.find(surplus)
             if longest is not None:
                 longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")

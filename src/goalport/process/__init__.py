@@ -5,7 +5,7 @@ from goalport.process.action_tools import Decider, agent_tool, require_type, wit
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
-from goalport.process.effects import answer, decline, find_question
+from goalport.process.effects import decline, find_question, settle
 from goalport.process.formulation import PLANNING_SECONDS, pruned
 from goalport.process.ids import new_id
 from goalport.process.ledger import Budget, Ledger, Spending
@@ -84,7 +84,6 @@ __all__ = [
     "Verbosity",
     "Waiting",
     "agent_tool",
-    "answer",
     "asks_a_model",
     "blackboard_for_child",
     "decline",
@@ -96,6 +95,7 @@ __all__ = [
     "pruned",
     "require_type",
     "run_subagent",
+    "settle",
     "step",
     "with_awaiting",
 ]

@@ -89,9 +89,8 @@ class AgentProcess(Lifecycle):
         """The names of the actions still to run to reach the goal, as planned last."""
         self.usage = NOTHING
         self.ledger = Ledger()
-        """The cost of models in this process and in those that it started, by entry and in sums; `usage` is all of it."""
-        self.failure: Failure | None = None
-        """The last failure, whether or not another way was found afterwards."""
+        """The cost of models in this process and in those that it started, by entry and in sums; `usage` is the sum."""
+        self.failure: Failure | None = None  # the last one, whether or not another way was found afterwards
         self._seconds_run, self._runs_since = 0.0, cast("float | None", None)
         self._behind = False
         """Whether an action has ended since it was stored last."""

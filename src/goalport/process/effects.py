@@ -26,6 +26,7 @@ __all__ = [
     "gave_nothing",
     "leave_out",
     "retract_post_conditions",
+    "settle",
 ]
 
 _SHOWN_CLASSES = 3
@@ -152,6 +153,19 @@ def _only(open_: Sequence[tuple[AgentProcess, Question]]) -> tuple[AgentProcess,
         listed = ", ".join(f"{question.id} ({question.message})" for _, question in open_)
         raise BadInput(f"{len(open_)} questions are open. Say which is answered: {listed}.")
     return open_[0]
+
+
+def settle(asker: AgentProcess, question: Question, response: object, declined: str) -> None:
+    """Take a person's response to a question of a process, or with the reason in `declined` their no.
+
+    Raises what `answer` and `decline` raise, and `BadInput` if the process has ended.
+    """
+    if asker.status.ended and question.status == "open":
+        raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
+    if declined:
+        decline(asker, question, declined)
+    else:
+        answer(asker, question, response)
 
 
 def answer(process: AgentProcess, question: Question, response: object) -> None:

@@ -81,7 +81,7 @@ class AgentProcessRepository:
         if process.options.ephemeral:
             return True
         if self.is_stored(root):
-            if not await self._patiently(process, lambda: self.take(process)):
+            if not await self.patiently(process, lambda: self.take(process)):
                 return False
             if process.lasting:
                 await self.checkpoint(process)
@@ -136,7 +136,7 @@ class AgentProcessRepository:
         async with self._turn(root):
             if process.elsewhere or not self.is_stored(root):
                 return
-            await self._patiently(process, lambda: self._commit_records(root, process))
+            await self.patiently(process, lambda: self._commit_records(root, process))
 
     async def _commit_records(self, root: AgentProcess, process: AgentProcess) -> None:
         try:
@@ -157,7 +157,7 @@ class AgentProcessRepository:
                 return
             change = self.records_of.steps(process)
             if change.journal or change.over or change.spendings:
-                await self._patiently(process, lambda: self._commit(root, {process: change}, release=False))
+                await self.patiently(process, lambda: self._commit(root, {process: change}, release=False))
 
     async def save(self, process: AgentProcess) -> None:
         """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
@@ -171,7 +171,7 @@ class AgentProcessRepository:
             if not self.is_stored(root):
                 await self._save_at_rest(process)
             elif not process.elsewhere:
-                await self._patiently(process, lambda: self._commit_resting(root))
+                await self.patiently(process, lambda: self._commit_resting(root))
 
     async def _save_at_rest(self, process: AgentProcess) -> None:
         family = [each for each in family_of(process) if not each.options.ephemeral]
@@ -240,13 +240,15 @@ class AgentProcessRepository:
             if self.records_of.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
                 self._held.pop(each.id, None)
 
-    async def _patiently(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T:
-        """Do what a store has to take part in; while it is away, try again."""
+    async def patiently(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Do what a store has to take part in; while it is away, try again. None: another program runs the process."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 return await work()
             except StoreError as error:
+                if process.elsewhere:
+                    return None
                 if pause == _FIRST_PAUSE:
                     _log.warning("Process %s waits for the store: %s", process.id, error)
                 await anyio.sleep(pause)
