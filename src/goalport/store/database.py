@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _AT_ONCE: Final = 200
 """How many families are dropped in one transaction."""
+_FOUND: Final = 10_000
+"""How many families to be dropped are looked for at a time."""
 
 
 class Database(Protocol):
@@ -200,9 +202,21 @@ class DatabaseProcessStore:
 
     async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
         """Drop families that have ended, a few in each transaction, so that others can write meanwhile."""
-        age = None if older_than is None else older_than // timedelta(microseconds=1)
         total = 0
-        while dropped := await self._database.write(partial(self._operations.prune, age, keep, _AT_ONCE)):
+        if older_than is not None:
+            age = older_than // timedelta(microseconds=1)
+            total += await self._drop(partial(self._operations.too_old, age, _FOUND))
+        if keep is not None:
+            total += await self._drop(partial(self._operations.too_many, keep, _FOUND))
+        return total
+
+    async def _drop(self, find: Callable[[], Operation[Sequence[str]]]) -> int:
+        total, dropped = 0, -1
+        while dropped:
+            found, dropped = await self._database.read(find), 0
+            for first in range(0, len(found), _AT_ONCE):
+                some = found[first : first + _AT_ONCE]
+                dropped += await self._database.write(partial(self._operations.drop, some))
+                await self._database.trim()
             total += dropped
-            await self._database.trim()
         return total

@@ -168,17 +168,22 @@ class Operations:
 
     # Dropping.
 
-    def prune(self, age: int | None, keep: int | None, limit: int) -> Operation[int]:
-        """Drop some families; 0: there are no more. Those that ended before that age go first."""
-        me = {"me": self._program.id, "limit": limit}
-        rows: Sequence[Row] = ()
-        if age is not None:
-            rows = yield the.OLD, {**me, "age": age}
-        if keep is not None and not rows:
-            rows = yield the.TOO_MANY, {**me, "keep": keep}
-        roots = json.dumps([each["root"] for each in rows])
+    def too_old(self, age: int, limit: int) -> Operation[Sequence[str]]:
+        """The roots of families that ended before that age; it only reads."""
+        rows = yield the.OLD, {"me": self._program.id, "limit": limit, "age": age}
+        return [each["root"] for each in rows]
+
+    def too_many(self, keep: int, limit: int) -> Operation[Sequence[str]]:
+        """The roots of families that have ended, without the newest; it only reads."""
+        rows = yield the.TOO_MANY, {"me": self._program.id, "limit": limit, "keep": keep}
+        return [each["root"] for each in rows]
+
+    def drop(self, roots: Sequence[str]) -> Operation[int]:
+        """Drop families that have ended, but for those that somebody runs again; return how many."""
+        rows = yield the.STILL_OVER, {"me": self._program.id, "root_list": json.dumps(roots)}
+        dropped = {"root_list": json.dumps([each["root"] for each in rows])}
         for each in the.DROPPED if rows else ():
-            yield each, {"root_list": roots}
+            yield each, dropped
         return len(rows)
 
 

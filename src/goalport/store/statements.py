@@ -68,6 +68,7 @@ __all__ = [
     "SAVED",
     "SENT",
     "SPENDINGS",
+    "STILL_OVER",
     "TAKEN",
     "TAKEN_BACK",
     "TIDIED",
@@ -306,24 +307,22 @@ CONTEXT: Final = select(contexts.c.value).where(contexts.c.id == bindparam("id")
 # Dropping what has ended.
 _MEMBER: Final = process.alias("member")
 _AGE: Final = bindparam("age", type_=BigInteger)
-_OVER: Final = (
-    select(process.c.root)
-    .where(
-        process.c.finished_at.is_not(None),
-        process.c.id == process.c.root,
-        _NOBODYS,
-        not_(exists().where(_MEMBER.c.root == process.c.root, not_(_MEMBER.c.final))),
-    )
-    .limit(bindparam("limit", type_=Integer))
-    # Where programs write at the same time, nobody claims what is being dropped.
-    .with_for_update(skip_locked=True, of=process)
+_OVER: Final = select(process.c.root).where(
+    process.c.finished_at.is_not(None),
+    process.c.id == process.c.root,
+    _NOBODYS,
+    not_(exists().where(_MEMBER.c.root == process.c.root, not_(_MEMBER.c.final))),
 )
-OLD: Final = _OVER.where(process.c.finished_at < _NOW - _AGE).order_by(process.c.finished_at).offset(_ZERO)
+_SOME: Final = _OVER.limit(bindparam("limit", type_=Integer))
+OLD: Final = _SOME.where(process.c.finished_at < _NOW - _AGE).order_by(process.c.finished_at).offset(_ZERO)
 """The roots of families that ended before that age."""
-TOO_MANY: Final = _OVER.order_by(process.c.finished_at.desc(), process.c.number.desc()).offset(
+TOO_MANY: Final = _SOME.order_by(process.c.finished_at.desc(), process.c.number.desc()).offset(
     bindparam("keep", type_=Integer)
 )
 """The roots of families that have ended, without the newest."""
+# Where programs write at the same time, nobody claims what is being dropped.
+STILL_OVER: Final = _OVER.where(_among(process.c.root, "root_list")).with_for_update(skip_locked=True, of=process)
+"""Those of some roots whose families have ended and that nobody runs."""
 _NUMBERS: Final = select(process.c.number).where(_among(process.c.root, "root_list"))
 DROPPED: Final = (
     *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in PARTS),
