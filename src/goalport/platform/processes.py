@@ -281,18 +281,11 @@ class Processes:
                     process.blackboard.add(value)
                 self.begin(process)
 
-        async def take_and(make: Callable[[], None]) -> None:
-            try:
-                if not await self._repository.take(process):
-                    _log.warning("Process %s is not continued here: another program runs it.", process.id)
-            finally:
-                make()
-
         def start() -> None:
             if self._repository.has(process):
                 go_on()
             else:
-                process.beside(take_and(process.expect(go_on)))
+                process.beside(self._repository.take_for(process, process.expect(go_on)))
 
         process.on_loop(start)
 
@@ -304,8 +297,7 @@ class Processes:
             process.reopen()
 
     async def _step(self, process: AgentProcess) -> None:
-        # When the wait is cancelled, the step continues, as any process does.
-        await asyncio.wait([self.begin(process, stepped=True)])
+        await asyncio.wait([self.begin(process, stepped=True)])  # a step goes on when the wait is cancelled
 
     def begin(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
         """Run a process from now on in a task of the running event loop; with `stepped` it takes one step only."""
@@ -363,7 +355,7 @@ class Processes:
     async def _end_idle(self, process: AgentProcess) -> None:
         """End a process that was ended here, and of which another program may have the lease."""
         wanted = process.end_requested
-        assert wanted is not None
+        assert isinstance(wanted, Killed | Terminated)
         wish = {"do": "end", "kill": isinstance(wanted, Killed), "reason": wanted.reason}
 
         async def taken() -> bool:

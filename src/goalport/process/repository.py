@@ -120,6 +120,14 @@ class AgentProcessRepository:
                 each.arrive()
             return True
 
+    async def take_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
+        """Take the lease of a family if that is possible, and make a change, which looks whether it was."""
+        try:
+            if not await self.take(process):
+                _log.warning("Process %s is not continued here: another program runs it.", process.id)
+        finally:
+            change()
+
     async def let_go(self, process: AgentProcess) -> None:
         """Give the lease of a family back if nothing of it runs here."""
         root = next(family_of(process))

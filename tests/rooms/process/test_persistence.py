@@ -396,9 +396,8 @@ async def test_a_question_that_expired_while_no_program_ran_is_declined_when_its
     process = await rested(AgentPlatform([Hasty()], store=open_store()).start("Hasty", UserInput("x")))
     (question,) = process.open_questions
     elsewhere = Elsewhere(open_store(), Hasty())
-    found = await elsewhere.process(process)
     with anyio.fail_after(5):
-        while isinstance(outcome := await found.wait(), Waiting):
+        while isinstance(outcome := await (await elsewhere.process(process)).wait(), Waiting):
             await anyio.lowlevel.checkpoint()
     assert isinstance(outcome, Failed)
     assert "Nobody answered in time" in outcome.reason
