@@ -43,7 +43,7 @@ clients: $(DEV)
 # Locking alone needs uv; pip installs from the locks. What is pinned stays pinned unless ARGS=--upgrade.
 lock: $(DEV)
 	$(INSTALL) uv
-	$(LOCK) --group build --output-file requirements.lock
+	$(LOCK) --group build --extra postgres --output-file requirements.lock
 	$(LOCK) --group dev --extra postgres --constraint requirements.lock --output-file requirements-dev.lock
 
 $(RUNTIME): requirements.lock pyproject.toml

@@ -7,7 +7,7 @@ asyncpg is imported with the first connection. Above: the store in PostgreSQL, a
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -137,19 +137,22 @@ class DatabaseServer:
 
     @asynccontextmanager
     async def _ended(self, connection: Connection) -> AsyncGenerator[None]:
-        """Ends a transaction that was not committed, or the connection if even that may fail."""
+        """Ends a transaction that was not committed, or the connection if even that fails."""
+        asyncpg = _driver()
         ended = False
         try:
             yield
             ended = True
-        except (GoalportError, _driver().PostgresError):
-            if not connection.is_closed():
+        except (GoalportError, asyncpg.PostgresError):
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 await connection.execute("ROLLBACK")
                 ended = True
             raise
         finally:
             if not ended:
-                connection.terminate()
+                # The pool has taken it back already if it is closed, and does not let it be used any more.
+                with suppress(asyncpg.InterfaceError):
+                    connection.terminate()
 
     async def _prepare(self, connection: Connection) -> None:
         """Make or change the tables if they are not those of this program. Raises `StoreError`."""
@@ -217,7 +220,8 @@ class DatabaseServer:
     def _worded(self, error: Exception) -> StoreError:
         match error:
             case TimeoutError():
-                return self._error(f"It has not answered within {self.seconds:g} s.", _AGAIN)
+                # Perhaps it was to commit, and does so yet.
+                return self._error(f"It has not answered within {self.seconds:g} s.", "Try again, with the same.")
             case OSError():
                 return self._error(
                     "It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}", error

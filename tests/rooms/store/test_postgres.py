@@ -132,6 +132,25 @@ async def test_a_save_that_has_begun_is_not_cancelled(store: PostgresProcessStor
     assert await objects(store, "one") == ["x", "y"]
 
 
+async def test_a_save_whose_end_is_unknown_can_be_repeated(
+    store: PostgresProcessStore, postgres: PostgresServer, url: str
+) -> None:
+    postgres.run(
+        """create function leave() returns trigger language plpgsql as $$ begin
+             perform pg_terminate_backend(pg_backend_pid()); return null;
+           end $$""",
+        """create constraint trigger leave after insert on goalport.object deferrable initially deferred
+           for each row execute function leave()""",
+        url=url,
+    )
+    with pytest.raises(StoreError, match=r"what was written is there or is not.* Write the same again\."):
+        await save(store, process("one", "x"))
+    postgres.run("drop trigger leave on goalport.object", url=url)
+    for _ in range(2):
+        await save(store, process("one", "x"))
+    assert await objects(store, "one") == ["x"]
+
+
 @pytest.mark.parametrize("code", ["40001", "40P01", "25006"], ids=["conflict", "deadlock", "demoted server"])
 async def test_a_transaction_that_fails_for_a_passing_reason_is_begun_anew(
     store: PostgresProcessStore, postgres: PostgresServer, url: str, code: str
