@@ -90,7 +90,7 @@ def workspace_store(settings: Settings) -> ProcessStore:
     if settings.store == "sqlite":
         from goalport.store.sqlite import SqliteProcessStore
 
-        return SqliteProcessStore(settings.data_dir / "processes.db")
+        return SqliteProcessStore(settings.data_dir / "processes.db", synchronous=settings.store_synchronous)
     from goalport.store.postgres import PostgresProcessStore
 
     connections, pooler = settings.store_connections, settings.store_pooler

@@ -1,13 +1,18 @@
-"""Timers for the questions of processes that a store in memory keeps; any other store says itself when to wake."""
+"""Timers for the questions of processes, where no store says when to wake, or its clock is ahead of this program's."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 from weakref import WeakSet
 
 from goalport.process import AgentProcess
 
 __all__ = ["ExpiryTimers"]
+
+
+_MOST_SKEW: Final = 120.0
+"""By how many seconds the clock of a database may be ahead."""
 
 
 class ExpiryTimers:
@@ -23,7 +28,17 @@ class ExpiryTimers:
     def set(self, process: AgentProcess) -> None:
         """Wait for the next of its questions that expires."""
         self._timed.add(process)
-        times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
-        if times:
-            delay = max(min(times) - time.time(), 0)
-            asyncio.get_running_loop().call_later(delay, self._expire, process)
+        if (left := _seconds_left(process)) is not None:
+            asyncio.get_running_loop().call_later(max(left, 0), self._expire, process)
+
+    def set_soon(self, family: Sequence[AgentProcess]) -> bool:
+        """Set timers for a family that was woken too early by this program's clock. Returns False if it was not."""
+        early = [each for each in family if (left := _seconds_left(each)) is not None and left < _MOST_SKEW]
+        for each in early:
+            self.set(each)
+        return bool(early)
+
+
+def _seconds_left(process: AgentProcess) -> float | None:
+    times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
+    return min(times) - time.time() if times else None

@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from logging import getLogger
 
 from goalport.ai import Engine, Operation
@@ -16,8 +17,9 @@ from goalport.platform.expiry import ExpiryTimers
 from goalport.platform.families import interrupted_in, park, ready_in, update_ancestors
 from goalport.platform.keys import known_under
 from goalport.platform.process_factory import Inputs, ProcessFactory
-from goalport.platform.replicas import Replicas, Wish
+from goalport.platform.replicas import Replicas
 from goalport.platform.thread_limits import ThreadLimits
+from goalport.platform.wishes import grant, wish_for_answer, wish_for_end, wish_to_go_on
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -39,7 +41,7 @@ from goalport.process import (
     step,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
-from goalport.store import ProcessRecord, ProcessStore, Sealed, Seals
+from goalport.store import Codec, ProcessRecord, ProcessStore, Seals
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -78,7 +80,7 @@ class Processes:
         """The listeners for every event of the platform and of its processes."""
         self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
-        self._replicas = Replicas(self._repository, self._continue_family, self._hear, lease_seconds)
+        self._replicas = Replicas(self._repository, self._continue_family, partial(grant, self), lease_seconds)
 
     def open(self) -> None:
         """Go on with what other programs have left in the store, as long as the platform is open."""
@@ -133,8 +135,7 @@ class Processes:
         stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
         if self._durable and not await self._repository.take(process):
-            given = self._repository.records_of.codec(process.id).encode(Sealed(response))
-            wish = {"do": "answer", "question": question_id, "response": given, "declined": declined}
+            wish = wish_for_answer(self.codec(process.id), question_id, response, declined)
             if await self._replicas.ask(process, wish):
                 return
         try:
@@ -157,19 +158,9 @@ class Processes:
         await self._repository.checkpoint(process)
         self._go_on(process)
 
-    async def _hear(self, process_id: str, wish: Wish) -> None:
-        """Do what another program wants of a process that this one runs."""
-        process = await self.find(process_id)
-        match wish:
-            case {"do": "answer", "question": str() | None as question, "declined": str(declined)}:
-                response = self._repository.records_of.codec(process_id).decode(wish["response"])
-                await self.answer(process, question, response, declined)
-            case {"do": "end", "kill": bool(kill), "reason": str(reason)}:
-                process.end(Killed(reason) if kill else Terminated(reason))
-            case {"do": "go on", "retry": bool(retry)}:
-                await self.go_on(process, retry=retry)
-            case _:
-                raise BadInput(f"Process {process_id} runs in a program that does not know what is wanted of it.")
+    def codec(self, process_id: str) -> Codec:
+        """What reads and writes the values of a process."""
+        return self._repository.records_of.codec(process_id)
 
     async def _continue_family(self, root: AgentProcess) -> None:
         """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
@@ -177,22 +168,22 @@ class Processes:
         for each in family:
             if any(question.expired for question in each.questions):
                 self._expire(each)
-        interrupted = interrupted_in(family)
-        for each in ready_in(family):
+        interrupted, ready = interrupted_in(family), ready_in(family)
+        for each in ready:
             if interrupted:
                 park(each, interrupted)
             else:
                 self.begin(each)
-        await self._repository.save(root)
+        if ready or not self._timers.set_soon(family):
+            await self._repository.save(root)
 
     async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
         """Go on with a family in which actions were interrupted that may not be repeated.
 
         `retry`: they begin again; otherwise they are left out. Raises `BadInput` if none was interrupted.
         """
-        if not await self._repository.take(process) and await self._replicas.ask(
-            process, {"do": "go on", "retry": retry}
-        ):
+        wish = wish_to_go_on(retry=retry)
+        if not await self._repository.take(process) and await self._replicas.ask(process, wish):
             return
         family = tuple(family_of(process))
         if not any(each.progress.interrupted for each in family):
@@ -356,10 +347,9 @@ class Processes:
         """End a process that was ended here, and of which another program may have the lease."""
         wanted = process.end_requested
         assert isinstance(wanted, Killed | Terminated)
-        wish = {"do": "end", "kill": isinstance(wanted, Killed), "reason": wanted.reason}
 
         async def taken() -> bool:
-            return await self._repository.take(process) or not await self._replicas.ask(process, wish)
+            return await self._repository.take(process) or not await self._replicas.ask(process, wish_for_end(wanted))
 
         try:
             if not await self._repository.patiently(process, taken):

@@ -8,21 +8,20 @@ hears what others want of the processes that it runs, and follows those that oth
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from logging import getLogger
 from typing import Final, cast
 
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, StoreError, Unreadable
+from goalport.platform.wishes import Wish
 from goalport.process import AgentProcess, AgentProcessRepository
-from goalport.store import Json, Lease, Message
+from goalport.store import Lease, Message
 
-__all__ = ["Replicas", "Wish"]
+__all__ = ["Replicas"]
 
 _log = getLogger(__name__)
-Wish = Mapping[str, Json]
-"""What one program wants of another: `do`, and what that needs."""
 _AT_ONCE: Final = 8
 """The most families that are taken over at a time, so that other programs get some too."""
 _PAUSE: Final = 0.5
@@ -52,6 +51,8 @@ class Replicas:
         self._looked = asyncio.Event()
         """Set after each look at the store, and then replaced."""
         self._away = False
+        self._heard: dict[int, asyncio.Task[None]] = {}
+        """What others want, while it is done."""
         self._taken: deque[Lease] = deque()
         """The leases of families that are to go on here."""
 
@@ -118,7 +119,9 @@ class Replicas:
             await self._take_over(self._taken[0])
             self._taken.popleft()
         for message in await self._store.inbox():
-            await self._store.reply(message.number, await self._reply(message))
+            if message.number not in self._heard:
+                task = self._heard[message.number] = asyncio.create_task(self._reply(message))
+                task.add_done_callback(lambda _, number=message.number: self._heard.pop(number))
         await self._repository.follow()
 
     async def _take_over(self, lease: Lease) -> None:
@@ -130,14 +133,20 @@ class Replicas:
             return
         await self._go_on(root)
 
-    async def _reply(self, message: Message) -> Wish:
+    async def _reply(self, message: Message) -> None:
+        reply: Wish = {"done": True}
         try:
             await self._hear(message.process, cast("Wish", message.value))
         except AlreadyAnswered as error:
-            return {"answered": [error.question_id, error.status]}
+            reply = {"answered": [error.question_id, error.status]}
         except GoalportError as error:
-            return {"refused": str(error)}
-        return {"done": True}
+            reply = {"refused": str(error)}
+        try:
+            await self._store.reply(message.number, reply)
+        except StoreError as error:
+            _log.warning(
+                "What another program wanted of process %s is done; it is not told: %s", message.process, error
+            )
 
 
 def _raise(reply: Wish) -> None:

@@ -9,7 +9,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -136,12 +136,14 @@ class Settings(BaseSettings):
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """How many seconds the start waits for upstream servers that are not required."""
     max_threads: Count = 40
-    store: StorePlace = "memory"
+    store: StorePlace = "sqlite"
     """Where processes are kept: in memory, in the file `processes.db` in `data_dir`, or in a PostgreSQL database."""
     store_connections: Count = 10
     """How many connections to PostgreSQL this program opens at most, besides one for news."""
     store_pooler: bool = False
     """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
+    store_synchronous: Literal["full", "normal"] = "full"
+    """Whether what is in SQLite survives also when the power fails, or only when the program ends, however sudden."""
     lease_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
     """After how many seconds without a sign of life other programs on the same store continue the processes of one."""
     max_processes: Count = 1_000
