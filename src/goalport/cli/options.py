@@ -42,7 +42,7 @@ def object_of(given: str, what: str) -> Mapping[str, Any]:
 
     Raises `BadInput`; `what` is the name of the argument in the message.
     """
-    text = _text(given)
+    text = given_text(given)
     try:
         value: object = json.loads(text)
     except ValueError as error:
@@ -52,7 +52,8 @@ def object_of(given: str, what: str) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _text(given: str) -> str:
+def given_text(given: str) -> str:
+    """The text of an argument: that of a file after `@`, of stdin for `@-`, or the argument itself."""
     if given == "@-":
         return sys.stdin.read()
     if not given.startswith("@"):

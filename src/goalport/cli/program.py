@@ -35,7 +35,8 @@ With --debug, errors are printed with their traceback."""
 START = Group("Start", sort_key=1)
 LOOK = Group("Look", sort_key=2)
 SERVE = Group("Serve", sort_key=3)
-OPTIONS = Group("Options", sort_key=4)
+PROCESSES = Group("Processes", sort_key=4)
+OPTIONS = Group("Options", sort_key=5)
 
 app = App(
     name="goalport",
@@ -141,6 +142,65 @@ _command(
     "goalport serve --host 0.0.0.0 --allowed-host agents.example.com --stateless",
     "goalport serve --workers 4",
     "goalport serve --transport stdio",
+)
+_command(
+    "ps",
+    "processes:ps",
+    "List the processes in the store, the newest first.",
+    PROCESSES,
+    "goalport ps",
+    "goalport ps --all --limit 20",
+    "goalport ps --status waiting --json",
+)
+_command(
+    "show",
+    "processes:show",
+    "Show a stored process: its history, plan and questions, and who runs it.",
+    PROCESSES,
+    "goalport show 0192f0c3",
+    "goalport show 0192f0c3 --json",
+)
+_command(
+    "answer",
+    "answering:answer",
+    "Answer a question of a stored process.",
+    PROCESSES,
+    "goalport answer 0192f0c3",
+    "goalport answer 0192f0c3 true",
+    """goalport answer 0192f0c3 '{"budget": 100}' --wait""",
+    "goalport answer 0192f0c3 --decline 'Too expensive'",
+    usage="Usage: goalport answer [OPTIONS] ID [ANSWER]",
+)
+_command(
+    "resume",
+    "answering:resume",
+    "Go on with a process after an action was interrupted that may not be repeated.",
+    PROCESSES,
+    "goalport resume 0192f0c3 --retry",
+    "goalport resume 0192f0c3 --skip --wait",
+)
+_command(
+    "kill",
+    "answering:kill",
+    "End a stored process.",
+    PROCESSES,
+    "goalport kill 0192f0c3",
+    "goalport kill 0192f0c3 --reason 'Started by mistake'",
+)
+_command(
+    "export",
+    "processes:export",
+    "Write all that is stored of a process as JSON, without secrets.",
+    PROCESSES,
+    "goalport export 0192f0c3 --output tests/trip.json",
+)
+_command(
+    "prune",
+    "processes:prune",
+    "Drop processes that have ended from the store.",
+    PROCESSES,
+    "goalport prune --older-than 30d",
+    "goalport prune --keep 1000",
 )
 _command(
     "connect",

@@ -48,6 +48,12 @@ def show_markdown(text: str) -> None:
         print(text)
 
 
+def show_lines(lines: Iterable[str]) -> None:
+    """Print text line by line, with control sequences removed: parts of it were written by models and strangers."""
+    for line in lines:
+        print(cleaned(line, len(line)) if sys.stdout.isatty() else line)
+
+
 def show_difference(lines: Iterable[str]) -> None:
     """Print a unified diff on standard error, in its usual colours."""
     console = Console(stderr=True)

@@ -73,6 +73,7 @@ class Processes:
         self._warned_of_blocking: set[str] = set()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self._timers = ExpiryTimers(self._expire)
+        self._drives = True
         register_secrets(self, secrets_in_environment(os.environ))
         self.tells_errors = True
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
@@ -85,6 +86,13 @@ class Processes:
     def open(self) -> None:
         """Go on with what other programs have left in the store, as long as the platform is open."""
         self._replicas.start()
+
+    def stand_aside(self, *, drive: bool = False) -> None:
+        """Take nothing over that other programs have left in a store; say it before anything else.
+
+        Without `drive` nothing goes on here at all: what this program changes is left to the others, or to the next.
+        """
+        self._replicas.takes_over, self._drives = False, drive
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
@@ -156,7 +164,10 @@ class Processes:
         if process.idle:
             process.reopen()
         await self._repository.checkpoint(process)
-        self._go_on(process)
+        if self._drives:
+            self._go_on(process)
+        else:
+            await self._repository.let_go(process)
 
     def codec(self, process_id: str) -> Codec:
         """What reads and writes the values of a process."""
@@ -186,14 +197,21 @@ class Processes:
         if not await self._repository.take(process) and await self._replicas.ask(process, wish):
             return
         family = tuple(family_of(process))
+        if not any(each.driven for each in family):
+            interrupted_in(family)  # no program may have looked since the one that ran it ended
         if not any(each.progress.interrupted for each in family):
             await self._repository.let_go(process)
             raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
         for each in family:
             each.progress.settle_interrupted(retry=retry)
-        for each in family:
-            if each.status is ProcessStatus.STUCK and each.idle:
+        ready = [each for each in family if each.status is ProcessStatus.STUCK and each.idle] + ready_in(family)
+        for each in ready:
+            if self._drives:
                 self.begin(each)
+            else:
+                each.reopen()
+        if not self._drives:
+            await self._repository.save(process)
 
     def _start_child(
         self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object]
@@ -208,18 +226,27 @@ class Processes:
         return process
 
     async def find(self, process_id: str) -> AgentProcess:
-        """The process of that id. Raises `UnknownName`."""
+        """The process of that id. Raises `UnknownName`, and `Unreadable` if today's classes cannot take it."""
         self._replicas.start()
-        found = await self._repository.find(process_id)
-        if found is None:
-            # The ids of processes are secrets of those who started them.
-            raise UnknownName("process", process_id, None)
+        found = await self.look_at(process_id)
         for each in family_of(found):
             if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timers:
                 self._timers.set(each)  # it was made of its records: no timer has run meanwhile
                 if any(question.expired for question in each.questions):
                     self._expire(each)
         return found
+
+    async def look_at(self, process_id: str) -> AgentProcess:
+        """The process of that id as the store has it now; nothing follows from that. Raises as `find` does."""
+        found = await self._repository.find(process_id)
+        if found is None:
+            # The ids of processes are secrets of those who started them.
+            raise UnknownName("process", process_id, None)
+        return found
+
+    async def kill_unread(self, process_id: str, reason: str) -> None:
+        """End the family of a process that today's classes cannot read. Raises `LeaseHeld` if a program runs it."""
+        await self._repository.kill_unread(process_id, reason)
 
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""
@@ -282,7 +309,7 @@ class Processes:
 
     def _go_on(self, process: AgentProcess) -> None:
         """Continue a process that need not wait any more; one that runs step by step is ready for the next step."""
-        if not process.stepped:
+        if not process.stepped and self._drives:
             self.resume(process)
         elif process.status is ProcessStatus.WAITING and process.idle:
             process.reopen()

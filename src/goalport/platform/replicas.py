@@ -53,6 +53,8 @@ class Replicas:
         self._away = False
         self._heard: dict[int, asyncio.Task[None]] = {}
         """What others want, while it is done."""
+        self.takes_over = True
+        """Whether it goes on with families that nobody runs."""
         self._taken: deque[Lease] = deque()
         """The leases of families that are to go on here."""
 
@@ -114,7 +116,8 @@ class Replicas:
         looked.set()
 
     async def _look(self) -> None:
-        self._taken += await self._store.due(_AT_ONCE)
+        if self.takes_over:
+            self._taken += await self._store.due(_AT_ONCE)
         while self._taken:
             await self._take_over(self._taken[0])
             self._taken.popleft()

@@ -36,6 +36,8 @@ class ActionInvocation:
     error: str | None = None
     usage: TokenUsage = NOTHING
     """The cost of its models, including the processes that it started."""
+    attempts: int = 1
+    """How often it was tried since it last began; all but the last attempt failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,9 @@ class ActionProgress(Generic[P]):
     def settle_interrupted(self, *, retry: bool) -> None:
         """Let actions that were interrupted begin again; otherwise leave them out of all plans."""
         for action in self.interrupted:
-            if not retry:
+            if retry:
+                self.journals[action].rest()
+            else:
                 self.end(action).close(f"{action} was interrupted, and the process goes on without it.")
                 self.leave_out(action, f"{action} was interrupted, and somebody decided to go on without it.")
         self.interrupted.clear()

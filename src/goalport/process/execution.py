@@ -87,12 +87,11 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         progress.journals[action.name].rest()
         await process.checkpoint()
         return None
+    attempts = progress.journals[action.name].attempts
     _clean_up(process, action)
-    words = end.words(process)
+    words, cost = end.words(process), process.ledger.settle(action.name)
     seconds = time.perf_counter() - start
-    progress.record(
-        ActionInvocation(action.name, started_at, seconds, end.status, words, process.ledger.settle(action.name))
-    )
+    progress.record(ActionInvocation(action.name, started_at, seconds, end.status, words, cost, attempts))
     _apply(process, action, end, words)
     if process.listeners.attentive:
         number = len(progress.history)

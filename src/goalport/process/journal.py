@@ -164,6 +164,8 @@ class Journal(Generic[P]):
         """Whether the action runs, or did when the program ended."""
         self.again = False
         """Whether the action has begun before."""
+        self.attempts = 1
+        """How often it was tried since it last began in this program."""
         self.unnamed_replies: list[UnnamedReply] = []
         """The replies of models to the first run, in the order of the requests."""
         self.replies: dict[str, ModelReply] = {}
@@ -278,6 +280,7 @@ class Journal(Generic[P]):
         Its models are asked again, its tools are called again, and people are asked again for the approval of calls:
         those questions are returned. Answers to its own questions and the processes that it started are kept.
         """
+        self.attempts += 1
         approvals = [self.questions.pop(name) for name in self._approvals]
         self.unnamed_replies.clear()
         self.replies.clear()

@@ -6,6 +6,7 @@ servers that go on while their action is parked cannot be recorded. `restoring` 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
+from datetime import UTC, datetime
 from logging import getLogger
 from typing import Final, NamedTuple
 
@@ -15,7 +16,7 @@ from goalport.llm import TokenUsage
 from goalport.process.action_progress import ActionProgress, ActionProgressState, Failure
 from goalport.process.agent_process import AgentProcess
 from goalport.process.ledger import Spending
-from goalport.process.lifecycle import Completed, Outcome, Terminated, Waiting
+from goalport.process.lifecycle import Completed, Killed, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question
 from goalport.process.scope import Scope
@@ -26,12 +27,13 @@ from goalport.store import (
     ProcessRecord,
     QuestionRecord,
     StoredProcess,
+    StoredTypes,
     encoded,
     persistent,
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable"]
+__all__ = ["Definition", "ProcessState", "Recorder", "family_of", "killed_unread", "record_of", "recordable"]
 
 _log = getLogger(__name__)
 _NONE: Final = frozenset[int]()
@@ -261,6 +263,43 @@ class Recorder:
     def _number_of(self, value: object) -> int:
         number = self._of_value.get(id(value))
         return self._number(Entry(value)) if number is None else number
+
+
+def killed_unread(stored: StoredProcess, reason: str) -> StoredProcess:
+    """The change that ends a process of which only the records are known; its history is kept."""
+    state = ProcessState(
+        goals=(),
+        goal="",
+        plan=(),
+        started_by="",
+        stepped=False,
+        outcome=Killed(reason),
+        end_requested=None,
+        failure=None,
+        entries=(),
+        names={},
+        hidden=_NONE,
+        protected=frozenset(),
+        conditions={},
+        last_entry=None,
+        results={},
+        progress=ActionProgress[AgentProcess](stored.process.id).state,
+        parked={},
+        waits_for={},
+        unsettled={},
+    )
+    record = stored.process._replace(
+        status=str(ProcessStatus.KILLED),
+        ended=True,
+        final=True,
+        finished_at=datetime.now(UTC),
+        result=None,
+        definition=None,
+        state=Codec(StoredTypes()).encode(state),
+    )
+    questions = [each._replace(status="withdrawn", reason=reason) for each in stored.questions if each.status == "open"]
+    over = tuple({each.action for each in stored.journal})
+    return StoredProcess(record, questions=questions, over=over, whole=False)
 
 
 def family_of(process: AgentProcess) -> Iterator[AgentProcess]:

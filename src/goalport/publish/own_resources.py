@@ -14,7 +14,7 @@ from mcp_types import Resource, ResourceTemplate
 
 from goalport.domain import Agent
 from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Question
+from goalport.process import ActionInvocation, AgentProcess, Question
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.handle import OpenQuestion
 from goalport.tools.schemas import UNREADABLE
@@ -25,6 +25,7 @@ __all__ = [
     "agent_view",
     "cost_of",
     "goals_view",
+    "invocation_view",
     "own_resources",
     "own_templates",
     "process_uri",
@@ -154,23 +155,26 @@ def process_view(process: AgentProcess) -> dict[str, Any]:
         "goal": process.goal.name if process.goal is not None else None,
         "plan": list(process.plan),
         "questions": [_question_view(each) for each in process.open_questions],
-        "history": [
-            {
-                "action": each.action,
-                "startedAt": each.started_at.isoformat(),
-                "seconds": round(each.seconds, 6),
-                "status": each.status,
-                "error": each.error,
-                "usd": each.usage.cost,
-                "tokens": each.usage.tokens,
-            }
-            for each in process.history
-        ],
+        "history": [invocation_view(each) for each in process.history],
         "createdAt": process.created_at.isoformat(),
         "finishedAt": process.finished_at.isoformat() if process.finished_at is not None else None,
         "cost": cost_of(process),
         "models": {name: {"usd": used.cost, "tokens": used.tokens} for name, used in process.ledger.by_model.items()},
         "mermaid": "\n".join(_flowchart(process)),
+    }
+
+
+def invocation_view(each: ActionInvocation) -> dict[str, Any]:
+    """An entry of the history of a process."""
+    return {
+        "action": each.action,
+        "startedAt": each.started_at.isoformat(),
+        "seconds": round(each.seconds, 6),
+        "status": each.status,
+        "error": each.error,
+        "usd": each.usage.cost,
+        "tokens": each.usage.tokens,
+        "attempts": each.attempts,
     }
 
 

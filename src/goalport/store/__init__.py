@@ -1,6 +1,7 @@
 """Keeping processes that nothing runs: their records, the protocol of a store, and the store in memory. Floor 3."""
 
 from goalport.store.codec import Codec, decoded, encoded, references
+from goalport.store.export import LeftOut, exported, imported
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
     JournalRecord,
@@ -10,6 +11,7 @@ from goalport.store.records import (
     ProcessRecord,
     ProcessStore,
     QuestionRecord,
+    Runner,
     StoredProcess,
 )
 from goalport.store.standard import Json
@@ -23,11 +25,13 @@ __all__ = [
     "JournalRecord",
     "Json",
     "Lease",
+    "LeftOut",
     "Message",
     "ObjectRecord",
     "ProcessRecord",
     "ProcessStore",
     "QuestionRecord",
+    "Runner",
     "Seal",
     "Sealed",
     "Seals",
@@ -36,6 +40,8 @@ __all__ = [
     "TypeNames",
     "decoded",
     "encoded",
+    "exported",
+    "imported",
     "persistent",
     "references",
     "storable",

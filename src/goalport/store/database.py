@@ -17,7 +17,7 @@ from goalport.errors import StoreError
 from goalport.store import operations
 from goalport.store.operations import Operation, Operations
 from goalport.store.programs import Program
-from goalport.store.records import Lease, Message, ProcessRecord, StoredProcess
+from goalport.store.records import Lease, Message, ProcessRecord, Runner, StoredProcess
 from goalport.store.rows import microseconds, rows_of
 from goalport.store.statements import Dialect
 
@@ -113,6 +113,10 @@ class DatabaseProcessStore:
     async def claim(self, process_id: str, /) -> Lease | None:
         """Take the lease of the family of a process; None: it is unknown or was dropped. Raises `LeaseHeld`."""
         return await self._database.write(partial(self._operations.claim, process_id))
+
+    async def runner(self, process_id: str, /) -> Runner | None:
+        """The program that has the lease of the family of a process; None: none has it."""
+        return await self._database.read(partial(self._operations.runner, process_id))
 
     async def release(self, lease: Lease, /) -> None:
         """Give a lease back without a save; nothing happens if it is lost."""

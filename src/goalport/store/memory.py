@@ -22,6 +22,7 @@ from goalport.store.records import (
     ObjectRecord,
     ProcessRecord,
     QuestionRecord,
+    Runner,
     StoredProcess,
     parents_first,
 )
@@ -145,6 +146,10 @@ class InMemoryProcessStore:
         """Keep the family of a process until its lease is given back; None: it is unknown or was dropped."""
         family = self._family_of.get(process_id)
         return None if family is None else self._claimed(family)
+
+    async def runner(self, process_id: str, /) -> Runner | None:
+        """None: this program alone knows what is kept here."""
+        return None
 
     async def release(self, lease: Lease, /) -> None:
         """Give a lease back without a save; nothing happens if it is lost."""

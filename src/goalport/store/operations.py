@@ -15,7 +15,7 @@ from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost
 from goalport.store import statements as the
 from goalport.store.programs import Program
-from goalport.store.records import Lease, Message, ProcessRecord, StoredProcess
+from goalport.store.records import Lease, Message, ProcessRecord, Runner, StoredProcess
 from goalport.store.rows import FamilyRows, ProcessRows, Row, json_text, process_record, stored_processes
 from goalport.store.statements import Dialect, Upserts
 
@@ -123,6 +123,12 @@ class Operations:
             if not rows:
                 raise LeaseHeld(process_id)
         return _lease(rows[0]) if rows else None
+
+    def runner(self, process_id: str) -> Operation[Runner | None]:
+        for each in (yield the.RUNNER, {"id": process_id}):
+            dead = bool(_dead([each], self._program)) if each["host"] == self._program.host else False
+            return Runner(each["host"].partition(" ")[0], each["pid"], bool(each["alive"]) and not dead)
+        return None
 
     def awaited(self, limit: int) -> Operation[tuple[bool, Sequence[str]]]:
         """Whether something is due, and which programs of this host have died; it only reads."""

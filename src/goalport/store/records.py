@@ -20,6 +20,7 @@ __all__ = [
     "ProcessRecord",
     "ProcessStore",
     "QuestionRecord",
+    "Runner",
     "StoredProcess",
     "parents_first",
 ]
@@ -130,6 +131,16 @@ class Lease(NamedTuple):
     """How often the family was saved. Who knows it by a lower version has to read it again."""
 
 
+class Runner(NamedTuple):
+    """The program that has the lease of a family, for people who look at it."""
+
+    host: str
+    """The name of its machine."""
+    pid: int
+    alive: bool
+    """Whether it has said lately that it lives; otherwise others may take the family over."""
+
+
 class Message(NamedTuple):
     """What a program wants from the program that runs a family."""
 
@@ -173,6 +184,10 @@ class ProcessStore(Protocol):
 
         A lease that this program has already is renewed. Raises `LeaseHeld` if another program that lives has it.
         """
+        ...
+
+    async def runner(self, process_id: str, /) -> Runner | None:
+        """The program that has the lease of the family of a process; None: none, or the store ends with the program."""
         ...
 
     async def release(self, lease: Lease, /) -> None:

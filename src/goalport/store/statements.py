@@ -63,6 +63,7 @@ __all__ = [
     "REPLIED",
     "REPLY",
     "ROOT",
+    "RUNNER",
     "SAME",
     "SAME_MEMBER",
     "SAVED",
@@ -265,6 +266,11 @@ TAKEN: Final = (
 
 # The programs.
 NEIGHBOURS: Final = select(programs).where(programs.c.host == bindparam("host"))
+RUNNER: Final = (
+    select(programs, (programs.c.alive_until > _NOW).label("alive"))
+    .join(process, process.c.lease_owner == programs.c.id)
+    .where(process.c.id == _ROOT_OF_ID)
+)
 BURIED: Final = delete(programs).where(programs.c.id == bindparam("id"))
 EXPIRED: Final = delete(programs).where(programs.c.alive_until <= _NOW)
 

@@ -320,3 +320,13 @@ def test_in_a_pipe_there_are_no_signs(goalport: Command, workspace: Path) -> Non
     (workspace / "tools" / "long.py").write_text(LONG)
 
     assert goalport("check", "--workspace", str(workspace)).out.startswith("warning: ")
+
+
+def test_a_store_in_memory_has_no_processes_to_show(goalport: Command, tmp_path: Path) -> None:
+    listed = goalport("ps", "--all", "--workspace", str(tmp_path))
+    assert listed.code == 0
+    assert "Nothing is stored here" in listed.err
+    for words in (["show", "one"], ["answer", "one"], ["kill", "one"], ["export", "one"], ["prune", "--keep", "1"]):
+        refused = goalport(*words, "--workspace", str(tmp_path))
+        assert refused.code == 2
+        assert "Nothing is stored here" in refused.err
