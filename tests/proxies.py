@@ -8,7 +8,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -36,7 +36,7 @@ class RoundRobin:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on the one request of a connection, and its answer."""
-        with suppress(OSError, EOFError):
+        with closing(writer), suppress(OSError, EOFError):
             head = await reader.readuntil(_HEAD_ENDS)
             found = await self._connect()
             if found is None:
@@ -44,8 +44,8 @@ class RoundRobin:
                 writer.write(_UNAVAILABLE)
                 await writer.drain()
             else:
-                await _exchange(_closing(head), (reader, writer), found)
-        writer.close()
+                with closing(found[1]):
+                    await _exchange(_closing(head), (reader, writer), found)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         """A connection to the next server that takes one, as nginx does with its defaults."""
@@ -77,7 +77,6 @@ async def _exchange(
         for way in ways:
             way.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
-        server[1].close()
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -96,10 +95,10 @@ async def round_robin(servers: Sequence[str]) -> AsyncGenerator[RoundRobin]:
         task = asyncio.current_task()
         assert task is not None
         connections.add(task)
-        try:
+        # The task is cancelled at the end of the block only, and asyncio would tell of it.
+        with suppress(asyncio.CancelledError):
             await proxy.serve(reader, writer)
-        finally:
-            connections.discard(task)
+        connections.discard(task)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
@@ -111,6 +110,7 @@ async def round_robin(servers: Sequence[str]) -> AsyncGenerator[RoundRobin]:
         for task in tuple(connections):
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.sleep(0)  # closed transports are closed in the next turn of the loop
 
 
 @contextmanager

@@ -129,9 +129,7 @@ class Served:
 
 
 @contextmanager
-def serving(
-    workspace: Path, scratch: Path, *options: str, port: str = "0", **settings: str
-) -> Generator[Served]:
+def serving(workspace: Path, scratch: Path, *options: str, port: str = "0", **settings: str) -> Generator[Served]:
     command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", port, *options]
     env = environment(scratch, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()})
     with started(command, READY, env) as ready:

@@ -1,6 +1,6 @@
-"""Every client through a proxy before two servers on one store, so that a call reaches the server that has not begun it.
+"""Every client through a proxy before two servers on one store: a call reaches the one that does not run its process.
 
-The clients, and what they are told, are those of the other modules; a transport that is bound to one server is left out.
+The clients, and what they say, are those of the other modules; a transport that is bound to one server is left out.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,9 @@ def test_what_goes_through_mcpo(mcpo: str, fleet: Served, shipped_fleet: Served,
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_goes_through_mcp_remote(node: str, fleet: Served, shipped_fleet: Served, tmp_path: Path, era: str) -> None:
+async def test_what_goes_through_mcp_remote(
+    node: str, fleet: Served, shipped_fleet: Served, tmp_path: Path, era: str
+) -> None:
     await test_mcp_remote.test_the_conversation_passes_through_mcp_remote(node, fleet, tmp_path, "http", era)
     await test_mcp_remote.test_the_adventure_is_played_through_mcp_remote(node, shipped_fleet, tmp_path, era)
 
