@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import IO, Any
 
+from tests.proxies import round_robin_beside
 from tests.unmeasured import unmeasured
 
 CLIENTS = Path(__file__).parent
@@ -128,7 +129,22 @@ class Served:
 
 
 @contextmanager
-def serving(workspace: Path, scratch: Path, *options: str, port: str = "0") -> Generator[Served]:
+def serving(workspace: Path, scratch: Path, *options: str, port: str = "0", **settings: str) -> Generator[Served]:
     command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", port, *options]
-    with started(command, READY, environment(scratch)) as ready:
+    env = environment(scratch, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()})
+    with started(command, READY, env) as ready:
         yield Served(workspace, ready["address"])
+
+
+@contextmanager
+def serving_twice(workspace: Path, scratch: Path, store: str = "sqlite") -> Generator[Served]:
+    """Two servers on one store, and a proxy before them that sends the requests to each in turn."""
+    settings = {"store": store, "state_keys": "k" * 32}
+    with (
+        serving(workspace, scratch, **settings) as one,
+        serving(workspace, scratch, **settings) as other,
+        round_robin_beside([one.address, other.address]) as proxy,
+    ):
+        yield Served(workspace, proxy.address)
+        assert proxy.refused == 0
+        assert min(proxy.sent[each.address] for each in (one, other)) > 0

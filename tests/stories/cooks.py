@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2
 
+from tests.proxies import RoundRobin
 from tests.stories.servers import Running
 
 COOK = """
@@ -64,7 +65,7 @@ def request(tool: str, **params: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def session(server: Running) -> AsyncGenerator[tuple[httpx2.AsyncClient, dict[str, str]]]:
+async def session(server: Running | RoundRobin) -> AsyncGenerator[tuple[httpx2.AsyncClient, dict[str, str]]]:
     """A handshake-era session spoken by hand, so that its connections can be dropped."""
     async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
         info = {"name": "test", "version": "1"}

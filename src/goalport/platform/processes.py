@@ -156,17 +156,20 @@ class Processes:
                 await self._repository.let_go(process)
             raise
         if self._durable and self._repository.is_stored(asker):
-            await asyncio.shield(asker.beside(self._store_and_go_on(asker)))
+            # As long as something is expected of it, its family is not let go.
+            go_on = asker.expect(lambda: self._go_on(asker) if self._drives else None)
+            await asyncio.shield(asker.beside(self._store_and_go_on(asker, go_on)))
         else:
             self._go_on(asker)
 
-    async def _store_and_go_on(self, process: AgentProcess) -> None:
-        if process.idle:
-            process.reopen()
-        await self._repository.checkpoint(process)
-        if self._drives:
-            self._go_on(process)
-        else:
+    async def _store_and_go_on(self, process: AgentProcess, go_on: Callable[[], None]) -> None:
+        try:
+            if process.idle:
+                process.reopen()
+            await self._repository.checkpoint(process)
+        finally:
+            go_on()
+        if not self._drives:
             await self._repository.let_go(process)
 
     def codec(self, process_id: str) -> Codec:

@@ -211,7 +211,8 @@ class AgentProcessRepository:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.records_of.resting(root)
         family = tuple(family_of(root))
-        release = not any(each.driven or self.records_of.only_here(each) for each in family)
+        kept = (each.driven or each.changing or self.records_of.only_here(each) for each in family)
+        release = not any(kept)
         if changes or release:
             await self._commit(root, changes, release=release)
 
@@ -291,12 +292,15 @@ class AgentProcessRepository:
 
     async def adopt(self, lease: Lease) -> AgentProcess:
         """The root of a family of which the store has given a lease to this program. Raises `Unreadable`."""
-        stored, version = await self.store.family(lease.root)
-        found = self._read(stored, version)
-        self._leases[lease.root] = lease
-        for each in found.values():
-            each.arrive()
-        return found[lease.root]
+        async with self._turns.setdefault(lease.root, anyio.Lock()):
+            if lease.root in self._leases:  # somebody here was faster, and may have changed something since
+                return self._known[lease.root]
+            stored, version = await self.store.family(lease.root)
+            found = self._read(stored, version)
+            self._leases[lease.root] = lease
+            for each in found.values():
+                each.arrive()
+            return found[lease.root]
 
     async def postpone(self, lease: Lease, until: datetime) -> None:
         """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""

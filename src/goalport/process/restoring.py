@@ -56,6 +56,7 @@ def restored(
     for each in reversed(family):  # what a process waits for is read off those that it started
         _restore_journals(processes[each.process.id], each, processes)
         _stand(processes[each.process.id], each)
+        processes[each.process.id].follow_children()  # perhaps it was not stored any more how those it waits for stand
     settled = [each.spendings[: _state(each).spendings] for each in family]
     _charge(processes, settled)
     for each in family:

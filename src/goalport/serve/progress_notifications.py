@@ -28,6 +28,7 @@ from goalport.events import (
 )
 from goalport.observe import in_words
 from goalport.process import AgentProcess, Outcome
+from goalport.serve.cancellations import call_of
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.runs import Run, Watch
 from goalport.serve.sessions import log_level_of, progress_wanted, send_log
@@ -111,7 +112,8 @@ async def outcome_of(context: Context, run: Run, patience: float | None) -> Outc
     if disconnect is not None:
         disconnect.then(watch.leave)
     try:
-        outcome = await observed_outcome(context, run.process, patience)
+        with context.lifespan_context.cancellations.reachable(call_of(context), watch):
+            outcome = await observed_outcome(context, run.process, patience)
         watch.end()
     finally:
         # After `end` this does nothing; after a cancellation or an error this request watches the run no more.

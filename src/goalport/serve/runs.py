@@ -14,9 +14,10 @@ from goalport.caller import Caller
 from goalport.errors import BadInput
 from goalport.process import AgentProcess
 
-__all__ = ["IdempotentCall", "Run", "Runs", "Watch"]
+__all__ = ["CANCELLED", "IdempotentCall", "Run", "Runs", "Watch"]
 
 _LONGEST_KEY: Final = 256
+CANCELLED: Final = "Its caller cancelled the call or went away."
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -33,6 +34,7 @@ class Watch:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self.process, self.detached = run.process, run.detached
         run.watches.add(self)
 
     def end(self) -> None:
@@ -45,7 +47,7 @@ class Watch:
         if self in run.watches:
             run.watches.discard(self)
             if not run.watches and not run.detached and run.process.outcome is None:
-                run.process.kill("Its caller cancelled the call or went away.")
+                run.process.kill(CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)

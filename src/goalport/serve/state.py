@@ -19,6 +19,7 @@ from goalport.publish.faults import logged
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.sealing import sealing_keys
+from goalport.serve.cancellations import Cancellations
 from goalport.serve.notifications import Notifications
 from goalport.serve.runs import Runs
 
@@ -44,6 +45,7 @@ class McpState:
         self.keys = sealing_keys(self.settings)
         self.notifications = Notifications()
         self.runs = Runs()
+        self.cancellations = Cancellations(self.platform)
         self.answers = AnswerFormat(self.settings.max_result_bytes)
         publisher.subscribe(self.notifications.announce)
 

@@ -8,7 +8,7 @@ session gathered since, such as subscriptions and its log level, is not in the t
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,6 +19,7 @@ from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.serve.cancellations import with_session
 from goalport.serve.session_tickets import SessionTickets
 from goalport.serve.sessions import current_principal
 from goalport.serve.transports.jsonrpc import (
@@ -59,13 +60,20 @@ class SessionResumption:
 
     The manager has at most `most` sessions. For a new one beyond those, the session that has been idle longest is
     closed: its client can go on, since its session is opened again. A session that its client has ended is not opened
-    again by this server.
+    again by this server. `cancel` is told of a request that a client has cancelled, by its ticket and its id.
     """
 
-    def __init__(self, app: ASGIApp, tickets: SessionTickets, most: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tickets: SessionTickets,
+        most: int,
+        cancel: Callable[[bytes, object], Awaitable[None]],
+    ) -> None:
         self._app = app
         self._tickets = tickets
         self._most = most
+        self._cancel = cancel
         self._sessions: dict[bytes, _Session] = {}
         self._idle: dict[bytes, None] = {}
         """The tickets of the sessions without an open request, the one longest idle first."""
@@ -115,6 +123,16 @@ class SessionResumption:
         if scope["method"] == "DELETE" and response.status == HTTPStatus.OK:
             self._end(ticket)
         await response.release()
+        if response.status == HTTPStatus.ACCEPTED:
+            await self._cancel_elsewhere(ticket, message_of(scope))
+
+    async def _cancel_elsewhere(self, ticket: bytes, message: object) -> None:
+        """Cancel a request that another server answers; the manager cancels one of its own."""
+        match message:
+            case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
+                await self._cancel(ticket, request_id)
+            case _:
+                return
 
     async def _exchange(
         self, ticket: bytes, session: _Session | None, scope: Scope, receive: Receive, send: Send
@@ -126,7 +144,7 @@ class SessionResumption:
             return response
         headers = [(name, session.inner if name == SESSION_ID else value) for name, value in scope["headers"]]
         with self._in_use(ticket, session):
-            await self._app({**scope, "headers": headers}, receive, response)
+            await self._app({**with_session(scope, ticket), "headers": headers}, receive, response)
         return response
 
     async def _resume(self, ticket: bytes, lost: _Session | None, scope: Scope) -> _Session | None:

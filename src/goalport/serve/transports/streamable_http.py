@@ -60,7 +60,7 @@ class StreamableHttp:
         if not settings.stateless:
             # Before `_Replies`, because the SDK's task of a session keeps the context in which the session is opened.
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
-            app = SessionResumption(app, tickets, settings.max_sessions)
+            app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel)
         self.routes: Sequence[Route] = [Route("/mcp", PostReader(app))]
 
     def running(self) -> AbstractAsyncContextManager[None]:

@@ -1,0 +1,174 @@
+"""Servers behind a proxy are replaced one by one: whoever tries again loses nothing, and their work goes on at once."""
+
+import json
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from anyio.abc import TaskGroup, TaskStatus
+
+from tests.postgres import PostgresServer
+from tests.proxies import round_robin
+from tests.stories.cooks import HEADERS, META, session
+from tests.stories.fleets import FILES, KEYS, Fleet
+from tests.stories.servers import Running, running
+
+SHUTDOWN = 2.0
+SETTINGS: dict[str, Any] = {"store": "sqlite", "state_keys": KEYS, "shutdown_seconds": str(SHUTDOWN)}
+
+
+@dataclass
+class Caller:
+    """Calls tools of a fleet by hand, and tries again whatever a proxy or a server that ends refuses."""
+
+    http: httpx2.AsyncClient
+    era: str
+    headers: Mapping[str, str]
+    tried_again: int = 0
+    number: int = 10
+
+    async def call(self, tool: str, key: str = "", **arguments: Any) -> dict[str, Any]:
+        """The structured content of the answer."""
+        meta = {"goalport/idempotencyKey": key} if key else {}
+        params: dict[str, Any] = {"name": tool, "arguments": arguments, "_meta": meta}
+        headers = dict(self.headers)
+        if self.era == "auto":
+            params["_meta"] = {**META, **meta}
+            headers |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool}
+        while True:
+            self.number += 1
+            body = {"jsonrpc": "2.0", "id": self.number, "method": "tools/call", "params": params}
+            result = await self._result(body, headers)
+            if result is not None and not result.get("isError"):
+                return result["structuredContent"]
+            self.tried_again += 1
+            await anyio.sleep(0.05)
+
+    async def _result(self, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any] | None:
+        """None if the answer was lost, or the server said to try again."""
+        try:
+            response = await self.http.post("/mcp", json=body, headers=headers)
+        except httpx2.TransportError:
+            return None
+        if response.status_code in {502, 503}:
+            return None
+        answer = json.loads(response.text.rpartition("data: ")[2])
+        result = answer["result"]
+        said = str(result["content"])
+        assert not result.get("isError") or "ask again" in said, said
+        return result
+
+
+@asynccontextmanager
+async def caller(fleet: Fleet, era: str) -> AsyncGenerator[Caller]:
+    if era == "legacy":
+        async with session(fleet.proxy) as (http, headers):
+            yield Caller(http, era, headers)
+    else:
+        async with httpx2.AsyncClient(base_url=fleet.proxy.address, timeout=60) as http:
+            yield Caller(http, era, HEADERS)
+
+
+async def crowns(fleet: Fleet, era: str, enough: anyio.Event, made: list[str]) -> None:
+    """Order crowns, choose their gems and fetch them, one after the other."""
+    async with caller(fleet, era) as person:
+        number = 0
+        while not enough.is_set():
+            number += 1
+            name = f"{era} {number}"
+            handle = await person.call("crown", key=name, content=name)
+            if handle["status"] == "waiting":
+                process = {"processId": handle["processId"]}
+                await answer(person, process)
+                crown = await person.call("process_status", **process, waitSeconds=20)
+                assert crown == {"content": f"red for {name}"}
+            made.append(name)
+
+
+async def answer(person: Caller, process: dict[str, str]) -> None:
+    """Answer a question; an answer that was lost may have been taken."""
+    while True:
+        status = await person.call("process_status", **process)
+        if "content" in status:
+            return
+        if status["status"] == "waiting":
+            await person.call("submitFormAndResumeProcess", **process, formData={"colour": "red"})
+            return
+
+
+class Hosts:
+    """Runs servers, each in a task of its own, so that they may begin and end in any order."""
+
+    def __init__(self, root: Path, settings: Mapping[str, Any], tasks: TaskGroup) -> None:
+        self._root, self._settings, self._tasks = root, settings, tasks
+
+    async def start(self) -> Running:
+        return await self._tasks.start(self._run)
+
+    async def _run(self, *, task_status: TaskStatus[Running]) -> None:
+        async with running(self._root, FILES, **self._settings) as server:
+            task_status.started(server)
+            await server.process.wait()
+
+    async def replace(self, fleet: Fleet, number: int) -> None:
+        """Have a server end as a deployment does, and start another."""
+        old, begun = fleet.servers[number], time.monotonic()
+        old.process.terminate()
+        with anyio.fail_after(30):
+            assert await old.process.wait() == 0
+        assert time.monotonic() - begun < SHUTDOWN + 3
+        new = fleet.servers[number] = await self.start()
+        fleet.proxy.servers[number] = new.address
+
+
+async def roll(root: Path, settings: Mapping[str, Any]) -> None:
+    async with anyio.create_task_group() as tasks:
+        hosts = Hosts(root, settings, tasks)
+        servers = [await hosts.start() for _ in range(3)]
+        async with round_robin([each.address for each in servers]) as proxy:
+            await replace_all(hosts, Fleet(servers, proxy, root))
+        for each in servers:
+            each.process.terminate()
+
+
+async def replace_all(hosts: Hosts, fleet: Fleet) -> None:
+    enough, made, swords = anyio.Event(), list[str](), dict[str, str]()
+    async with caller(fleet, "auto") as person, anyio.create_task_group() as load:
+        for name in (f"sword {number}" for number in range(6)):
+            handle = await person.call("forge", key=name, content=name)
+            swords[name] = handle["processId"]
+        for era in ("auto", "legacy"):
+            load.start_soon(crowns, fleet, era, enough, made)
+        for number in range(3):
+            before = len(made)
+            await hosts.replace(fleet, number)
+            assert len(made) > before, "the others go on meanwhile"
+            await taken_over(fleet, swords)
+        (fleet.folder / "agents/hot").touch()
+        for name, process in swords.items():
+            assert await person.call("process_status", processId=process, waitSeconds=20) == {"name": name}
+        enough.set()
+    assert any(line.startswith("stop") for line in fleet.lines())
+    assert [line for line in fleet.lines() if line.startswith("melt")] == [f"melt {name}" for name in swords]
+    assert len(set(made)) == len(made)
+
+
+async def taken_over(fleet: Fleet, swords: Iterable[str]) -> None:
+    """Wait until every action that was interrupted has begun again; leases would keep others off for 30 seconds."""
+    with anyio.fail_after(5):
+        for name in swords:
+            while (lines := fleet.lines()).count(f"forge {name}") <= lines.count(f"stop {name}"):  # noqa: ASYNC110 - other programs write them
+                await anyio.sleep(0.02)
+
+
+async def test_three_servers_are_replaced_under_load(tmp_path: Path) -> None:
+    await roll(tmp_path, SETTINGS)
+
+
+async def test_three_servers_with_postgresql_are_replaced_under_load(tmp_path: Path, postgres: PostgresServer) -> None:
+    await roll(tmp_path, {**SETTINGS, "store": postgres.database()})
