@@ -4,7 +4,7 @@
 lets itself be written only now and then is seen when it is written, and is an event then. Below: `storable`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from goalport.blackboard import alternatives
 from goalport.domain import Action, Agent, is_state
@@ -38,7 +38,9 @@ def _kinds(agent: Agent) -> Iterator[tuple[object, object, str]]:
     for action in agent.actions:
         yield from ((each.type, action.origin, "takes") for each in action.inputs)
     for goal in agent.goals:
-        yield from ((kind, f"The goal {goal.name}", "starts from") for kind in goal.export.starting_input_types)
+        starts = goal.export.starting_input_types
+        if isinstance(starts, Sequence):  # anything else is a mistake that is reported when the goal is published
+            yield from ((kind, f"The goal {goal.name}", "starts from") for kind in starts)
 
 
 def _questions(action: Action) -> Iterator[object]:

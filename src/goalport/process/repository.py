@@ -132,7 +132,7 @@ class AgentProcessRepository:
         """Give the lease of a family back if nothing of it runs here."""
         root = next(family_of(process))
         async with self._turn(root):
-            if root.id in self._leases and not any(each.driven for each in family_of(root)):
+            if root.id in self._leases and not any(map(_is_at_work, family_of(root))):
                 lease = self._leases.pop(root.id)
                 for each in family_of(root):
                     self._held.pop(each.id, None)
@@ -211,7 +211,7 @@ class AgentProcessRepository:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.records_of.resting(root)
         family = tuple(family_of(root))
-        kept = (each.driven or each.changing or self.records_of.only_here(each) for each in family)
+        kept = (_is_at_work(each) or self.records_of.only_here(each) for each in family)
         release = not any(kept)
         if changes or release:
             await self._commit(root, changes, release=release)
@@ -378,6 +378,11 @@ def _wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
         return _AT_ONCE
     times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
     return min(times, default=None)
+
+
+def _is_at_work(process: AgentProcess) -> bool:
+    """Whether something runs it, changes it, or is going to run it."""
+    return process.driven or process.changing or _is_to_run(process)
 
 
 def _is_to_run(process: AgentProcess) -> bool:

@@ -322,7 +322,10 @@ def test_in_a_pipe_there_are_no_signs(goalport: Command, workspace: Path) -> Non
     assert goalport("check", "--workspace", str(workspace)).out.startswith("warning: ")
 
 
-def test_a_store_in_memory_has_no_processes_to_show(goalport: Command, tmp_path: Path) -> None:
+def test_a_store_in_memory_has_no_processes_to_show(
+    goalport: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOALPORT_STORE", "memory")
     listed = goalport("ps", "--all", "--workspace", str(tmp_path))
     assert listed.code == 0
     assert "Nothing is stored here" in listed.err

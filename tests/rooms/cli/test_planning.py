@@ -238,10 +238,11 @@ def test_check_names_the_action_and_the_fix_of_what_a_store_that_outlives_the_pr
         r"agents\.searchers: Searcher\.prepare \(.*searchers\.py:\d+\) makes Search, so its process ends with the"
         r" program: Search\.rank \(.*\) cannot be stored: code is not stored\. Keep what it works on"
     )
+    monkeypatch.setenv("GOALPORT_STORE", "memory")
     ran = goalport("check", "--workspace", str(workspace))
     assert ran.code == 0
     assert re.search(f"^note: .*{said}", ran.out, re.MULTILINE)
-    monkeypatch.setenv("GOALPORT_STORE", "sqlite")
+    monkeypatch.delenv("GOALPORT_STORE")
     ran = goalport("check", "--workspace", str(workspace))
     assert ran.code == 1
     assert re.search(f"^warning: .*{said}", ran.out, re.MULTILINE)
