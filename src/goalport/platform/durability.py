@@ -39,7 +39,7 @@ def _kinds(agent: Agent) -> Iterator[tuple[object, object, str]]:
         yield from ((each.type, action.origin, "takes") for each in action.inputs)
     for goal in agent.goals:
         starts = goal.export.starting_input_types
-        if isinstance(starts, Sequence):  # anything else is a mistake that is reported when the goal is published
+        if isinstance(starts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - reported when it is published
             yield from ((kind, f"The goal {goal.name}", "starts from") for kind in starts)
 
 
