@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 46_300
+LIBRARY_LINES = 47_200
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
-MODULE_LINES, TEST_LINES = 400, 500
+MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 500
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
 FACADES = frozenset(
@@ -36,8 +36,10 @@ def the_library_is_as_large_as_written_down(root: Path, expected: int | None = N
 
 
 def files_are_short(root: Path) -> Iterator[str]:
+    """A module of one of `FACADES` may be longer: its class may be as large as it needs to be."""
     for file in sources(root, *WRITTEN):
-        limit = TEST_LINES if file.path.parts[0] == "tests" else MODULE_LINES
+        facade = any(each.name in FACADES for each in file.classes)
+        limit = FACADE_LINES if facade else TEST_LINES if file.path.parts[0] == "tests" else MODULE_LINES
         lines = len(file.text.splitlines())
         if lines > limit:
             yield f"{file.path.as_posix()}: {lines} lines, at most {limit}; it holds more than one noun"

@@ -1,10 +1,13 @@
 """What follows in a family of processes when one of them has ended or waits, or when the program had ended."""
 
 from collections.abc import Sequence
+from logging import getLogger
 
 from goalport.process import AgentProcess, Stuck
 
 __all__ = ["interrupted_in", "park", "ready_in", "update_ancestors"]
+
+_log = getLogger(__name__)
 
 
 def update_ancestors(process: AgentProcess) -> None:
@@ -36,6 +39,7 @@ def ready_in(family: Sequence[AgentProcess]) -> list[AgentProcess]:
 
 def park(process: AgentProcess, interrupted: Sequence[str]) -> None:
     """End a process as stuck until somebody decides what becomes of actions that were interrupted."""
+    _log.warning("Process %s is stuck: the program had ended in the middle of %s.", process.id, "; ".join(interrupted))
     process.settle(
         Stuck(
             f"The program ended in the middle of an action that may not be repeated: {'; '.join(interrupted)}. Look at"
