@@ -138,6 +138,29 @@ class AgentProcessRepository:
                     self._held.pop(each.id, None)
                 await self.store.release(lease)
 
+    async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
+        """Give the lease of a family back that is to run, so that another program runs it; this one follows it.
+
+        At `wake_at` it comes due, if nobody has taken it. Returns its version; None if another program has it already.
+        """
+        root = next(family_of(process))
+        async with self._turn(root):
+            lease = self._leases.get(root.id)
+            if lease is None:
+                return None
+            try:
+                lease = await self._patiently(process, lambda: self.postpone(lease, wake_at))
+            except LeaseLost:
+                self._lose(root)
+                return None
+            del self._leases[root.id]
+            self._versions[root] = lease.version
+            for each in family_of(root):
+                self._held.pop(each.id, None)
+                each.release()
+                each.leave()
+            return lease.version
+
     async def checkpoint(self, process: AgentProcess) -> None:
         """Store a process between two of its actions; wait for the store as long as it takes."""
         root = next(family_of(process))
@@ -302,9 +325,9 @@ class AgentProcessRepository:
                 each.arrive()
             return found[lease.root]
 
-    async def postpone(self, lease: Lease, until: datetime) -> None:
+    async def postpone(self, lease: Lease, until: datetime) -> Lease:
         """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
-        await self.store.save((), lease, wake_at=until, release=True)
+        return await self.store.save((), lease, wake_at=until, release=True)
 
     async def kill_unread(self, process_id: str, reason: str) -> None:
         """End the family of a process without the classes of its objects, of which nothing is kept then.
