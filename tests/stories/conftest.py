@@ -51,3 +51,11 @@ async def connection(
     else:
         async with server.client(transport, era) as client:
             yield client, server.heard
+
+
+@pytest.fixture(params=["sqlite", "postgres", "dbos"])
+def place(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The settings of a server whose processes survive it, with each store and each engine."""
+    if request.param == "sqlite":
+        return {"store": "sqlite"}
+    return {"store": request.getfixturevalue("postgres").database(), "engine": request.param.replace("postgres", "local")}

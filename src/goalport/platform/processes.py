@@ -88,7 +88,7 @@ class Processes:
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
     async def open(self) -> None:
-        """Go on with what other programs have left in the store, and run what an engine delivers, until it is closed."""
+        """Go on with what other programs have left in the store, and run what an engine delivers, until closed."""
         self._replicas.start()
         await self._deliveries.open()
 

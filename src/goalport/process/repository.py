@@ -145,11 +145,11 @@ class AgentProcessRepository:
         """
         root = next(family_of(process))
         async with self._turn(root):
-            lease = self._leases.get(root.id)
-            if lease is None:
+            held = self._leases.get(root.id)
+            if held is None:
                 return None
             try:
-                lease = await self._patiently(process, lambda: self.postpone(lease, wake_at))
+                lease = await self._patiently(process, lambda: self.postpone(held, wake_at))
             except LeaseLost:
                 self._lose(root)
                 return None
