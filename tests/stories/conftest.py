@@ -58,4 +58,5 @@ def place(request: pytest.FixtureRequest) -> dict[str, str]:
     """The settings of a server whose processes survive it, with each store and each engine."""
     if request.param == "sqlite":
         return {"store": "sqlite"}
-    return {"store": request.getfixturevalue("postgres").database(), "engine": request.param.replace("postgres", "local")}
+    engine = "dbos" if request.param == "dbos" else "local"
+    return {"store": request.getfixturevalue("postgres").database(), "engine": engine}
