@@ -71,7 +71,7 @@ def _lines(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_an_action_that_was_interrupted_begins_again_and_a_finished_one_does_not(
-    tmp_path: Path, era: str, place: dict[str, str]
+    tmp_path: Path, era: str, place: dict[str, Any]
 ) -> None:
     folder = tmp_path / "agents"
     async with running(tmp_path, {"agents/smiths.py": SMITH}, **place) as first:

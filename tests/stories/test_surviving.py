@@ -21,7 +21,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_goal_that_waits_survives_a_server_that_is_killed(
-    tmp_path: Path, era: str, place: dict[str, str]
+    tmp_path: Path, era: str, place: dict[str, Any]
 ) -> None:
     async with running(tmp_path, FILES, **place) as first:
         async with first.client("http", era) as client:

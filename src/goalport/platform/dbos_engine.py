@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -86,14 +86,10 @@ class DbosEngine:
     async def start(self, drive: Drive, /) -> None:
         async with self._turn:
             if self._drive is None:
+                with self._in_words():
+                    await _in_thread(self._launch, drive, asyncio.get_running_loop())
                 self._drive = drive
-                try:
-                    with self._in_words():
-                        await _in_thread(self._launch, asyncio.get_running_loop())
-                except BaseException:
-                    self._drive = None
-                    raise
-                self._keep(asyncio.create_task(self._tidy(), name="goalport-dbos"))
+                self._keep(asyncio.create_task(self._tidy(drive), name="goalport-dbos"))
 
     async def submit(self, process_id: str, version: int, /) -> None:
         with self._in_words():
@@ -110,7 +106,7 @@ class DbosEngine:
             # The first task tidies; each other one is a delivery, of which DBOS notes the end.
             await _in_thread(self._destroy, 1 if len(running) > 1 else 0)
 
-    def _launch(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _launch(self, drive: Drive, loop: asyncio.AbstractEventLoop) -> None:
         from dbos import DBOS
         from sqlalchemy import create_engine
 
@@ -136,13 +132,12 @@ class DbosEngine:
                 "DBOS runs once in a program, and something else in this one uses it already. Run this platform in a"
                 " program of its own, or without the engine dbos."
             )
-        try:
-            DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._workflow(loop))
+        with ExitStack() as undone:
+            undone.callback(self._destroy, 0)
+            DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._workflow(drive, loop))
             DBOS.launch()
             DBOS.register_queue(_NAME, polling_interval_sec=_LOOK, on_conflict="always_update", **self._limits)
-        except BaseException:
-            self._destroy(0)
-            raise
+            undone.pop_all()
 
     def _connect(self) -> Any:
         import psycopg
@@ -150,10 +145,10 @@ class DbosEngine:
         prepare = None if self._pooler else 5
         return psycopg.connect(self._address.url, connect_timeout=10, prepare_threshold=prepare)
 
-    def _workflow(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], Any]:
+    def _workflow(self, drive: Drive, loop: asyncio.AbstractEventLoop) -> Callable[[str], Any]:
         async def deliver(process_id: str) -> None:
             # Not in the context of the workflow: nothing that the process does is a step of it.
-            delivered = Context().run(asyncio.run_coroutine_threadsafe, self._deliver(process_id), loop)
+            delivered = Context().run(asyncio.run_coroutine_threadsafe, self._deliver(drive, process_id), loop)
             await asyncio.wrap_future(delivered)
 
         return deliver
@@ -165,28 +160,27 @@ class DbosEngine:
         if self._database is not None:
             self._database.dispose()
 
-    async def _deliver(self, process_id: str) -> None:
-        if self._drive is not None:
-            task = self._keep(asyncio.ensure_future(self._drive(process_id)))
-            with suppress(asyncio.CancelledError):  # the platform is closed: another program gets the process
-                await task
+    async def _deliver(self, drive: Drive, process_id: str) -> None:
+        task = self._keep(asyncio.ensure_future(drive(process_id)))
+        with suppress(asyncio.CancelledError):  # the platform is closed: another program gets the process
+            await task
 
-    async def _tidy(self) -> None:
+    async def _tidy(self, drive: Drive) -> None:
         """Forget deliveries that ended long ago, and those that a dead program has not ended."""
         while True:
             await asyncio.sleep(_TIDY)
             try:
                 for each in await _in_thread(_unended, self._executor):
-                    self._keep(asyncio.create_task(self._end(each)))
+                    self._keep(asyncio.create_task(self._end(drive, each)))
                 await _in_thread(_forget)
             except _failures() as error:
                 _log.warning("The queue of DBOS was not tidied; it is tried again: %s", error)
 
-    async def _end(self, workflow_id: str) -> None:
+    async def _end(self, drive: Drive, workflow_id: str) -> None:
         """End a delivery, unless the program that got it runs the process."""
         from dbos import DBOS
 
-        if self._drive is not None and await self._drive(workflow_id.rpartition(":")[0]):
+        if await drive(workflow_id.rpartition(":")[0]):
             with suppress(*_failures()):
                 await _in_thread(DBOS.cancel_workflow, workflow_id)
 
