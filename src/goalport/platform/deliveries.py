@@ -46,6 +46,10 @@ class Deliveries:
         if self._engine is not None:
             await self._engine.start(self._deliver)
 
+    def stand_aside(self) -> None:
+        """Leave the engine to others: this program runs at once what it begins, and nothing else."""
+        self._engine = None
+
     async def close(self) -> None:
         """Run nothing more that is delivered; what runs goes on until it is left."""
         self._closed = True
@@ -53,7 +57,7 @@ class Deliveries:
             await self._engine.stop()
 
     def wanted(self, process: AgentProcess) -> bool:
-        """Whether the engine decides who runs a process: it is stored at each step, and no family of it runs here."""
+        """Whether the engine decides who runs a process: it is stored at each step, and none of its family runs."""
         if self._engine is None or self._closed or process.stepped or not process.lasting:
             return False
         family = tuple(family_of(process))

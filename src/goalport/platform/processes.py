@@ -98,6 +98,7 @@ class Processes:
         Without `drive` nothing goes on here at all: what this program changes is left to the others, or to the next.
         """
         self._replicas.takes_over, self._drives = False, drive
+        self._deliveries.stand_aside()
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""

@@ -139,27 +139,19 @@ class AgentProcessRepository:
                 await self.store.release(lease)
 
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
-        """Give the lease of a family back that is to run, so that another program runs it; this one follows it.
-
-        At `wake_at` it comes due, if nobody has taken it. Returns its version; None if another program has it already.
-        """
+        """Leave the family of a process that is to run to others; from `wake_at` on it is due. Returns its version."""
         root = next(family_of(process))
         async with self._turn(root):
             held = self._leases.get(root.id)
-            if held is None:
-                return None
             try:
-                lease = await self._patiently(process, lambda: self.postpone(held, wake_at))
+                lease = held and await self.patiently(process, lambda: self.postpone(held, wake_at))
             except LeaseLost:
-                self._lose(root)
-                return None
-            del self._leases[root.id]
-            self._versions[root] = lease.version
-            for each in family_of(root):
-                self._held.pop(each.id, None)
-                each.release()
-                each.leave()
-            return lease.version
+                lease = None
+            self._leave(root)
+            process.release()
+            if lease is not None:
+                self._versions[root] = lease.version
+            return lease and lease.version
 
     async def checkpoint(self, process: AgentProcess) -> None:
         """Store a process between two of its actions; wait for the store as long as it takes."""
@@ -261,6 +253,9 @@ class AgentProcessRepository:
     def _lose(self, root: AgentProcess) -> None:
         """Note that another program has taken a family over: nothing of it runs here any more."""
         _log.warning("Another program goes on with process %s.", root.id)
+        self._leave(root)
+
+    def _leave(self, root: AgentProcess) -> None:
         self._leases.pop(root.id, None)
         self._versions.pop(root, None)
         for each in family_of(root):
