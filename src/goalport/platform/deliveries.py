@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from goalport.errors import SettingsError, StoreError, Unreadable
+from goalport.errors import LeaseLost, SettingsError, StoreError, Unreadable
 from goalport.platform.process_engine import ProcessEngine
 from goalport.process import AgentProcess, AgentProcessRepository, family_of
 
@@ -66,13 +66,15 @@ class Deliveries:
     async def hand_over(self, process: AgentProcess) -> None:
         """Give the family of a process that is stored to the engine; this program follows it from now on."""
         assert self._engine is not None
-        version = await self._repository.hand_over(process, datetime.now(UTC) + self._again)
-        if version is None:
-            return
         root = next(family_of(process))
         try:
+            version = await self._repository.hand_over(process, datetime.now(UTC) + self._again)
+            if version is None:
+                return
             await self._engine.start(self._deliver)
             await self._engine.submit(root.id, version)
+        except LeaseLost:
+            return
         except StoreError as error:
             _log.warning("Process %s is submitted again in %g s: %s", root.id, self._again.total_seconds(), error)
 

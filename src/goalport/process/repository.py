@@ -139,18 +139,15 @@ class AgentProcessRepository:
                 await self.store.release(lease)
 
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
-        """Leave the family of a process that is to run to others; from `wake_at` on it is due. Returns its version."""
+        """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
         root = next(family_of(process))
         async with self._turn(root):
             held = self._leases.get(root.id)
             try:
                 lease = held and await self.patiently(process, lambda: self.postpone(held, wake_at))
-            except LeaseLost:
-                lease = None
-            self._leave(root)
-            process.release()
-            if lease is not None:
-                self._versions[root] = lease.version
+            finally:
+                self._leave(root)
+                process.release()
             return lease and lease.version
 
     async def checkpoint(self, process: AgentProcess) -> None:
