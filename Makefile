@@ -44,7 +44,7 @@ clients: $(DEV)
 lock: $(DEV)
 	$(INSTALL) uv
 	$(LOCK) --group build --extra postgres --output-file requirements.lock
-	$(LOCK) --group dev --extra postgres --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --group dev --extra postgres --extra dbos --constraint requirements.lock --output-file requirements-dev.lock
 
 $(RUNTIME): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "goalport needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python3.12"; exit 1; }

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from mcp import Client
@@ -25,7 +25,7 @@ async def module_server(
 ) -> AsyncGenerator[Running]:
     """Serves the files of the module with its `SETTINGS`."""
     own: dict[str, object] = vars(cast("ModuleType", request.node.obj))
-    settings = cast("Mapping[str, str]", own.get("SETTINGS", {}))
+    settings = cast("Mapping[str, Any]", own.get("SETTINGS", {}))
     async with running(tmp_path_factory.mktemp("workspace"), module_files, **settings) as server:
         yield server
 
@@ -51,3 +51,12 @@ async def connection(
     else:
         async with server.client(transport, era) as client:
             yield client, server.heard
+
+
+@pytest.fixture(params=["sqlite", "postgres", "dbos"])
+def place(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The settings of a server whose processes survive it, with each store and each engine."""
+    if request.param == "sqlite":
+        return {"store": "sqlite"}
+    engine = "dbos" if request.param == "dbos" else "local"
+    return {"store": request.getfixturevalue("postgres").database(), "engine": engine}

@@ -71,17 +71,17 @@ def _lines(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_an_action_that_was_interrupted_begins_again_and_a_finished_one_does_not(
-    tmp_path: Path, era: str
+    tmp_path: Path, era: str, place: dict[str, Any]
 ) -> None:
     folder = tmp_path / "agents"
-    async with running(tmp_path, {"agents/smiths.py": SMITH}, store="sqlite") as first:
+    async with running(tmp_path, {"agents/smiths.py": SMITH}, **place) as first:
         async with first.client("http", era) as client:
             handle = (await call(client, "forge", content="Excalibur", key="k")).structured_content
         assert handle is not None
         melted, forged = await lines(folder / "done.txt", 2)
         first.process.kill()
         await first.process.wait()
-    async with running(tmp_path, {}, store="sqlite") as second, second.client("http", era) as client:
+    async with running(tmp_path, {}, **place) as second, second.client("http", era) as client:
         assert await lines(folder / "done.txt", 3) == [melted, forged, forged]
         again = await call(client, "forge", content="Excalibur", key="k")
         assert again.structured_content == handle

@@ -19,27 +19,23 @@ async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
         return await client.call_tool(tool, arguments)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> str:
-    """A store that outlives a server, as its settings say."""
-    return request.param if request.param == "sqlite" else request.getfixturevalue("postgres").database()
-
-
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_goal_that_waits_survives_a_server_that_is_killed(tmp_path: Path, era: str, place: str) -> None:
-    async with running(tmp_path, FILES, store=place) as first:
+async def test_a_goal_that_waits_survives_a_server_that_is_killed(
+    tmp_path: Path, era: str, place: dict[str, Any]
+) -> None:
+    async with running(tmp_path, FILES, **place) as first:
         async with first.client("http", era) as client:
             handle = (await call(client, "bake_cake", guests=3)).structured_content
         assert handle is not None
         first.process.kill()
         await first.process.wait()
-    async with running(tmp_path, {}, store=place) as second, second.client("http", era) as client:
+    async with running(tmp_path, {}, **place) as second, second.client("http", era) as client:
         status = await call(client, "process_status", processId=handle["processId"])
         assert status.structured_content == handle
         answer = {"processId": handle["processId"], "formData": {"cake": "carrot"}}
         result = await call(client, "submitFormAndResumeProcess", **answer)
         assert result.structured_content == {"content": "carrot for 3"}
         assert "It is done" in str((await call(client, "submitFormAndResumeProcess", **answer)).content)
-    async with running(tmp_path, {}, store=place) as third, third.client("http", era) as client:
+    async with running(tmp_path, {}, **place) as third, third.client("http", era) as client:
         status = await call(client, "process_status", processId=handle["processId"])
         assert status.structured_content == {"content": "carrot for 3"}

@@ -2,9 +2,11 @@
 
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.platform.backends import CONFIG_FILE
+from goalport.platform.dbos_engine import DbosEngine
 from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in, unmarked_methods_in
 from goalport.platform.invocation import AgentInvocation, Invoked
+from goalport.platform.process_engine import ProcessEngine
 from goalport.upstream.servers import UpstreamServers
 from goalport.upstream.status import GroupReport
 
@@ -12,9 +14,11 @@ __all__ = [
     "CONFIG_FILE",
     "AgentInvocation",
     "AgentPlatform",
+    "DbosEngine",
     "Deployments",
     "GroupReport",
     "Invoked",
+    "ProcessEngine",
     "UpstreamServers",
     "mistakes_in",
     "unmarked_methods_in",

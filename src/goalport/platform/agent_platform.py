@@ -24,12 +24,14 @@ from goalport.platform.backends import (
     Sampling,
     models_of,
     upstream_of,
+    workspace_engine,
     workspace_models,
     workspace_store,
     workspace_upstream,
 )
 from goalport.platform.deployments import Deployments
 from goalport.platform.durability import unstorable_in
+from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs
 from goalport.platform.processes import Processes
 from goalport.platform.reachability import explain_goal, starting_types
@@ -78,6 +80,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     - `retry`: how often an action that fails is tried again, unless the action says otherwise.
     - `lease_seconds`: after how long without a sign of life other programs on the same store go on with the processes
       of this one.
+    - `engine`: decides which of these programs runs a process that is stored at each step, and when, such as
+      `DbosEngine`; without it, the one that begins or continues it, at once. It needs a store that they share.
     - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
       or its contents.
 
@@ -120,6 +124,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         max_threads: int = 40,
         retry: RetryPolicy | None = None,
         lease_seconds: float = 30.0,
+        engine: ProcessEngine | None = None,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
     ) -> None:
         self._services, self._options = (*services, self), options or ProcessOptions()
@@ -142,6 +147,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             retry or RetryPolicy(),
             lease_seconds,
             seals,
+            engine,
         )
         self.agents = self._no_deployments()
         for listener in listeners:
@@ -174,6 +180,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             max_threads=settings.max_threads,
             retry=settings.retry.policy,
             lease_seconds=settings.lease_seconds,
+            engine=workspace_engine(settings),
             upstream=workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
@@ -342,7 +349,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._own_store is not None:
             await self._own_store.__aenter__()
         await self.upstream.open()
-        self.processes.open()
+        await self.processes.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:

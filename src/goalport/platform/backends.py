@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from goalport.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
-from goalport.errors import BadInput
+from goalport.errors import BadInput, SettingsError
 from goalport.llm import AssistantMessage, EmbeddingService, Image, LanguageModel, Models, UserMessage
+from goalport.platform.process_engine import ProcessEngine
 from goalport.process import CurrentOperation
 from goalport.prompts import Templates
 from goalport.settings import Settings, environment_of
@@ -36,6 +37,7 @@ __all__ = [
     "Sampling",
     "models_of",
     "upstream_of",
+    "workspace_engine",
     "workspace_models",
     "workspace_upstream",
 ]
@@ -95,6 +97,29 @@ def workspace_store(settings: Settings) -> ProcessStore:
 
     connections, pooler = settings.store_connections, settings.store_pooler
     return PostgresProcessStore(settings.store, connections=connections, pooler=pooler)
+
+
+def workspace_engine(settings: Settings) -> ProcessEngine | None:
+    """What decides by a workspace's settings who runs a process; None: the program that begins it.
+
+    Raises `SettingsError` if it needs another store, or a library that is missing.
+    """
+    if settings.engine == "local":
+        return None
+    if settings.store in {"memory", "sqlite"}:
+        raise SettingsError(
+            f'The engine "dbos" delivers processes that are in a PostgreSQL database; came store = {settings.store!r}.'
+            ' Set store = "postgresql://user:password@host:port/database", or engine = "local".'
+        )
+    from goalport.platform.dbos_engine import DbosEngine
+
+    return DbosEngine(
+        settings.store,
+        concurrency=settings.engine_concurrency,
+        total_concurrency=settings.engine_total_concurrency,
+        per_minute=settings.engine_per_minute,
+        pooler=settings.store_pooler,
+    )
 
 
 class Engines:

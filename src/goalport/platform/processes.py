@@ -13,9 +13,11 @@ from logging import getLogger
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
+from goalport.platform.deliveries import Deliveries
 from goalport.platform.expiry import ExpiryTimers
 from goalport.platform.families import interrupted_in, park, ready_in, update_ancestors
 from goalport.platform.keys import known_under
+from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs, ProcessFactory
 from goalport.platform.replicas import Replicas
 from goalport.platform.thread_limits import ThreadLimits
@@ -64,6 +66,7 @@ class Processes:
         retry: RetryPolicy,
         lease_seconds: float,
         seals: Seals | None = None,
+        process_engine: ProcessEngine | None = None,
     ) -> None:
         self._thread_limits = ThreadLimits(max_threads)
         self._service = service
@@ -82,10 +85,12 @@ class Processes:
         self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
         self._replicas = Replicas(self._repository, self._continue_family, partial(grant, self), lease_seconds)
+        self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
-    def open(self) -> None:
-        """Go on with what other programs have left in the store, as long as the platform is open."""
+    async def open(self) -> None:
+        """Go on with what other programs have left in the store, and run what an engine delivers, until closed."""
         self._replicas.start()
+        await self._deliveries.open()
 
     def stand_aside(self, *, drive: bool = False) -> None:
         """Take nothing over that other programs have left in a store; say it before anything else.
@@ -93,6 +98,7 @@ class Processes:
         Without `drive` nothing goes on here at all: what this program changes is left to the others, or to the next.
         """
         self._replicas.takes_over, self._drives = False, drive
+        self._deliveries.stand_aside()
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
@@ -274,8 +280,10 @@ class Processes:
         Those that wait are killed too. In a store that outlives the program those stay as they are that were stored:
         another program goes on with them, or this one when it starts again.
         """
-        here, running = asyncio.get_running_loop(), dict(self._running)
+        here = asyncio.get_running_loop()
+        await self._deliveries.close()
         await self._replicas.stop()
+        running = dict(self._running)
         left = [] if self._durable else [each for each in await self.records() if not each.ended]
         waiting = [await self._repository.find(each.id) for each in left]
         for process in (*running.values(), *waiting, *self._repository.watched):
@@ -325,6 +333,9 @@ class Processes:
 
         async def run(process: AgentProcess) -> None:
             if not await self._enter(process):
+                return
+            if self._deliveries.wanted(process):
+                await self._deliveries.hand_over(process)
                 return
             if self._durable:
                 process.tell_when_stored(ends=self._repository.is_stored(process))

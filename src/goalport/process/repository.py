@@ -138,6 +138,18 @@ class AgentProcessRepository:
                     self._held.pop(each.id, None)
                 await self.store.release(lease)
 
+    async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
+        """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
+        root = next(family_of(process))
+        async with self._turn(root):
+            held = self._leases.get(root.id)
+            try:
+                lease = held and await self.patiently(process, lambda: self.postpone(held, wake_at))
+            finally:
+                self._leave(root)
+                process.release()
+            return lease and lease.version
+
     async def checkpoint(self, process: AgentProcess) -> None:
         """Store a process between two of its actions; wait for the store as long as it takes."""
         root = next(family_of(process))
@@ -238,6 +250,9 @@ class AgentProcessRepository:
     def _lose(self, root: AgentProcess) -> None:
         """Note that another program has taken a family over: nothing of it runs here any more."""
         _log.warning("Another program goes on with process %s.", root.id)
+        self._leave(root)
+
+    def _leave(self, root: AgentProcess) -> None:
         self._leases.pop(root.id, None)
         self._versions.pop(root, None)
         for each in family_of(root):
@@ -302,9 +317,9 @@ class AgentProcessRepository:
                 each.arrive()
             return found[lease.root]
 
-    async def postpone(self, lease: Lease, until: datetime) -> None:
+    async def postpone(self, lease: Lease, until: datetime) -> Lease:
         """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
-        await self.store.save((), lease, wake_at=until, release=True)
+        return await self.store.save((), lease, wake_at=until, release=True)
 
     async def kill_unread(self, process_id: str, reason: str) -> None:
         """End the family of a process without the classes of its objects, of which nothing is kept then.

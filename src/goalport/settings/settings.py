@@ -146,6 +146,14 @@ class Settings(BaseSettings):
     """Whether what is in SQLite survives also when the power fails, or only when the program ends, however sudden."""
     lease_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
     """After how many seconds without a sign of life other programs on the same store continue the processes of one."""
+    engine: Literal["local", "dbos"] = "local"
+    """Who decides which program runs a process: the one that begins it, or the queue of DBOS in PostgreSQL."""
+    engine_concurrency: Count = 100
+    """How many processes that DBOS delivers run at once in each program."""
+    engine_total_concurrency: int = Field(default=0, ge=0)
+    """How many of them run at once in all programs; 0: as many as each of them may."""
+    engine_per_minute: int = Field(default=0, ge=0)
+    """How many of them are begun or continued in a minute by all programs; 0: no limit."""
     max_processes: Count = 1_000
     """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0
