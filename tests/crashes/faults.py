@@ -26,7 +26,7 @@ from goalport.store.sqlite import SqliteProcessStore
 from goalport.store.statements import Dialect
 from tests.crashes.crews import Effects, studio
 
-__all__ = ["Crew", "Points", "forked", "opened", "run_program"]
+__all__ = ["FORKS", "Crew", "Points", "forked", "opened", "run_program"]
 
 T = TypeVar("T")
 
@@ -211,13 +211,13 @@ def _told(process: AgentProcess, outcome: Outcome) -> str:
     return f"{end} {process.usage.cost:.3f} {[(each.action, each.status) for each in process.history]}"
 
 
-_FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.crashes.warmed"])
+FORKS: Final = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.crashes.warmed"])
 
 
 def forked(work: Callable[..., None], *arguments: object) -> int | None:
     """Do something in a program of its own, and return its exit code."""
-    program = _FORKS.Process(target=work, args=arguments)
+    program = FORKS.Process(target=work, args=arguments)
     program.start()
     try:
         program.join(_SECONDS)

@@ -6,35 +6,13 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
-from pathlib import Path
-
-import pytest
 
 from tests.crashes.crews import effects_of
 from tests.crashes.faults import Crew, forked, run_program
-from tests.postgres import PostgresServer
 
 ALL = os.environ.get("GOALPORT_CRASHES") == "all"
 KILLED = -9
 MakeCrew = Callable[[], Crew]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def make_crew(request: pytest.FixtureRequest, tmp_path: Path) -> MakeCrew:
-    """Makes crews, each with a store in which there is nothing yet."""
-    numbers, url = count(), ""
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.database()
-
-    def made() -> Crew:
-        name = f"crew{next(numbers)}"
-        folder = tmp_path / name
-        folder.mkdir()
-        return Crew(folder, f"{url}#{name}" if url else str(folder / "processes.db"))
-
-    return made
 
 
 def chosen(names: Sequence[str], *, few: bool) -> Sequence[int]:

@@ -97,6 +97,7 @@ class Replicas:
             try:
                 if time.monotonic() - beaten >= self._seconds / 3:
                     await self._store.beat(self._seconds)
+                    await self._repository.check_leases()
                     beaten = time.monotonic()
                 await self._look()
                 self._tell()

@@ -247,6 +247,17 @@ class AgentProcessRepository:
             del self._leases[root.id]
         self._confirm(changes)
 
+    async def check_leases(self) -> None:
+        """Stop running families whose leases other programs have taken, because this one was held up for too long."""
+        leases = [*self._leases]
+        for root_id in set(leases).difference(await self.store.held(leases) if leases else ()):
+            root = self._known.get(root_id)
+            if root is None:
+                continue
+            async with self._turn(root):  # it may have been given back just now, and taken again
+                if root_id in self._leases and not await self.store.held([root_id]):
+                    self._lose(root)
+
     def _lose(self, root: AgentProcess) -> None:
         """Note that another program has taken a family over: nothing of it runs here any more."""
         _log.warning("Another program goes on with process %s.", root.id)
@@ -287,7 +298,14 @@ class AgentProcessRepository:
         if known is not None and await self._is_current(known):
             return known
         stored, version = await self.store.family(process_id)
+        known = self._known.get(process_id)
+        if known is not None and self._is_newer(known, version):  # somebody was faster, and what was read is old
+            return known
         return self._read(stored, version).get(process_id) if stored else None
+
+    def _is_newer(self, process: AgentProcess, version: int) -> bool:
+        root = next(family_of(process))
+        return root.id in self._leases or self._versions.get(root, -1) >= version
 
     async def _is_current(self, process: AgentProcess) -> bool:
         root = next(family_of(process))

@@ -142,6 +142,10 @@ class DatabaseProcessStore:
         """The versions of families by their roots; those that are not kept are left out."""
         return await self._database.read(partial(operations.versions, roots))
 
+    async def held(self, roots: Sequence[str], /) -> Sequence[str]:
+        """Those of the families, by their roots, of which this program has the lease."""
+        return await self._database.read(partial(self._operations.held, roots))
+
     async def send(self, process_id: str, value: object, /) -> int:
         """Leave a message for the program that runs a family; return its number."""
         return await self._database.write(partial(operations.send, process_id, value))

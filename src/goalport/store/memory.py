@@ -238,6 +238,10 @@ class InMemoryProcessStore:
         self._messages[message.number] = message
         return message.number
 
+    async def held(self, roots: Sequence[str], /) -> Sequence[str]:
+        """Those of the families, by their roots, that something runs."""
+        return [each for each in roots if (found := self._family_of.get(each)) is not None and found.held]
+
     async def inbox(self) -> Sequence[Message]:
         """The messages without a reply for the families that something runs, oldest first."""
         open_ones = (each for each in self._messages.values() if each.number not in self._replies)

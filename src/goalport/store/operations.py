@@ -130,6 +130,10 @@ class Operations:
             return Runner(each["host"].partition(" ")[0], each["pid"], bool(each["alive"]) and not dead)
         return None
 
+    def held(self, roots: Sequence[str]) -> Operation[Sequence[str]]:
+        rows = yield the.HELD, {"me": self._program.id, "root_list": json.dumps(roots)}
+        return [each["id"] for each in rows]
+
     def awaited(self, limit: int) -> Operation[tuple[bool, Sequence[str]]]:
         """Whether something is due, and which programs of this host have died; it only reads."""
         dead = _dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program)

@@ -210,6 +210,10 @@ class ProcessStore(Protocol):
         """The versions of families by their roots; those that are not kept are left out."""
         ...
 
+    async def held(self, roots: Sequence[str], /) -> Sequence[str]:
+        """Those of the families, by their roots, of which this program has the lease."""
+        ...
+
     async def send(self, process_id: str, value: object, /) -> int:
         """Leave a message, which JSON can say, for the program that runs a family; return its number."""
         ...

@@ -50,6 +50,7 @@ __all__ = [
     "FAMILY",
     "FIND",
     "FORGOTTEN",
+    "HELD",
     "HISTORY",
     "INBOX",
     "JOURNAL",
@@ -250,6 +251,7 @@ CLAIMED: Final = (
     .returning(*_LEASE_COLUMNS)
 )
 RELEASED: Final = update(process).where(_FENCED).values(lease_owner=literal_column("NULL"))
+HELD: Final = select(process.c.id).where(_among(process.c.id, "root_list"), process.c.lease_owner == _ME)
 DUE: Final = (
     select(process.c.number)
     .where(process.c.wake_at <= _NOW, _NOBODYS)

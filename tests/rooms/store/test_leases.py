@@ -225,3 +225,18 @@ async def test_who_waits_for_news_gets_them_soon_and_can_give_up(
             group.start_soon(store.news, 600)
             await anyio.wait_all_tasks_blocked()
             await store.close()
+
+
+async def test_a_program_sees_which_leases_it_still_has(
+    store: DatabaseProcessStore, other: DatabaseProcessStore
+) -> None:
+    await store.beat(0.01)
+    first = await store.save([process("one")], Lease("one"), wake_at=START, release=False)
+    await store.save([process("two")], Lease("two"), wake_at=None, release=False)
+    assert set(await store.held(["one", "two", "three"])) == {"one", "two"}
+    with anyio.fail_after(10):
+        while not await other.due(1):  # noqa: ASYNC110 - time passes
+            await anyio.sleep(0.01)
+    assert (await store.held(["one", "two"]), await other.held(["one", "two"])) == (["two"], ["one"])
+    with pytest.raises(LeaseLost):
+        await store.save([process("one")], first, wake_at=None, release=False)
