@@ -19,7 +19,16 @@ from goalport.cli.stored import stored_settings
 from goalport.cli.terminal import say, show_result
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings
 from goalport.errors import BadInput, Unreadable
-from goalport.process import AgentProcess, Completed, Outcome, ProcessStatus, Question, Waiting, find_question
+from goalport.process import (
+    AgentProcess,
+    Completed,
+    Outcome,
+    ProcessStatus,
+    Question,
+    Waiting,
+    find_question,
+    kill_unread,
+)
 from goalport.publish.answers import reason_of
 from goalport.publish.forms import form_of
 from goalport.publish.output import OutputFormat
@@ -136,7 +145,7 @@ async def _kill(loaded: LoadedWorkspace, process_id: str, reason: str) -> None:
         await process.rest()
         say(f"Process {process_id} is {process.status}.")
     except Unreadable as error:
-        await processes.kill_unread(process_id, reason)
+        await kill_unread(loaded.platform.store, process_id, reason)
         say(f"Process {process_id} is killed with its family. Only its history is kept: {error}")
     finally:
         await loaded.platform.aclose()

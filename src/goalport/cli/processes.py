@@ -63,6 +63,8 @@ async def _listed(
     settings: Settings, statuses: Sequence[str], limit: int, after: str
 ) -> tuple[Sequence[ProcessRecord], int]:
     """One record more than are to be shown, if there are so many; and how many processes have other statuses."""
+    if settings.store == "sqlite" and not (settings.data_dir / "processes.db").exists():
+        return [], 0  # looking makes no file
     async with opened_store(settings) as store:
         found = await store.records(after=after, limit=limit + 1, statuses=statuses, newest_first=True)
         counts = await store.counts()

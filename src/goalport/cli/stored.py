@@ -18,7 +18,7 @@ __all__ = ["NOTHING_STORED", "family_in", "opened_store", "stored_settings"]
 
 NOTHING_STORED = (
     'Nothing is stored here: with the setting `store = "memory"`, processes end with the program that runs them.'
-    ' `store = "sqlite"` in server/settings.toml keeps them.'
+    " Without that setting they are kept."
 )
 
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
@@ -35,6 +36,7 @@ from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs
 from goalport.platform.processes import Processes
 from goalport.platform.reachability import explain_goal, starting_types
+from goalport.platform.retention import Retention
 from goalport.process import (
     AgentProcess,
     ArgumentResolver,
@@ -82,6 +84,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
       of this one.
     - `engine`: decides which of these programs runs a process that is stored at each step, and when, such as
       `DbosEngine`; without it, the one that begins or continues it, at once. It needs a store that they share.
+    - `keep_journals`: whether the history of processes keeps what models replied and tools returned, so that a process
+      can be replayed in a test.
     - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
       or its contents.
 
@@ -104,6 +108,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     problems: tuple[str, ...] = ()
     """A sentence for each declaration of a workspace that could not be deployed."""
     _reloaded_by: Settings | None = None
+    _retention: Retention | None = None
     _own_store: AbstractAsyncContextManager[object] | None = None
     """The store, if this platform opens and closes it."""
 
@@ -125,6 +130,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         retry: RetryPolicy | None = None,
         lease_seconds: float = 30.0,
         engine: ProcessEngine | None = None,
+        keep_journals: bool = False,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
     ) -> None:
         self._services, self._options = (*services, self), options or ProcessOptions()
@@ -149,6 +155,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             seals,
             engine,
         )
+        self.processes.keep_journals = keep_journals
         self.agents = self._no_deployments()
         for listener in listeners:
             self.subscribe(listener)
@@ -181,10 +188,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             retry=settings.retry.policy,
             lease_seconds=settings.lease_seconds,
             engine=workspace_engine(settings),
+            keep_journals=settings.keep_journals,
             upstream=workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
+        age = timedelta(days=settings.retention_days) if settings.retention_days else None
+        platform._retention = Retention(store, age, settings.retention_count or None)
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
@@ -350,6 +360,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             await self._own_store.__aenter__()
         await self.upstream.open()
         await self.processes.open()
+        if self._retention is not None:
+            self._retention.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -357,6 +369,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     async def aclose(self) -> None:
         """Kill all processes, wait until they have ended, and close the connections to models and upstream servers."""
+        if self._retention is not None:
+            await self._retention.stop()
         await self.processes.close()
         await self._engines.aclose()
         await self.upstream.close()

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from logging import getLogger
 
-from goalport.process import AgentProcess, Stuck
+from goalport.process import AgentProcess, ProcessStatus, Stuck
 
-__all__ = ["interrupted_in", "park", "ready_in", "update_ancestors"]
+__all__ = ["interrupted_in", "park", "ready_after", "ready_in", "update_ancestors"]
 
 _log = getLogger(__name__)
 
@@ -35,6 +35,17 @@ def ready_in(family: Sequence[AgentProcess]) -> list[AgentProcess]:
     return [
         each for each in family if each.outcome is None and each.idle and not each.stepped and not each.progress.parked
     ]
+
+
+def ready_after(family: Sequence[AgentProcess], *, retry: bool) -> "list[AgentProcess] | None":
+    """The processes that can go on after it is decided about interrupted actions; None: there are no such actions."""
+    if not any(each.driven for each in family):
+        interrupted_in(family)  # no program may have looked since the one that ran it ended
+    if not any(each.progress.interrupted for each in family):
+        return None
+    for each in family:
+        each.progress.settle_interrupted(retry=retry)
+    return [each for each in family if each.status is ProcessStatus.STUCK and each.idle] + ready_in(family)
 
 
 def park(process: AgentProcess, interrupted: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from goalport.process import (
     ProcessOptions,
     ProcessState,
     Scope,
+    blackboard_for_child,
     new_id,
     planner_for,
     pruned,
@@ -31,7 +32,7 @@ from goalport.store import Codec, Json, ProcessRecord, StoredTypes
 from goalport.tools import ToolGroupResolver
 from goalport.words import listed
 
-__all__ = ["Inputs", "ProcessFactory"]
+__all__ = ["Inputs", "ProcessFactory", "given_to_child"]
 
 _log = getLogger(__name__)
 
@@ -56,6 +57,16 @@ class Inputs:
         for name, value in self.bindings.items():
             if value is None:
                 raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
+
+
+def given_to_child(
+    scope: Scope, parent: AgentProcess, action: str, kind: type, inputs: Sequence[object]
+) -> tuple[Inputs, ProcessOptions]:
+    """What a process begins with that an action starts for a result of a type, and its options."""
+    goals = [goal.name for goal in scope.agent.goals_giving(kind)]
+    blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
+    options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
+    return Inputs(inputs, {}, goals or None, parent.caller, parent, action), options
 
 
 class ProcessFactory:

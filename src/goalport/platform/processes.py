@@ -6,7 +6,6 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from logging import getLogger
 
@@ -15,10 +14,10 @@ from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
 from goalport.platform.deliveries import Deliveries
 from goalport.platform.expiry import ExpiryTimers
-from goalport.platform.families import interrupted_in, park, ready_in, update_ancestors
+from goalport.platform.families import interrupted_in, park, ready_after, ready_in, update_ancestors
 from goalport.platform.keys import known_under
 from goalport.platform.process_engine import ProcessEngine
-from goalport.platform.process_factory import Inputs, ProcessFactory
+from goalport.platform.process_factory import Inputs, ProcessFactory, given_to_child
 from goalport.platform.replicas import Replicas
 from goalport.platform.thread_limits import ThreadLimits
 from goalport.platform.wishes import grant, wish_for_answer, wish_for_end, wish_to_go_on
@@ -34,7 +33,6 @@ from goalport.process import (
     ProcessStatus,
     Scope,
     Terminated,
-    blackboard_for_child,
     decline,
     drive,
     family_of,
@@ -80,6 +78,7 @@ class Processes:
         register_secrets(self, secrets_in_environment(os.environ))
         self.tells_errors = True
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
+        self.keep_journals = False  # `AgentPlatform` says what it means
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
         self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
@@ -92,11 +91,8 @@ class Processes:
         self._replicas.start()
         await self._deliveries.open()
 
-    def stand_aside(self, *, drive: bool = False) -> None:
-        """Take nothing over that other programs have left in a store; say it before anything else.
-
-        Without `drive` nothing goes on here at all: what this program changes is left to the others, or to the next.
-        """
+    def stand_aside(self, *, drive: bool) -> None:
+        """From now on, take nothing over that others left in a store; without `drive`, leave to them what can go on."""
         self._replicas.takes_over, self._drives = False, drive
         self._deliveries.stand_aside()
 
@@ -106,7 +102,7 @@ class Processes:
         if self._durable and not options.ephemeral:
             parent = inputs.parent
             wanted = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
-            process.store_each_step(wanted)
+            process.store_each_step(wanted or self.keep_journals)
         return process
 
     async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
@@ -139,6 +135,7 @@ class Processes:
             self._repository.store_steps,
             self._retry,
             self.tells_errors,
+            self.keep_journals,
             self._warned_of_blocking,
         )
 
@@ -202,23 +199,15 @@ class Processes:
 
         `retry`: they begin again; otherwise they are left out. Raises `BadInput` if none was interrupted.
         """
-        wish = wish_to_go_on(retry=retry)
-        if not await self._repository.take(process) and await self._replicas.ask(process, wish):
+        held = await self._repository.take(process)
+        if not held and await self._replicas.ask(process, wish_to_go_on(retry=retry)):
             return
-        family = tuple(family_of(process))
-        if not any(each.driven for each in family):
-            interrupted_in(family)  # no program may have looked since the one that ran it ended
-        if not any(each.progress.interrupted for each in family):
+        ready = ready_after(tuple(family_of(process)), retry=retry)
+        if ready is None:
             await self._repository.let_go(process)
             raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
-        for each in family:
-            each.progress.settle_interrupted(retry=retry)
-        ready = [each for each in family if each.status is ProcessStatus.STUCK and each.idle] + ready_in(family)
         for each in ready:
-            if self._drives:
-                self.begin(each)
-            else:
-                each.reopen()
+            self.begin(each) if self._drives else each.reopen()
         if not self._drives:
             await self._repository.save(process)
 
@@ -226,10 +215,7 @@ class Processes:
         self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object]
     ) -> AgentProcess:
         scope = self._scope_of(agent)
-        goals = [goal.name for goal in scope.agent.goals_giving(kind)]
-        blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
-        options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
-        given = Inputs(inputs, {}, goals or None, parent.caller, parent, action)
+        given, options = given_to_child(scope, parent, action, kind, inputs)
         process = self.create(scope, given, options, parent.services.groups)
         self.begin(process)
         return process
@@ -249,13 +235,8 @@ class Processes:
         """The process of that id as the store has it now; nothing follows from that. Raises as `find` does."""
         found = await self._repository.find(process_id)
         if found is None:
-            # The ids of processes are secrets of those who started them.
-            raise UnknownName("process", process_id, None)
+            raise UnknownName("process", process_id, None)  # ids are secrets of those who started the processes
         return found
-
-    async def kill_unread(self, process_id: str, reason: str) -> None:
-        """End the family of a process that today's classes cannot read. Raises `LeaseHeld` if a program runs it."""
-        await self._repository.kill_unread(process_id, reason)
 
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""

@@ -35,6 +35,7 @@ from goalport.process.recording import Definition, ProcessState, family_of
 from goalport.process.repository import AgentProcessRepository
 from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
 from goalport.process.tick import drive, step
+from goalport.process.unread import kill_unread
 
 __all__ = [
     "PLANNING_SECONDS",
@@ -90,6 +91,7 @@ __all__ = [
     "drive",
     "family_of",
     "find_question",
+    "kill_unread",
     "new_id",
     "planner_for",
     "pruned",

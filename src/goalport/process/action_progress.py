@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 
 from goalport.errors import ModelError, ProcessEnded, leaves
 from goalport.llm import TokenUsage
-from goalport.process.journal import Child, Journal
+from goalport.process.journal import Child, Journal, Step
 from goalport.process.ledger import NOTHING
 from goalport.secrecy import hide
 from goalport.words import excerpt
@@ -38,6 +38,8 @@ class ActionInvocation:
     """The cost of its models, including the processes that it started."""
     attempts: int = 1
     """How often it was tried since it last began; all but the last attempt failed."""
+    steps: tuple[Step, ...] = ()
+    """What its models replied and its tools returned, and whom it asked or started; only if journals are kept."""
 
 
 @dataclass(frozen=True, slots=True)

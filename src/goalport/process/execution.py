@@ -87,11 +87,12 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         progress.journals[action.name].rest()
         await process.checkpoint()
         return None
-    attempts = progress.journals[action.name].attempts
+    journal = progress.journals[action.name]
+    attempts, steps = journal.attempts, journal.kept_steps if process.services.keep_journals else ()
     _clean_up(process, action)
     words, cost = end.words(process), process.ledger.settle(action.name)
     seconds = time.perf_counter() - start
-    progress.record(ActionInvocation(action.name, started_at, seconds, end.status, words, cost, attempts))
+    progress.record(ActionInvocation(action.name, started_at, seconds, end.status, words, cost, attempts, steps))
     _apply(process, action, end, words)
     if process.listeners.attentive:
         number = len(progress.history)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic_core import to_json
 
@@ -39,6 +39,7 @@ __all__ = [
     "Names",
     "OpenCall",
     "Parked",
+    "Step",
     "UnnamedReply",
     "at_place",
     "fingerprint_of_model_call",
@@ -153,6 +154,16 @@ class UnnamedReply:
         self.reply = reply
 
 
+class Step(NamedTuple):
+    """A step of an action that is over, as the history keeps it if journals are kept."""
+
+    kind: str
+    """`reply` of a model, `result` of a tool, `question`, `approval`, or `child`: a process it started."""
+    name: str
+    value: object
+    """The reply or the result; the id of the question or of the process."""
+
+
 class Journal(Generic[P]):
     """The records of one action, from when it begins until it is over, by the names that `Names` gives."""
 
@@ -234,6 +245,15 @@ class Journal(Generic[P]):
             yield "approval" if name in self._approvals else "question", name, question
         for name, child in self.children.items():
             yield "child", name, child
+
+    @property
+    def kept_steps(self) -> tuple[Step, ...]:
+        """The steps, for the history: questions and processes by their ids."""
+        return tuple(
+            Step(kind, name, getattr(value, "id", None) if kind in {"question", "approval", "child"} else value)
+            for kind, name, value in self.steps
+            if kind != "begun"
+        )
 
     def note_question(self, name: str, question: Question, *, approval: bool = False) -> None:
         """Record a question; `approval` says that it is whether a tool may be called."""

@@ -43,5 +43,7 @@ class PlatformServices(Generic[P]):
     """How often an action that fails is tried again, unless the action says otherwise."""
     tells_errors: bool = True
     """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
+    keep_journals: bool = False
+    """Whether the history keeps what models replied and tools returned."""
     warned_of_blocking: set[str] = field(default_factory=set[str])
     """The actions for which the log has a warning that they block the event loop."""

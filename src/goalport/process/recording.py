@@ -6,17 +6,17 @@ servers that go on while their action is parked cannot be recorded. `restoring` 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
-from datetime import UTC, datetime
 from logging import getLogger
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
-from goalport.blackboard import BoardState, Entry
+from goalport.blackboard import DEFAULT_BINDING, BoardState, Entry
 from goalport.errors import Unstorable
 from goalport.llm import TokenUsage
-from goalport.process.action_progress import ActionProgress, ActionProgressState, Failure
+from goalport.process.action_progress import ActionInvocation, ActionProgress, ActionProgressState, Failure
 from goalport.process.agent_process import AgentProcess
+from goalport.process.journal import Step
 from goalport.process.ledger import Spending
-from goalport.process.lifecycle import Completed, Killed, Outcome, ProcessStatus, Terminated, Waiting
+from goalport.process.lifecycle import Completed, Outcome, Terminated, Waiting
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question
 from goalport.process.scope import Scope
@@ -27,13 +27,12 @@ from goalport.store import (
     ProcessRecord,
     QuestionRecord,
     StoredProcess,
-    StoredTypes,
     encoded,
     persistent,
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Definition", "ProcessState", "Recorder", "family_of", "killed_unread", "record_of", "recordable"]
+__all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable"]
 
 _log = getLogger(__name__)
 _NONE: Final = frozenset[int]()
@@ -83,6 +82,9 @@ class ProcessState(NamedTuple):
     seconds_run: float = 0.0
     spendings: int | None = None
     """How many costs of its own models `unsettled` knows of; None: all."""
+    given: Mapping[str, int] | None = None
+    """The objects with which it began, by number: those with names, and under the empty name how many there are in all.
+    None: unknown, since journals were not kept then."""
 
 
 class Recorder:
@@ -103,13 +105,22 @@ class Recorder:
         self._steps: dict[str, set[tuple[str, str]]] = {}
         """The kinds and names of the steps that the store has, by action."""
         self._next_step = 0
+        self._given: Mapping[str, int] | None = None
+        """The objects with which the process began."""
         self._record: ProcessRecord | None = None
         """The record that the store has, with the last state."""
 
     @classmethod
-    def after(cls, stored: StoredProcess, entries: Iterable[Entry], codec: Codec | None) -> "Recorder":
+    def after(
+        cls,
+        stored: StoredProcess,
+        entries: Iterable[Entry],
+        codec: Codec | None,
+        given: Mapping[str, int] | None = None,
+    ) -> "Recorder":
         """The recorder of a process that was made of records; `entries` are all its objects, by number."""
         recorder = cls(codec)
+        recorder._given = given
         for each in entries:
             recorder._number(each)
         recorder.confirm(stored)
@@ -151,7 +162,7 @@ class Recorder:
         stored = StoredProcess(
             record_of(process, state, None if value is None else self._number_of(value)),
             [ObjectRecord(first + place, each.value, each.kind) for place, each in enumerate(self._entries[first:])],
-            history[self._invocations :],
+            [self._writable(each) for each in history[self._invocations :]],
             _own_spendings(process)[self._spendings :],
             [
                 _question_record(number, each)
@@ -199,6 +210,20 @@ class Recorder:
         stored = StoredProcess(record, over=over, whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)
 
+    def _writable(self, invocation: ActionInvocation) -> ActionInvocation:
+        """An entry of the history without those of its steps that cannot be written."""
+        if self._codec is None or not invocation.steps:
+            return invocation
+        return replace(invocation, steps=tuple(each for each in invocation.steps if self._can_be_written(each)))
+
+    def _can_be_written(self, step: Step) -> bool:
+        try:
+            cast("Codec", self._codec).encode(step)
+        except Unstorable as error:
+            _log.info("A step is not kept: %s", error)
+            return False
+        return True
+
     def _new_steps(self, process: AgentProcess) -> tuple[Sequence[str], Sequence[JournalRecord]]:
         """The actions whose steps are forgotten, and the steps that the store does not have afterwards."""
         journals = process.progress.journals
@@ -226,6 +251,9 @@ class Recorder:
         board, progress = board or process.blackboard.state, progress or process.progress
         numbers = [self._number(each) for each in board.entries]
         journals = progress.journals
+        if process.services.keep_journals and self._record is None and not progress.begun:
+            named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
+            self._given = {"": len(numbers), **named}
         return ProcessState(
             goals=process.goals,
             goal=process.goal.name if process.goal is not None else "",
@@ -250,6 +278,7 @@ class Recorder:
             unsettled=process.ledger.all_unsettled,
             seconds_run=process.seconds_run,
             spendings=len(_own_spendings(process)),
+            given=self._given,
         )
 
     def _number(self, entry: Entry) -> int:
@@ -263,43 +292,6 @@ class Recorder:
     def _number_of(self, value: object) -> int:
         number = self._of_value.get(id(value))
         return self._number(Entry(value)) if number is None else number
-
-
-def killed_unread(stored: StoredProcess, reason: str) -> StoredProcess:
-    """The change that ends a process of which only the records are known; its history is kept."""
-    state = ProcessState(
-        goals=(),
-        goal="",
-        plan=(),
-        started_by="",
-        stepped=False,
-        outcome=Killed(reason),
-        end_requested=None,
-        failure=None,
-        entries=(),
-        names={},
-        hidden=_NONE,
-        protected=frozenset(),
-        conditions={},
-        last_entry=None,
-        results={},
-        progress=ActionProgress[AgentProcess](stored.process.id).state,
-        parked={},
-        waits_for={},
-        unsettled={},
-    )
-    record = stored.process._replace(
-        status=str(ProcessStatus.KILLED),
-        ended=True,
-        final=True,
-        finished_at=datetime.now(UTC),
-        result=None,
-        definition=None,
-        state=Codec(StoredTypes()).encode(state),
-    )
-    questions = [each._replace(status="withdrawn", reason=reason) for each in stored.questions if each.status == "open"]
-    over = tuple({each.action for each in stored.journal})
-    return StoredProcess(record, questions=questions, over=over, whole=False)
 
 
 def family_of(process: AgentProcess) -> Iterator[AgentProcess]:

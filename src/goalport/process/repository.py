@@ -21,7 +21,7 @@ from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.lifecycle import ProcessStatus
-from goalport.process.recording import family_of, killed_unread, record_of
+from goalport.process.recording import family_of, record_of
 from goalport.process.restoring import restored
 from goalport.store import Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
@@ -338,17 +338,6 @@ class AgentProcessRepository:
     async def postpone(self, lease: Lease, until: datetime) -> Lease:
         """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
         return await self.store.save((), lease, wake_at=until, release=True)
-
-    async def kill_unread(self, process_id: str, reason: str) -> None:
-        """End the family of a process without the classes of its objects, of which nothing is kept then.
-
-        Raises `LeaseHeld` if another program runs it.
-        """
-        lease = await self.store.claim(process_id)
-        if lease is not None:
-            family, _ = await self.store.family(process_id)
-            changes = [killed_unread(each, reason) for each in family if not each.process.final]
-            await self.store.save(changes, lease, wake_at=None, release=True)
 
     @property
     def watched(self) -> Sequence[AgentProcess]:

@@ -94,7 +94,7 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
         if each.kind == "begun":
             process.progress.restore_begun(each.action, cast("int", each.value))
     process.restore(state.goal, state.plan, state.failure, state.seconds_run, forgotten=not stored.whole)
-    return Recorder.after(stored, entries.values(), codec)
+    return Recorder.after(stored, entries.values(), codec, state.given)
 
 
 def _stand(process: AgentProcess, stored: StoredProcess) -> None:

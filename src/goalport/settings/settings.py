@@ -154,6 +154,12 @@ class Settings(BaseSettings):
     """How many of them run at once in all programs; 0: as many as each of them may."""
     engine_per_minute: int = Field(default=0, ge=0)
     """How many of them are begun or continued in a minute by all programs; 0: no limit."""
+    keep_journals: bool = False
+    """Whether what models replied and tools returned stays with a process, so that it can be replayed in a test."""
+    retention_days: Delay = 30.0
+    """For how many days a store that outlives the program keeps processes that have ended; 0: for ever."""
+    retention_count: Annotated[int, Field(ge=0)] = 100_000
+    """How many of them it keeps, each with its sub-processes; 0: any number."""
     max_processes: Count = 1_000
     """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0

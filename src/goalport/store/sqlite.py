@@ -73,7 +73,8 @@ class _SqliteDatabase:
         await watch.done
 
     async def trim(self) -> None:
-        await self.write(_trimmed)
+        while await self.write(_trimmed):
+            pass
 
     async def close(self) -> None:
         # The last connection to be closed folds the log into the file, and only one that writes can do that.
@@ -81,8 +82,19 @@ class _SqliteDatabase:
         await self._writer.close()
 
 
-def _trimmed() -> Operation[None]:
-    yield text("pragma incremental_vacuum"), {}
+_UNUSED: Final = text("pragma freelist_count")
+_TRIM: Final = text("pragma incremental_vacuum")
+_PAGES: Final = 1_000
+"""How many pages are given back in one transaction, so that others can write meanwhile."""
+
+
+def _trimmed() -> Operation[bool]:
+    """Give unused pages back to the system. Returns whether there are more."""
+    (row,) = yield _UNUSED, {}
+    unused: int = row["freelist_count"]
+    for _ in range(min(unused, _PAGES)):
+        yield _TRIM, {}  # Python's driver takes one step of it at a time, and each gives back one page
+    return unused > _PAGES
 
 
 _TEXTS: Final[dict[Statement, str]] = {}

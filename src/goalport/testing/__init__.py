@@ -18,6 +18,8 @@ __all__ = [
     "FakeOperationContext",
     "LlmInvocation",
     "McpClient",
+    "Recording",
+    "Replay",
     "ScriptedModel",
     "ScriptedModels",
     "SubProcess",
@@ -35,6 +37,7 @@ _MODULES = {
     "fakes": ["FakeEngine", "FakeOperationContext", "SubProcess"],
     "invocations": ["LlmInvocation", "contains", "matches"],
     "models": ["ScriptedModels"],
+    "replay": ["Recording", "Replay"],
     "rules": ["Answers", "UnexpectedPrompt"],
     "scripted": ["ScriptedModel", "calls_tool", "streams"],
 }

@@ -14,6 +14,10 @@ from goalport.testing.platforms import (
     client_of as client_of,
     plan_of as plan_of,
 )
+from goalport.testing.replay import (
+    Recording as Recording,
+    Replay as Replay,
+)
 from goalport.testing.rules import (
     Answers as Answers,
     UnexpectedPrompt as UnexpectedPrompt,

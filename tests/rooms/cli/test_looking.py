@@ -322,6 +322,12 @@ def test_in_a_pipe_there_are_no_signs(goalport: Command, workspace: Path) -> Non
     assert goalport("check", "--workspace", str(workspace)).out.startswith("warning: ")
 
 
+def test_looking_for_processes_makes_no_file(goalport: Command, tmp_path: Path) -> None:
+    listed = goalport("ps", "--all", "--workspace", str(tmp_path))
+    assert (listed.code, listed.err) == (0, "No process is stored.\n")
+    assert not (tmp_path / ".goalport").exists()
+
+
 def test_a_store_in_memory_has_no_processes_to_show(
     goalport: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
