@@ -1,0 +1,35 @@
+"""The files that start two servers, a database and a proxy fit each other and the settings."""
+
+import re
+from typing import Any, cast
+
+from ruamel.yaml import YAML
+
+from goalport.settings import Settings
+from tests.clients.running import ROOT
+
+COMPOSE: dict[str, Any] = cast("Any", YAML(typ="safe")).load(ROOT / "server/compose.yaml")
+NGINX = (ROOT / "server/nginx.conf").read_text()
+SERVERS = {name: each for name, each in COMPOSE["services"].items() if name.startswith("goalport")}
+
+
+def test_the_proxy_sends_requests_to_each_server_at_its_port() -> None:
+    assert set(re.findall(r"server (\S+):8080", NGINX)) == SERVERS.keys()
+    assert "EXPOSE 8080" in (ROOT / "server/Dockerfile").read_text()
+
+
+def test_the_environment_of_the_servers_sets_settings_that_exist() -> None:
+    for server in SERVERS.values():
+        given = {name.removeprefix("GOALPORT_").lower() for name in server["environment"]}
+        assert given <= Settings.model_fields.keys()
+
+
+def test_the_servers_share_a_database_a_name_and_a_volume() -> None:
+    one, other = ({name: each for name, each in server.items() if name != "depends_on"} for server in SERVERS.values())
+    assert one == other
+    assert one["environment"]["GOALPORT_STORE"].startswith("postgresql://goalport:")
+
+
+def test_a_server_may_take_longer_to_end_than_its_calls() -> None:
+    seconds = int(COMPOSE["x-goalport"]["stop_grace_period"].removesuffix("s"))
+    assert seconds > Settings.model_fields["shutdown_seconds"].default
