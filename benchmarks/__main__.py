@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.calls import calls, crowd, progress
 from benchmarks.durability import durability
+from benchmarks.fleet import fleet
 from benchmarks.loop import loop
 from benchmarks.models import models
 from benchmarks.planning import planning
@@ -29,6 +30,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "loop": loop,
     "durability": durability,
     "sharing": sharing,
+    "fleet": fleet,
     "planner": planning,
     "models": models,
     "upstream": upstream,

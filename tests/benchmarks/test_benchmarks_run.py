@@ -20,6 +20,7 @@ TABLES = (
     "loop",
     "durability",
     "sharing",
+    "fleet",
     "planner",
     "models",
     "upstream",

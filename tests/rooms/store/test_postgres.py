@@ -18,6 +18,7 @@ from goalport.errors import StoreError
 from goalport.store import Lease
 from goalport.store.postgres import PostgresProcessStore
 from goalport.store.postgres_address import PostgresAddress
+from goalport.store.postgres_news import News
 from goalport.store.postgres_server import DatabaseServer
 from goalport.store.tables import LATEST_VERSION, steps_after
 from tests.clients.running import started
@@ -27,6 +28,8 @@ from tests.rooms.store.programs import known, objects, process, save
 StartPostgres = Callable[..., PostgresServer]
 CUT = """select pg_terminate_backend(pid, 5000) from pg_stat_activity
          where datname = current_database() and pid <> pg_backend_pid()"""
+
+LISTENING = "select count(*) from pg_stat_activity where datname = current_database() and query like 'LISTEN%'"
 
 
 @pytest.fixture
@@ -220,6 +223,42 @@ async def test_a_save_is_news_to_another_program_at_once_also_after_it_was_cut_o
                         group.start_soon(other.news, 60)
                         await anyio.lowlevel.checkpoint()
                         lease = await store.save([], lease, wake_at=None, release=False)
+
+
+async def test_many_programs_that_write_at_once_do_not_each_tell_all_others(
+    postgres: PostgresServer, store: PostgresProcessStore, url: str
+) -> None:
+    written = told = 0
+
+    async def write(news: News) -> None:
+        nonlocal written
+        while told < 300:
+            news.tell()
+            written += 1
+            await anyio.sleep(0.015)  # more than what becomes one notification
+
+    def hear(*_: object) -> None:
+        nonlocal told
+        told += 1
+
+    await save(store, process("one"))
+    server = DatabaseServer(PostgresAddress(url), "goalport", 30, pooler=False)
+    listener, all_news = await server.connect(), [News(server) for _ in range(30)]
+    await listener.add_listener("goalport", hear)
+    async with anyio.create_task_group() as programs:
+        with anyio.fail_after(60):
+            for news in all_news:
+                programs.start_soon(news.run)
+                await news.wait(0.01)
+            while int(postgres.run(LISTENING, url=url)) < len(all_news):
+                await anyio.lowlevel.checkpoint()
+            for news in all_news:
+                programs.start_soon(write, news)
+            while told < 300:
+                await anyio.lowlevel.checkpoint()
+        programs.cancel_scope.cancel()
+    listener.terminate()
+    assert written > 2.5 * told
 
 
 async def test_that_a_program_lives_is_no_news(store: PostgresProcessStore, postgres: PostgresServer, url: str) -> None:
