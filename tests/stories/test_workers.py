@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from tests.postgres import PostgresServer
 from tests.stories.cooks import FILES, session
 from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
 from tests.stories.test_sessions_that_survive import FILES as SHOP, choose, order
@@ -47,9 +48,11 @@ TELLER = {"agents/teller.py": NAMED.replace("VERSION", "first")}
 
 
 @asynccontextmanager
-async def serving(root: Path, files: dict[str, str], shutdown_seconds: str = "10") -> AsyncGenerator[Running]:
+async def serving(
+    root: Path, files: dict[str, str], shutdown_seconds: str = "10", store: str = "sqlite"
+) -> AsyncGenerator[Running]:
     """Two workers that are both ready; none of their processes outlives the block."""
-    async with running(root, files, "--workers", "2", store="sqlite", shutdown_seconds=shutdown_seconds) as server:
+    async with running(root, files, "--workers", "2", store=store, shutdown_seconds=shutdown_seconds) as server:
         await server.heard.until("2 workers ready")
         yield server
 
@@ -106,9 +109,15 @@ async def test_every_connection_of_a_session_comes_to_the_worker_that_has_it(tmp
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_process_that_waits_at_one_worker_is_answered_at_another(tmp_path: Path, era: str) -> None:
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+async def test_a_process_that_waits_at_one_worker_is_answered_at_another(
+    tmp_path: Path, era: str, store: str, request: pytest.FixtureRequest
+) -> None:
+    if store == "postgresql":
+        postgres: PostgresServer = request.getfixturevalue("postgres")
+        store = postgres.database()
     async with (
-        serving(tmp_path, {"agents/bakers.py": BAKER}) as server,
+        serving(tmp_path, {"agents/bakers.py": BAKER}, store=store) as server,
         server.client("http", era) as one,
         server.client("http", era) as other,
     ):
