@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.calls import calls, crowd, progress
 from benchmarks.durability import durability
+from benchmarks.engines import engines
 from benchmarks.fleet import fleet
 from benchmarks.loop import loop
 from benchmarks.models import models
@@ -31,6 +32,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "durability": durability,
     "sharing": sharing,
     "fleet": fleet,
+    "engines": engines,
     "planner": planning,
     "models": models,
     "upstream": upstream,

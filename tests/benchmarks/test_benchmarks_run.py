@@ -21,6 +21,7 @@ TABLES = (
     "durability",
     "sharing",
     "fleet",
+    "engines",
     "planner",
     "models",
     "upstream",
