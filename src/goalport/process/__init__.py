@@ -6,6 +6,7 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
 from goalport.process.effects import decline, find_question, settle
+from goalport.process.family import family_of
 from goalport.process.formulation import PLANNING_SECONDS, pruned
 from goalport.process.ids import new_id
 from goalport.process.ledger import Budget, Ledger, Spending
@@ -31,7 +32,7 @@ from goalport.process.process_options import (
     Verbosity,
 )
 from goalport.process.questions import Question
-from goalport.process.recording import Definition, ProcessState, family_of
+from goalport.process.recording import Definition, ProcessState
 from goalport.process.repository import AgentProcessRepository
 from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
 from goalport.process.tick import drive, step

@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from goalport.errors import Unstorable
 from goalport.process.agent_process import AgentProcess
-from goalport.process.recording import Recorder, family_of, recordable
+from goalport.process.family import family_of
+from goalport.process.recording import Recorder, recordable
 from goalport.process.unstored import Unstored
 from goalport.store import Codec, Json, ProcessRecord, Seals, StoredProcess, StoredTypes
 

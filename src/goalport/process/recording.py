@@ -32,7 +32,7 @@ from goalport.store import (
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Definition", "ProcessState", "Recorder", "family_of", "record_of", "recordable"]
+__all__ = ["Definition", "ProcessState", "Recorder", "record_of", "recordable"]
 
 _log = getLogger(__name__)
 _NONE: Final = frozenset[int]()
@@ -292,18 +292,6 @@ class Recorder:
     def _number_of(self, value: object) -> int:
         number = self._of_value.get(id(value))
         return self._number(Entry(value)) if number is None else number
-
-
-def family_of(process: AgentProcess) -> Iterator[AgentProcess]:
-    """The processes of a family, the root first and each before those that it started; `process` is any of them."""
-    root = process
-    while root.parent is not None:
-        root = root.parent
-    waiting = [root]
-    while waiting:
-        each = waiting.pop(0)
-        yield each
-        waiting += each.children
 
 
 def recordable(process: AgentProcess) -> bool:

@@ -9,7 +9,7 @@ changes here. Below: the records. Above: the platform, which runs processes.
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from logging import getLogger
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -19,9 +19,9 @@ import anyio
 
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
+from goalport.process.family import AT_ONCE, family_of, is_at_work, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
-from goalport.process.lifecycle import ProcessStatus
-from goalport.process.recording import family_of, record_of
+from goalport.process.recording import record_of
 from goalport.process.restoring import restored
 from goalport.store import Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
@@ -29,8 +29,6 @@ __all__ = ["AgentProcessRepository"]
 
 _log = getLogger(__name__)
 T = TypeVar("T")
-_AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""When a family wakes in which something runs: as soon as nobody runs it."""
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
@@ -132,7 +130,7 @@ class AgentProcessRepository:
         """Give the lease of a family back if nothing of it runs here."""
         root = next(family_of(process))
         async with self._turn(root):
-            if root.id in self._leases and not any(map(_is_at_work, family_of(root))):
+            if root.id in self._leases and not any(map(is_at_work, family_of(root))):
                 lease = self._leases.pop(root.id)
                 for each in family_of(root):
                     self._held.pop(each.id, None)
@@ -203,7 +201,7 @@ class AgentProcessRepository:
                 await self.take(root)
             changes = {each: self.records_of.changes(each) for each in family}
             lease = self._leases.pop(root.id, None) or Lease(root.id)
-            lease = await self.store.save([*changes.values()], lease, wake_at=_wakes_at(family), release=True)
+            lease = await self.store.save([*changes.values()], lease, wake_at=wakes_at(family), release=True)
         except (StoreError, Unstorable, LeaseLost) as error:
             self.records_of.tell_unstored(process, error)
             return
@@ -223,7 +221,7 @@ class AgentProcessRepository:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.records_of.resting(root)
         family = tuple(family_of(root))
-        kept = (_is_at_work(each) or self.records_of.only_here(each) for each in family)
+        kept = (is_at_work(each) or self.records_of.only_here(each) for each in family)
         release = not any(kept)
         if changes or release:
             await self._commit(root, changes, release=release)
@@ -236,7 +234,7 @@ class AgentProcessRepository:
         lease = self._leases.get(root.id) or Lease(root.id)
         try:
             new = await self.store.save(
-                [*changes.values()], lease, wake_at=_wakes_at(family) if release else _AT_ONCE, release=release
+                [*changes.values()], lease, wake_at=wakes_at(family) if release else AT_ONCE, release=release
             )
         except LeaseLost:
             self._lose(root)
@@ -392,21 +390,3 @@ class AgentProcessRepository:
     def renew_types(self) -> None:
         """Look classes up anew from now on, because a workspace was loaded again."""
         self.records_of.renew_types()
-
-
-def _wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
-    """When somebody has to look at a family that rests: when a question expires, or at once if something is to run."""
-    if any(_is_to_run(each) for each in family):
-        return _AT_ONCE
-    times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
-    return min(times, default=None)
-
-
-def _is_at_work(process: AgentProcess) -> bool:
-    """Whether something runs it, changes it, or is going to run it."""
-    return process.driven or process.changing or _is_to_run(process)
-
-
-def _is_to_run(process: AgentProcess) -> bool:
-    ready = process.outcome is None and not process.stepped and not process.progress.parked
-    return ready and process.status is not ProcessStatus.NOT_STARTED

@@ -1,0 +1,43 @@
+"""What holds of the processes of a family together: who belongs to it, and when somebody has to run it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from goalport.process.agent_process import AgentProcess
+from goalport.process.lifecycle import ProcessStatus
+
+__all__ = ["AT_ONCE", "family_of", "is_at_work", "wakes_at"]
+
+AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""When a family wakes in which something runs: as soon as nobody runs it."""
+
+
+def family_of(process: AgentProcess) -> Iterator[AgentProcess]:
+    """The processes of a family, the root first and each before those that it started; `process` is any of them."""
+    root = process
+    while root.parent is not None:
+        root = root.parent
+    waiting = [root]
+    while waiting:
+        each = waiting.pop(0)
+        yield each
+        waiting += each.children
+
+
+def wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
+    """When somebody has to look at a family that rests: when a question expires, or at once if something is to run."""
+    if any(_is_to_run(each) for each in family):
+        return AT_ONCE
+    times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
+    return min(times, default=None)
+
+
+def is_at_work(process: AgentProcess) -> bool:
+    """Whether something runs it, changes it, or is going to run it."""
+    return process.driven or process.changing or _is_to_run(process)
+
+
+def _is_to_run(process: AgentProcess) -> bool:
+    ready = process.outcome is None and not process.stepped and not process.progress.parked
+    return ready and process.status is not ProcessStatus.NOT_STARTED
