@@ -33,7 +33,7 @@ EDGES = {
     "src/goalport/serve/": (1, "a bug in one request must become an answer"),
     "src/goalport/site/": (1, "a changed file may break loading in any way, and what was loaded before must be served"),
     "src/goalport/platform/": (
-        3,
+        4,
         "what the author of an agent wrote, a cost method too, may raise anything, and all others must be served",
     ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),

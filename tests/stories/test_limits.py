@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -144,7 +145,7 @@ async def test_a_call_ends_with_its_connection_also_when_other_requests_wait_beh
 
 
 async def test_connections_are_counted_by_address_and_in_all(tmp_path: Path) -> None:
-    limits = {"max_connections": "12", "max_connections_per_address": "8", "max_sessions": "1"}
+    limits: Any = {"max_connections": "12", "max_connections_per_address": "8", "max_sessions": "1"}
     async with running(tmp_path, COOKS, **limits) as server, AsyncExitStack() as lines:
 
         async def served(source: str) -> bytes:

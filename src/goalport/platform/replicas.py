@@ -130,12 +130,13 @@ class Replicas:
 
     async def _take_over(self, lease: Lease) -> None:
         try:
-            root = await self._repository.adopt(lease)
-        except Unreadable as error:
-            _log.error("Process %s cannot go on here: %s", lease.root, error)
+            await self._go_on(await self._repository.adopt(lease))
+        except StoreError:
+            raise
+        except Exception as error:
+            expected = isinstance(error, Unreadable)
+            _log.error("Process %s cannot go on here: %s", lease.root, error, exc_info=None if expected else error)
             await self._repository.postpone(lease, datetime.now(UTC) + _LATER)
-            return
-        await self._go_on(root)
 
     async def _reply(self, message: Message) -> None:
         reply: Wish = {"done": True}

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from goalport.errors import BadInput
+from goalport.errors import BadInput, Unstorable
 from goalport.process import AgentProcess, Killed, Terminated
 from goalport.store import Codec, Json, Sealed
 
@@ -37,13 +37,15 @@ class Granter(Protocol):
 
 
 def wish_for_answer(codec: Codec, question_id: str | None, response: object, declined: str) -> Wish:
-    """That a question is answered. Raises `Unstorable` for a response that cannot be written."""
-    return {
-        "do": "answer",
-        "question": question_id,
-        "response": codec.encode(Sealed(response)),
-        "declined": declined,
-    }
+    """That a question is answered; the response is encrypted, as it may be a password, if there is a key.
+
+    Raises `Unstorable` for a response that cannot be written.
+    """
+    try:
+        given = codec.encode(Sealed(response))
+    except Unstorable:
+        given = codec.encode(response)
+    return {"do": "answer", "question": question_id, "response": given, "declined": declined}
 
 
 def wish_for_end(wanted: Killed | Terminated) -> Wish:

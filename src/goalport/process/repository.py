@@ -335,6 +335,7 @@ class AgentProcessRepository:
 
     async def postpone(self, lease: Lease, until: datetime) -> Lease:
         """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
+        self._leases.pop(lease.root, None)
         return await self.store.save((), lease, wake_at=until, release=True)
 
     @property

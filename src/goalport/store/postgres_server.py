@@ -98,8 +98,9 @@ class DatabaseServer:
         """
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if reading else "BEGIN"
         async with self._ended(connection):
-            # In one round trip; the status is that of the second statement.
-            if await connection.execute(f"{begin}; {self._current}") != "SELECT 1":
+            # In one round trip; the status is that of the last statement. A program that stands still keeps no locks.
+            idle = f"SET LOCAL idle_in_transaction_session_timeout = {round(self.seconds * 1000)}"
+            if await connection.execute(f"{begin}; {idle}; {self._current}") != "SELECT 1":
                 raise self._changed()
             yield
             await self._commit(connection)
