@@ -69,17 +69,29 @@ class FamilyRecords:
             stored = stored._replace(process=stored.process._replace(definition=written))
         return stored
 
-    def steps(self, process: AgentProcess) -> StoredProcess:
-        """What the running actions of a stored process have done since."""
-        return self._recorders[process].steps(process)
+    def steps(self, process: AgentProcess, *, begins: AgentProcess | None = None) -> StoredProcess:
+        """What the running actions of a stored process have done since.
+
+        A process that they have started is told of when it is stored itself: with `begins`, which is stored now.
+        """
+        return self._without_unstored(process, self._recorders[process].steps(process), begins)
+
+    def _without_unstored(
+        self, process: AgentProcess, change: StoredProcess, begins: AgentProcess | None = None
+    ) -> StoredProcess:
+        unstored = {each.id for each in process.children if each is not begins and not self.stored(each)}
+        if not unstored:
+            return change
+        journal = [each for each in change.journal if each.kind != "child" or each.value not in unstored]
+        return change._replace(journal=journal)
 
     def checkpoint(self, process: AgentProcess) -> dict[AgentProcess, StoredProcess]:
         """The records of a process, with the steps of the action that started it if it is new. Raises `Unstorable`."""
         changes: dict[AgentProcess, StoredProcess] = {}
         parent = process.parent
         if parent is not None and not self.stored(process):
-            changes[parent] = self.steps(parent)
-        changes[process] = self.changes(process)
+            changes[parent] = self.steps(parent, begins=process)
+        changes[process] = self._without_unstored(process, self.changes(process))
         return {each: stored for each, stored in changes.items() if self._recorders[each].is_news(stored)}
 
     def resting(self, root: AgentProcess) -> dict[AgentProcess, StoredProcess]:
@@ -89,7 +101,7 @@ class FamilyRecords:
             if each.driven or each.options.ephemeral:
                 continue
             try:
-                stored = self.changes(each)
+                stored = self._without_unstored(each, self.changes(each))
             except Unstorable as error:
                 self.tell_unstored(each, error)
                 self._unwritable.add(each)

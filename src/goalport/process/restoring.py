@@ -160,6 +160,7 @@ def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapp
                 question = questions[cast("str", each.value)]
                 journal.note_question(each.name, question, approval=each.kind == "approval")
     for action, journal in progress.journals.items():
-        journal.restore([family[each] for each in state.waits_for.get(action, ())])
+        journal.restore([family[each] for each in state.waits_for.get(action, ()) if each in family])
     for action, child in state.parked.items():
-        progress.park(action, family[child])
+        if child in family:  # one that could not be stored is begun anew
+            progress.park(action, family[child])

@@ -1,0 +1,88 @@
+"""A question of a process that another program runs is answered through that program."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
+from goalport.errors import AlreadyAnswered, BadInput
+from goalport.process import Completed
+from goalport.store.sqlite import SqliteProcessStore
+
+
+@dataclass(frozen=True)
+class Colour:
+    name: str
+
+
+@dataclass(frozen=True)
+class Paint:
+    litres: int
+
+
+@dataclass(frozen=True)
+class Wall:
+    colour: str
+    litres: int
+
+
+@agent(description="Asks for a colour")
+class Asker:
+    @achieves_goal(description="A colour", export=Export(durable=True))
+    async def ask(self, user_input: UserInput, context: ActionContext) -> Colour:
+        return await context.ask(f"Which colour for {user_input.content}?", Colour)
+
+
+@agent(description="Mixes paint")
+@dataclass
+class Mixer:
+    mixed: anyio.Event = field(default_factory=anyio.Event)
+
+    @achieves_goal(description="Paint", export=Export(durable=True))
+    async def mix(self, user_input: UserInput) -> Paint:
+        await self.mixed.wait()
+        return Paint(len(user_input.content))
+
+
+@agent(description="Paints a wall")
+class Painter:
+    @achieves_goal(description="A wall", export=Export(durable=True))
+    async def paint(self, user_input: UserInput, context: ActionContext) -> Wall:
+        colour, paint = await asyncio.gather(
+            context.as_sub_process(Colour, "Asker"), context.as_sub_process(Paint, "Mixer")
+        )
+        return Wall(colour.name, paint.litres)
+
+
+async def asked(process: AgentProcess) -> str:
+    with anyio.fail_after(10):
+        while not process.open_questions:
+            await anyio.lowlevel.checkpoint()
+    return process.open_questions[0].id
+
+
+async def test_a_question_is_answered_while_another_program_runs_the_rest_of_its_family(tmp_path: Path) -> None:
+    file, mixer = tmp_path / "processes.db", Mixer()
+    async with (
+        SqliteProcessStore(file) as store,
+        SqliteProcessStore(file) as other_store,
+        AgentPlatform([Painter, Asker, mixer], store=store) as here,
+        AgentPlatform([Painter, Asker, Mixer()], store=other_store) as elsewhere,
+    ):
+        process = here.start("Painter", UserInput("a barn"))
+        question = await asked(process)
+        with anyio.fail_after(20):
+            while not (await elsewhere.process(process.id)).open_questions:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(BadInput, match="name"):
+                await elsewhere.answer(process.id, question, {"colour": "red"})
+            follower = await elsewhere.answer(process.id, question, {"name": "red"})
+            with pytest.raises(AlreadyAnswered):
+                await elsewhere.answer(process.id, question, {"name": "blue"})
+            mixer.mixed.set()
+            assert await process.wait() == Completed(Wall("red", 6))
+            assert await follower.wait() == Completed(Wall("red", 6))
