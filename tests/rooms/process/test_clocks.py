@@ -1,0 +1,55 @@
+"""The clock of a database may be ahead of that of a program."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+
+from goalport import AgentPlatform, UserInput, WaitFor, achieves_goal, agent
+from goalport.process import Failed, Waiting
+from goalport.store import Lease, StoredProcess
+from goalport.store.sqlite import SqliteProcessStore
+from tests.rooms.process.test_persistence import Comment
+
+
+@agent(description="Asks, and waits for two seconds")
+class Brisk:
+    @achieves_goal(description="A comment")
+    async def ask(self, user_input: UserInput) -> WaitFor[Comment]:
+        return WaitFor.form_submission("Quick?", Comment, expires_in=2)
+
+
+class Ahead(SqliteProcessStore):
+    """A file by whose clock it is a minute later than by that of the program."""
+
+    saves = taken = 0
+
+    async def save(
+        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+    ) -> Lease:
+        self.saves += 1
+        if wake_at is not None and wake_at.year > 1970:
+            wake_at -= timedelta(minutes=1)
+        return await super().save(changes, lease, wake_at=wake_at, release=release)
+
+    async def due(self, limit: int, /) -> Sequence[Lease]:
+        leases = await super().due(limit)
+        self.taken += len(leases)
+        return leases
+
+
+async def test_a_question_is_declined_at_its_time_although_the_database_says_so_earlier(tmp_path: Path) -> None:
+    async with Ahead(tmp_path / "processes.db") as store, AgentPlatform([Brisk()], store=store) as platform:
+        process = platform.start("Brisk", UserInput("x"))
+        with anyio.fail_after(20):
+            assert isinstance(await process.wait(), Waiting)
+            began = anyio.current_time()
+            while isinstance(outcome := await process.wait(), Waiting):
+                await anyio.lowlevel.checkpoint()
+        assert isinstance(outcome, Failed)
+        assert [each.status for each in process.questions] == ["expired"]
+        assert anyio.current_time() - began > 1
+        assert store.taken == 1
+        assert store.saves < 10
