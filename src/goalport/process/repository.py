@@ -296,10 +296,12 @@ class AgentProcessRepository:
         if known is not None and await self._is_current(known):
             return known
         stored, version = await self.store.family(process_id)
+        if not stored:
+            return None
         known = self._known.get(process_id)
         if known is not None and self._is_newer(known, version):  # somebody was faster, and what was read is old
             return known
-        return self._read(stored, version).get(process_id) if stored else None
+        return self._read(stored, version).get(process_id)
 
     def _is_newer(self, process: AgentProcess, version: int) -> bool:
         root = next(family_of(process))
