@@ -46,10 +46,9 @@ async def test_the_official_python_client(fleet: Served, shipped_fleet: Served, 
     await test_python.test_the_python_client_plays_the_adventure(shipped_fleet, tmp_path, "http", era)
 
 
-@pytest.mark.parametrize("era", ERAS)
-async def test_the_python_client_with_postgresql(postgres: PostgresServer, tmp_path: Path, era: str) -> None:
+async def test_the_python_client_with_postgresql(postgres: PostgresServer, tmp_path: Path) -> None:
     with serving_twice(ROOT, tmp_path, postgres.database()) as server:
-        await test_python.test_the_python_client_plays_the_adventure(server, tmp_path, "http", era)
+        await test_python.test_the_python_client_plays_the_adventure(server, tmp_path, "http", "auto")
 
 
 @pytest.mark.parametrize(("sdk", "era"), SDKS)
@@ -60,7 +59,7 @@ def test_a_typescript_client(
     test_typescript.test_a_typescript_client_plays_the_adventure(node, shipped_fleet, tmp_path, "http", sdk, era)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", ERAS[:1])
 def test_the_client_of_fastmcp(
     fastmcp_python: str, fleet: Served, shipped_fleet: Served, tmp_path: Path, era: str
 ) -> None:
@@ -75,7 +74,7 @@ def test_what_goes_through_mcpo(mcpo: str, fleet: Served, shipped_fleet: Served,
     test_mcpo.test_the_adventure_is_played_through_mcpo(mcpo, shipped_fleet, tmp_path, "http")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", ERAS[:1])
 async def test_what_goes_through_mcp_remote(
     node: str, fleet: Served, shipped_fleet: Served, tmp_path: Path, era: str
 ) -> None:
@@ -83,7 +82,7 @@ async def test_what_goes_through_mcp_remote(
     await test_mcp_remote.test_the_adventure_is_played_through_mcp_remote(node, shipped_fleet, tmp_path, era)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", ERAS[:1])
 def test_the_inspector(inspect: Inspect, fleet: Served, shipped_fleet: Served, era: str) -> None:
     test_inspector.test_the_inspector_reaches_a_goal(inspect, fleet, "http", era)
     test_inspector.test_the_inspector_reads_a_resource(inspect, fleet, era)

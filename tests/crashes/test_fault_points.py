@@ -21,7 +21,7 @@ def chosen(names: Sequence[str], *, few: bool) -> Sequence[int]:
     if ALL:
         return numbers
     telling = [each for each in numbers if names[each - 1].startswith("after") or "after the commit" in names[each - 1]]
-    return sorted({*telling[:: 4 if few else 1], *numbers[:: 25 if few else 10]})
+    return sorted({*telling[:: 8 if few else 2], *numbers[:: 50 if few else 20]})
 
 
 def goes_on(whole: Sequence[str], first: Sequence[str], second: Sequence[str]) -> bool:

@@ -108,8 +108,7 @@ async def test_every_connection_of_a_session_comes_to_the_worker_that_has_it(tmp
             assert (await again.get("/health")).json()["pid"] != own
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(("store", "era"), [("sqlite", "legacy"), ("postgresql", "auto")])
 async def test_a_process_that_waits_at_one_worker_is_answered_at_another(
     tmp_path: Path, era: str, store: str, request: pytest.FixtureRequest
 ) -> None:
