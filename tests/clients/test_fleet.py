@@ -48,7 +48,7 @@ async def test_the_official_python_client(fleet: Served, shipped_fleet: Served, 
 
 async def test_the_python_client_with_postgresql(postgres: PostgresServer, tmp_path: Path) -> None:
     with serving_twice(ROOT, tmp_path, postgres.database()) as server:
-        await test_python.test_the_python_client_plays_the_adventure(server, tmp_path, "http", "auto")
+        await test_python.test_the_python_client_plays_the_adventure(server, tmp_path, "http", "legacy")
 
 
 @pytest.mark.parametrize(("sdk", "era"), SDKS)

@@ -320,7 +320,7 @@ async def test_the_end_of_a_terminal_ends_the_server_though_it_sends_sighup_too(
         (["--workers", "2"], {"store": "memory"}, 'Set store = "sqlite"'),
         (["--workers", "2", "--reload"], {"store": "sqlite"}, "leave --reload out"),
         (["--workers", "2", "--transport", "stdio"], {}, "which has one client"),
-        ([], {"workers": "2"}, "or serve with --workers 1"),
+        ([], {"workers": "2", "store": "memory"}, "or serve with --workers 1"),
     ],
 )
 async def test_what_several_workers_cannot_do_is_refused_with_what_to_do(
