@@ -89,7 +89,7 @@ class Taken:
 async def _measured(folder: Path, synchronous: Literal["full", "normal"], rounds: int, commits: int = 20) -> Taken:
     taken = Taken()
     async with SqliteProcessStore(folder / "goalport.db", synchronous=synchronous) as store:
-        await store.beat(3600)
+        await store.heartbeat(3600)
         alone, several = RunningProcess(store, "alone"), [RunningProcess(store, f"p{each}") for each in range(AT_ONCE)]
         with closing(_plain(folder / "plain.db", synchronous)) as connection:
             for turn in range(rounds + 1):

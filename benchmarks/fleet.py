@@ -152,7 +152,7 @@ def _looks(told: Sequence[float]) -> int:
 async def _measured(server: PostgresServer, times: int) -> Costs:
     url = server.database()
     async with PostgresProcessStore(url, connections=AT_ONCE) as store:
-        await store.beat(3600)
+        await store.heartbeat(3600)
         several = [RunningProcess(store, f"p{each}") for each in range(AT_ONCE)]
         await asyncio.gather(*(each.commit_all(range(20)) for each in several))  # warms connections and caches
         async with _used(server) as commits, _logged(server) as logged:
@@ -164,7 +164,7 @@ async def _measured(server: PostgresServer, times: int) -> Costs:
                 await store.versions(["p0"])
         async with _used(server) as beats:
             for _ in range(times):
-                await store.beat(30)
+                await store.heartbeat(30)
     written = AT_ONCE * (times // AT_ONCE + 1)
     delivery = await _delivery(server, url, times)
     return Costs(commits[0] / written, looks[0] / times, beats[0] / times, delivery, logged[0] / written)

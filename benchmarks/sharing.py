@@ -50,7 +50,7 @@ async def _measured(url: str, rounds: int, commits: int = 20) -> tuple[Taken, Ta
     plain = [_Plain(await asyncpg.connect(url), f"p{each}") for each in range(AT_ONCE)]
     await plain[0].connection.execute(_TABLES)
     async with PostgresProcessStore(url, connections=AT_ONCE) as store:
-        await store.beat(3600)
+        await store.heartbeat(3600)
         ours = [RunningProcess(store, f"p{each}") for each in range(AT_ONCE)]
         for each in plain:
             await each.begin()

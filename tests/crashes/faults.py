@@ -114,8 +114,8 @@ class PointedDatabase:
             self._points.reach(f"{name}: before statement {number}")
             rows = yield step
 
-    async def news(self, seconds: float, /) -> None:
-        await self._inner.news(seconds)
+    async def wait_for_changes(self, seconds: float, /) -> None:
+        await self._inner.wait_for_changes(seconds)
 
     async def trim(self) -> None:
         await self._inner.trim()

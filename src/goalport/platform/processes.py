@@ -399,8 +399,8 @@ class Processes:
         finally:
             process.stored()
         store = self._repository.store
-        for surplus in await store.surplus() if process.status is ProcessStatus.WAITING else ():
-            longest = await self._repository.find(surplus)
+        for overflow in await store.overflow() if process.status is ProcessStatus.WAITING else ():
+            longest = await self._repository.find(overflow)
             if longest is not None:
                 longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
 

@@ -92,16 +92,16 @@ class Replicas:
         return True
 
     async def _live(self) -> None:
-        beaten = -self._seconds
+        last_heartbeat = -self._seconds
         while True:
             try:
-                if time.monotonic() - beaten >= self._seconds / 3:
-                    await self._store.beat(self._seconds)
+                if time.monotonic() - last_heartbeat >= self._seconds / 3:
+                    await self._store.heartbeat(self._seconds)
                     await self._repository.check_leases()
-                    beaten = time.monotonic()
+                    last_heartbeat = time.monotonic()
                 await self._look()
                 self._tell()
-                await self._store.news(min(_PAUSE, self._seconds / 6))
+                await self._store.wait_for_changes(min(_PAUSE, self._seconds / 6))
                 self._away = False
             except StoreError as error:
                 if not self._away:

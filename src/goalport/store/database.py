@@ -50,7 +50,7 @@ class Database(Protocol):
         """
         ...
 
-    async def news(self, seconds: float, /) -> None:
+    async def wait_for_changes(self, seconds: float, /) -> None:
         """Return when another program may have written something, or after `seconds`."""
         ...
 
@@ -72,7 +72,7 @@ class DatabaseProcessStore:
         self._database = database
         self._program = Program.this()
         self._operations = Operations(database.dialect, self._program)
-        self._beating = False
+        self._has_heartbeat = False
 
     async def __aenter__(self) -> Self:
         await self._database.write(operations.nothing)
@@ -83,8 +83,8 @@ class DatabaseProcessStore:
 
     async def close(self) -> None:
         """Give all leases back, commit what was saved, and close the database. A store that is closed stays closed."""
-        if self._beating:
-            self._beating = False
+        if self._has_heartbeat:
+            self._has_heartbeat = False
             with suppress(StoreError):  # the others notice when nothing is heard of this program any more
                 await self._database.write(self._operations.leave)
         await self._database.close()
@@ -129,14 +129,14 @@ class DatabaseProcessStore:
             return ()
         return await self._database.write(partial(self._operations.due, limit, dead))
 
-    async def beat(self, seconds: float, /) -> None:
+    async def heartbeat(self, seconds: float, /) -> None:
         """Say that this program lives; others may take its leases when it has not said so again after `seconds`."""
-        await self._database.write(partial(self._operations.beat, seconds, first=not self._beating))
-        self._beating = True
+        await self._database.write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
+        self._has_heartbeat = True
 
-    async def news(self, seconds: float, /) -> None:
+    async def wait_for_changes(self, seconds: float, /) -> None:
         """Return when another program may have written something, or after `seconds`."""
-        await self._database.news(seconds)
+        await self._database.wait_for_changes(seconds)
 
     async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
         """The versions of families by their roots; those that are not kept are left out."""
@@ -204,7 +204,7 @@ class DatabaseProcessStore:
         """How many processes have each status."""
         return await self._database.read(operations.counts)
 
-    async def surplus(self) -> Sequence[str]:
+    async def overflow(self) -> Sequence[str]:
         """None: there is always room."""
         return ()
 

@@ -165,10 +165,10 @@ class InMemoryProcessStore:
         due = sorted((at, number, root) for root, (at, number) in self._asleep.items() if at <= now)
         return [self._claimed(self._family_of[root]) for _, _, root in due[:limit]]
 
-    async def beat(self, seconds: float, /) -> None:
+    async def heartbeat(self, seconds: float, /) -> None:
         """Nothing: nobody else could take a lease of this program."""
 
-    async def news(self, seconds: float, /) -> None:
+    async def wait_for_changes(self, seconds: float, /) -> None:
         """Wait: no other program writes here."""
         await anyio.sleep(seconds)
 
@@ -217,7 +217,7 @@ class InMemoryProcessStore:
         """How many processes that are kept have each status."""
         return Counter(family.members[each].process.status for each, family in self._family_of.items())
 
-    async def surplus(self) -> Sequence[str]:
+    async def overflow(self) -> Sequence[str]:
         """The ids of processes that wait for people and for which there is no room, longest waiting first."""
         return list(islice(self._waiting, max(len(self._waiting) - self.max_waiting, 0)))
 

@@ -118,7 +118,7 @@ class Operations:
         rows = yield the.CLAIMED, asked
         if not rows and (yield the.ROOT, asked):
             # Perhaps its program has died and has not been missed yet.
-            yield from self.bury(_dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program))
+            yield from self.reap(_dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program))
             rows = yield the.CLAIMED, asked
             if not rows:
                 raise LeaseHeld(process_id)
@@ -141,26 +141,26 @@ class Operations:
         return bool(rows), dead
 
     def due(self, limit: int, dead: Sequence[str]) -> Operation[Sequence[Lease]]:
-        yield from self.bury(dead)
+        yield from self.reap(dead)
         rows = yield the.TAKEN, {"me": self._program.id, "limit": limit}
         return [_lease(each) for each in sorted(rows, key=lambda row: (row["wake_at"], row["number"]))]
 
     # Programs.
 
-    def beat(self, seconds: float, *, first: bool) -> Operation[None]:
+    def heartbeat(self, seconds: float, *, first: bool) -> Operation[None]:
         if first:
-            yield from self.bury(_dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program))
+            yield from self.reap(_dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program))
             yield the.EXPIRED, {}
         for each in the.TIDIED:
             yield each, {}
-        yield self._upserts.beat, {**self._program._asdict(), "lifetime": round(seconds * 1_000_000)}
+        yield self._upserts.heartbeat, {**self._program._asdict(), "lifetime": round(seconds * 1_000_000)}
 
-    def bury(self, dead: Sequence[str]) -> Operation[None]:
+    def reap(self, dead: Sequence[str]) -> Operation[None]:
         if dead:
-            yield the.BURIED, [{"id": each} for each in dead]
+            yield the.REAPED, [{"id": each} for each in dead]
 
     def leave(self) -> Operation[None]:
-        yield the.BURIED, {"id": self._program.id}
+        yield the.REAPED, {"id": self._program.id}
 
     # What programs leave for each other.
 

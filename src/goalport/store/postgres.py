@@ -17,7 +17,7 @@ from sqlalchemy import UpdateBase
 from goalport.store.database import DatabaseProcessStore
 from goalport.store.operations import Operation, Statement
 from goalport.store.postgres_address import PostgresAddress
-from goalport.store.postgres_news import News
+from goalport.store.postgres_notifications import ChangeNotifications
 from goalport.store.postgres_server import Connection, DatabaseServer, Pool, passing_over
 from goalport.store.rows import Row
 from goalport.store.statements import CLAIMED, TAKEN, TIDIED, Dialect
@@ -38,8 +38,8 @@ class PostgresProcessStore(DatabaseProcessStore):
 
     Parameters: `url` as `postgresql://user:password@host:port/database`, with the options that asyncpg reads; at most
     `connections` are opened, besides the one by which programs hear of each other. `pooler`: they are those of a
-    program such as PgBouncer that may give each transaction another one, so nothing is prepared in them, and news are
-    looked for instead of heard. What has not happened after `seconds` fails. The tables are made in `schema`.
+    program such as PgBouncer that may give each transaction another one, so nothing is prepared in them, and
+    changes are polled for. What has not happened after `seconds` fails. The tables are made in `schema`.
     Nothing is connected before it is needed; `async with` connects at once, and closes.
     """
 
@@ -79,13 +79,13 @@ class _PostgresDatabase:
         with anyio.CancelScope(shield=True):
             await end
         result = task.result()
-        if any(map(_is_news, taken)):
-            opened.news.tell()
+        if any(map(_is_change, taken)):
+            opened.notifications.notify()
         return result
 
-    async def news(self, seconds: float, /) -> None:
+    async def wait_for_changes(self, seconds: float, /) -> None:
         opened = await self._open()
-        await opened.news.wait(seconds)
+        await opened.notifications.wait(seconds)
 
     async def trim(self) -> None:
         """Nothing: the server gives space back by itself."""
@@ -108,8 +108,10 @@ class _PostgresDatabase:
             raise self._server.closed()
         loop = asyncio.get_running_loop()
         if self._opened is None or self._opened.loop is not loop or self._opened.keeper.done():
-            pool, news = await self._server.pool(self._connections), News(self._server)
-            self._opened = _Opened(loop, pool, news, loop.create_task(_keep(pool, news), name="goalport-store"))
+            pool, notifications = await self._server.pool(self._connections), ChangeNotifications(self._server)
+            self._opened = _Opened(
+                loop, pool, notifications, loop.create_task(_keep(pool, notifications), name="goalport-store")
+            )
         return self._opened
 
     async def _run(self, pool: Pool, begin: Callable[[], Operation[T]], *, reading: bool) -> T:
@@ -153,7 +155,7 @@ def _noted(operation: Operation[T], taken: list[Statement]) -> Operation[T]:
         rows = yield step
 
 
-def _is_news(statement: Statement) -> bool:
+def _is_change(statement: Statement) -> bool:
     """Whether a statement may write what others wait for; that programs live is not worth waking them all."""
     return isinstance(statement, UpdateBase) and statement.table is not programs and statement not in _QUIET
 
@@ -164,14 +166,14 @@ class _Opened:
 
     loop: asyncio.AbstractEventLoop
     pool: Pool
-    news: News
+    notifications: ChangeNotifications
     keeper: asyncio.Task[None]
 
 
-async def _keep(pool: Pool, news: News) -> None:
+async def _keep(pool: Pool, notifications: ChangeNotifications) -> None:
     """Ends the connections with the event loop to which they belong, if nobody has closed them before."""
     try:
-        await news.run()
+        await notifications.run()
     finally:
         pool.terminate()
 

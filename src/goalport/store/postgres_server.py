@@ -1,7 +1,7 @@
 """The server of a PostgreSQL store: it is reached, brought to the newest schema, and its errors are put into words.
 
 The tables are in a schema of their own, so that a program may have them in a database that it uses for other things.
-asyncpg is imported with the first connection. Above: the store in PostgreSQL, and how its programs hear of news.
+asyncpg is imported with the first connection. Above: the store in PostgreSQL, and how its programs notify each other.
 """
 
 import asyncio

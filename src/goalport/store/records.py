@@ -198,11 +198,11 @@ class ProcessStore(Protocol):
         """Take the leases of families whose time to wake has come and that no living program has, the eldest first."""
         ...
 
-    async def beat(self, seconds: float, /) -> None:
+    async def heartbeat(self, seconds: float, /) -> None:
         """Say that this program lives; others may take its leases when it has not said so again after `seconds`."""
         ...
 
-    async def news(self, seconds: float, /) -> None:
+    async def wait_for_changes(self, seconds: float, /) -> None:
         """Return when another program may have written something, or after `seconds`."""
         ...
 
@@ -280,7 +280,7 @@ class ProcessStore(Protocol):
         """How many processes that are kept have each status."""
         ...
 
-    async def surplus(self) -> Sequence[str]:
+    async def overflow(self) -> Sequence[str]:
         """The ids of processes that wait for people and for which there is no room, longest waiting first."""
         ...
 

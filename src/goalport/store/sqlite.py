@@ -67,7 +67,7 @@ class _SqliteDatabase:
             await job.done
         return cast("T", job.result)
 
-    async def news(self, seconds: float, /) -> None:
+    async def wait_for_changes(self, seconds: float, /) -> None:
         watch = _Watch(time.monotonic() + seconds)
         self._writer.put(watch)
         await watch.done
@@ -143,7 +143,7 @@ class _Job:
 
 
 class _Watch:
-    """Somebody who waits for news."""
+    """Somebody who waits for changes."""
 
     def __init__(self, until: float) -> None:
         self.until = until
@@ -212,7 +212,7 @@ class _Writer:
         return batch
 
     def _next(self) -> _Job | _Watch | None:
-        """What is next in the queue. Until then, look for those who wait for news."""
+        """What is next in the queue. Until then, look for those who wait for changes."""
         while self._watches:
             pause = self._next_look - time.monotonic()
             if pause <= 0:

@@ -40,7 +40,6 @@ from sqlalchemy.sql.functions import FunctionElement
 from goalport.store.tables import PARTS, contexts, journal, keys, messages, process, programs, schema_version
 
 __all__ = [
-    "BURIED",
     "CLAIMED",
     "CONTEXT",
     "COUNTS",
@@ -60,6 +59,7 @@ __all__ = [
     "OLD",
     "OWNER",
     "QUESTIONS",
+    "REAPED",
     "RELEASED",
     "REPLIED",
     "REPLY",
@@ -171,7 +171,7 @@ class Upserts:
         """Adds the row of a process or changes it; gives its number."""
         self.parts = [self._row(each, *list(each.primary_key.columns)) for each in PARTS]
         """One for each of `PARTS`."""
-        self.beat = self._row(programs, programs.c.id, alive_until=_NOW + bindparam("lifetime", type_=BigInteger))
+        self.heartbeat = self._row(programs, programs.c.id, alive_until=_NOW + bindparam("lifetime", type_=BigInteger))
         self.context = self._row(contexts, contexts.c.id, saved_at=_NOW)
         self.joined = self._joined()
         """Keeps a process under a key, unless there is one that it is not `instead_of`; gives what is kept then."""
@@ -273,7 +273,7 @@ RUNNER: Final = (
     .join(process, process.c.lease_owner == programs.c.id)
     .where(process.c.id == _ROOT_OF_ID)
 )
-BURIED: Final = delete(programs).where(programs.c.id == bindparam("id"))
+REAPED: Final = delete(programs).where(programs.c.id == bindparam("id"))
 EXPIRED: Final = delete(programs).where(programs.c.alive_until <= _NOW)
 
 # What programs leave for each other.

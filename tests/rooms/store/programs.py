@@ -106,7 +106,7 @@ async def acknowledge(database: Path, acknowledged: Path, announced_after: int) 
 async def run_families(database: Path) -> None:
     """Run two families, say so, and live until somebody ends this program."""
     store = SqliteProcessStore(database)
-    await store.beat(600)
+    await store.heartbeat(600)
     for name in ("one", "two"):
         await store.save([process(name)], Lease(name), wake_at=START, release=False)
     sys.stdout.write("running\n")

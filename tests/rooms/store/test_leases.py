@@ -39,8 +39,8 @@ def other(open_store: Open) -> DatabaseProcessStore:
 async def test_a_family_that_a_living_program_runs_is_not_given_to_another(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
-    await store.beat(600)
-    await other.beat(600)
+    await store.heartbeat(600)
+    await other.heartbeat(600)
     lease = await store.save([process("one", "x")], Lease("one"), wake_at=START, release=False)
     with pytest.raises(LeaseHeld, match="Another program runs process one"):
         await other.claim("one")
@@ -57,7 +57,7 @@ async def test_a_family_that_a_living_program_runs_is_not_given_to_another(
 async def test_who_has_lost_a_lease_writes_nothing_and_gives_nothing_back(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
-    await other.beat(600)
+    await other.heartbeat(600)
     old = await store.save([process("one", "x")], Lease("one"), wake_at=None, release=True)
     lease = await other.claim("one")
     assert lease == Lease("one", 2, 1)
@@ -95,8 +95,8 @@ async def test_a_save_that_has_lost_its_lease_fails_alone(
 async def test_a_program_that_says_nothing_any_more_loses_its_leases_when_another_one_takes_them(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
-    await store.beat(0)
-    await other.beat(600)
+    await store.heartbeat(0)
+    await other.heartbeat(600)
     one, two, three = [
         await store.save([process(name)], Lease(name), wake_at=START, release=False) for name in ("one", "two", "three")
     ]
@@ -104,7 +104,7 @@ async def test_a_program_that_says_nothing_any_more_loses_its_leases_when_anothe
     assert await other.claim("one") == Lease("one", 2, 2)
     assert list(await other.due(1)) == [Lease("two", 2, 1)]
     three = await store.save([], three, wake_at=START, release=False)
-    await store.beat(600)
+    await store.heartbeat(600)
     assert list(await other.due(9)) == []
     for each in (one, two):
         with pytest.raises(LeaseLost):
@@ -115,8 +115,8 @@ async def test_a_program_that_says_nothing_any_more_loses_its_leases_when_anothe
 async def test_a_store_that_is_closed_gives_its_leases_back(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
-    await other.beat(600)
-    await store.beat(600)
+    await other.heartbeat(600)
+    await store.heartbeat(600)
     await store.save([process("one")], Lease("one"), wake_at=START, release=False)
     assert list(await other.due(9)) == []
     await store.close()
@@ -124,8 +124,8 @@ async def test_a_store_that_is_closed_gives_its_leases_back(
 
 
 async def test_two_programs_never_get_the_same_family(store: DatabaseProcessStore, other: DatabaseProcessStore) -> None:
-    await store.beat(600)
-    await other.beat(600)
+    await store.heartbeat(600)
+    await other.heartbeat(600)
     for number in range(20):
         await store.save([process(f"p{number}")], Lease(f"p{number}"), wake_at=START, release=True)
     taken: list[str] = []
@@ -154,8 +154,8 @@ def killed_while_running(file: Path) -> Generator[None]:
         yield
 
 
-def by_beat(store: SqliteProcessStore) -> Awaitable[None]:
-    return store.beat(600)
+def by_heartbeat(store: SqliteProcessStore) -> Awaitable[None]:
+    return store.heartbeat(600)
 
 
 async def by_due(store: SqliteProcessStore) -> None:
@@ -166,7 +166,7 @@ async def by_claim(store: SqliteProcessStore) -> None:
     assert await store.claim("one") == Lease("one", 2, 1)
 
 
-@pytest.mark.parametrize("noticed", [by_beat, by_due, by_claim])
+@pytest.mark.parametrize("noticed", [by_heartbeat, by_due, by_claim])
 async def test_the_processes_of_a_program_that_was_killed_on_this_machine_can_be_taken_over_at_once(
     file: Path, noticed: Callable[[SqliteProcessStore], Awaitable[None]]
 ) -> None:
@@ -192,18 +192,18 @@ async def test_news_of_what_was_written_before_come_at_once(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
     await save(store, process("one"))
-    await store.news(0)
+    await store.wait_for_changes(0)
     await save(other, process("two"))
     with anyio.fail_after(60):
-        await store.news(600)
+        await store.wait_for_changes(600)
 
 
 async def test_what_this_program_writes_to_a_file_is_no_news(file: Path) -> None:
     async with SqliteProcessStore(file) as store:
-        await store.news(0)
+        await store.wait_for_changes(0)
         await save(store, process("one"))
         began = time.monotonic()
-        await store.news(0.2)
+        await store.wait_for_changes(0.2)
         assert time.monotonic() - began >= 0.2
 
 
@@ -211,18 +211,18 @@ async def test_who_waits_for_news_gets_them_soon_and_can_give_up(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
     await save(store, process("one"))
-    await store.news(0)
+    await store.wait_for_changes(0)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            group.start_soon(store.news, 600)
+            group.start_soon(store.wait_for_changes, 600)
             await anyio.wait_all_tasks_blocked()
             await save(other, process("two"))
         async with anyio.create_task_group() as group:
-            group.start_soon(store.news, 600)
+            group.start_soon(store.wait_for_changes, 600)
             await anyio.wait_all_tasks_blocked()
             group.cancel_scope.cancel()
         async with anyio.create_task_group() as group:
-            group.start_soon(store.news, 600)
+            group.start_soon(store.wait_for_changes, 600)
             await anyio.wait_all_tasks_blocked()
             await store.close()
 
@@ -230,7 +230,7 @@ async def test_who_waits_for_news_gets_them_soon_and_can_give_up(
 async def test_a_program_sees_which_leases_it_still_has(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:
-    await store.beat(0.01)
+    await store.heartbeat(0.01)
     first = await store.save([process("one")], Lease("one"), wake_at=START, release=False)
     await store.save([process("two")], Lease("two"), wake_at=None, release=False)
     assert set(await store.held(["one", "two", "three"])) == {"one", "two"}

@@ -114,7 +114,7 @@ def steps(programs: int) -> st.SearchStrategy[Sequence[object]]:
         st.tuples(st.just("release"), me, ROOTS, LEASE),
         st.tuples(st.just("due"), me, st.integers(0, 3)),
         st.tuples(st.just("due"), me, st.just(3)),
-        st.tuples(st.just("beat"), me, st.booleans()),
+        st.tuples(st.just("heartbeat"), me, st.booleans()),
         st.tuples(st.just("send"), me, IDS, JSON),
         st.tuples(st.just("reply"), me, MESSAGE, JSON.filter(lambda value: value is not None)),
         st.tuples(st.just("withdraw"), me, MESSAGE),
@@ -149,8 +149,8 @@ class Both:
                 lease = self.lease(root, number)
                 await self.of(me).release(lease)
                 self.model.release(lease)
-            case ("beat", me, lives):
-                await self.of(me).beat(600 if lives else 0)
+            case ("heartbeat", me, lives):
+                await self.of(me).heartbeat(600 if lives else 0)
                 (self.model.alive.add if lives else self.model.alive.discard)(me)
             case _:
                 await self.other_step(step)

@@ -18,7 +18,7 @@ from goalport.errors import StoreError
 from goalport.store import Lease
 from goalport.store.postgres import PostgresProcessStore
 from goalport.store.postgres_address import PostgresAddress
-from goalport.store.postgres_news import News
+from goalport.store.postgres_notifications import ChangeNotifications
 from goalport.store.postgres_server import DatabaseServer
 from goalport.store.tables import LATEST_VERSION, steps_after
 from tests.clients.running import started
@@ -202,13 +202,13 @@ async def test_transactions_may_have_any_connection_of_a_pooler(pooled: str) -> 
                     group.start_soon(save, store, process(f"p{number}", number, number))
             assert len(await known(store)) == 20
             assert [await objects(store, f"p{number}") for number in range(20)] == [[each] * 2 for each in range(20)]
-            await store.news(60)
+            await store.wait_for_changes(60)
 
 
-# News.
+# Notifications.
 
 
-async def test_a_save_is_news_to_another_program_at_once_also_after_it_was_cut_off(
+async def test_another_program_hears_of_a_save_at_once_also_after_it_was_cut_off(
     store: PostgresProcessStore, postgres: PostgresServer, url: str
 ) -> None:
     lease = await store.save([process("one")], Lease("one"), wake_at=None, release=False)
@@ -220,7 +220,7 @@ async def test_a_save_is_news_to_another_program_at_once_also_after_it_was_cut_o
             with anyio.fail_after(15):
                 for _ in range(30):
                     async with anyio.create_task_group() as group:
-                        group.start_soon(other.news, 60)
+                        group.start_soon(other.wait_for_changes, 60)
                         await anyio.lowlevel.checkpoint()
                         lease = await store.save([], lease, wake_at=None, release=False)
 
@@ -230,10 +230,10 @@ async def test_many_programs_that_write_at_once_do_not_each_tell_all_others(
 ) -> None:
     written = told = 0
 
-    async def write(news: News) -> None:
+    async def write(notifications: ChangeNotifications) -> None:
         nonlocal written
         while told < 300:
-            news.tell()
+            notifications.notify()
             written += 1
             await anyio.sleep(0.015)  # more than what becomes one notification
 
@@ -243,17 +243,17 @@ async def test_many_programs_that_write_at_once_do_not_each_tell_all_others(
 
     await save(store, process("one"))
     server = DatabaseServer(PostgresAddress(url), "goalport", 30, pooler=False)
-    listener, all_news = await server.connect(), [News(server) for _ in range(30)]
+    listener, all_notifications = await server.connect(), [ChangeNotifications(server) for _ in range(30)]
     await listener.add_listener("goalport", hear)
     async with anyio.create_task_group() as programs:
         with anyio.fail_after(60):
-            for news in all_news:
-                programs.start_soon(news.run)
-                await news.wait(0.01)
-            while int(postgres.run(LISTENING, url=url)) < len(all_news):
+            for notifications in all_notifications:
+                programs.start_soon(notifications.run)
+                await notifications.wait(0.01)
+            while int(postgres.run(LISTENING, url=url)) < len(all_notifications):
                 await anyio.lowlevel.checkpoint()
-            for news in all_news:
-                programs.start_soon(write, news)
+            for notifications in all_notifications:
+                programs.start_soon(write, notifications)
             while told < 300:
                 await anyio.lowlevel.checkpoint()
         programs.cancel_scope.cancel()
@@ -266,7 +266,7 @@ async def test_that_a_program_lives_is_no_news(store: PostgresProcessStore, post
         return postgres.run("select count(*) - 1 from pg_stat_activity where datname = current_database()", url=url)
 
     for _ in range(20):
-        await store.beat(60)
+        await store.heartbeat(60)
     assert connections() == "1"
     await save(store, process("one"))
     with anyio.fail_after(5):
@@ -277,8 +277,8 @@ async def test_that_a_program_lives_is_no_news(store: PostgresProcessStore, post
 async def test_who_waits_for_news_of_a_server_that_is_away_goes_on_looking() -> None:
     store = PostgresProcessStore("postgresql://127.0.0.1:1/nowhere")
     with anyio.fail_after(5):
-        await store.news(60)
-        await store.news(0.01)
+        await store.wait_for_changes(60)
+        await store.wait_for_changes(0.01)
     await store.close()
 
 

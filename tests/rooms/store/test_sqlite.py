@@ -63,7 +63,7 @@ async def test_moments_of_any_zone_are_the_same_moments(store: SqliteProcessStor
 async def test_there_is_room_for_any_number_that_wait(store: SqliteProcessStore) -> None:
     await save(store, process("one", status="waiting"))
     assert store.max_waiting > 10**9
-    assert list(await store.surplus()) == []
+    assert list(await store.overflow()) == []
 
 
 # Transactions.

@@ -217,11 +217,11 @@ async def test_a_family_is_due_from_its_time_on_when_nobody_runs_it(store: Proce
 
 
 async def test_a_program_says_that_it_lives_and_hears_nothing_of_itself(store: ProcessStore) -> None:
-    await store.beat(30)
-    await store.beat(30)
+    await store.heartbeat(30)
+    await store.heartbeat(30)
     await started(store, process("one"))
     with anyio.fail_after(30):
-        await store.news(0.01)
+        await store.wait_for_changes(0.01)
 
 
 # Lists.

@@ -16,7 +16,7 @@ from typing import Final
 from goalport.errors import StoreError
 from goalport.store.postgres_server import Connection, DatabaseServer
 
-__all__ = ["News"]
+__all__ = ["ChangeNotifications"]
 
 _GATHERED: Final = 0.01
 """Seconds in which what is written becomes one notification, at least; twice as many at most."""
@@ -32,7 +32,7 @@ _ALIVE: Final = 30.0
 """Seconds after which a quiet connection is tried, since one may be lost without a word."""
 
 
-class News:
+class ChangeNotifications:
     """Tells other programs that something was written, and waits for them to tell it."""
 
     def __init__(self, server: DatabaseServer) -> None:
@@ -44,7 +44,7 @@ class News:
         self._told_by: dict[int, float] = {}
         """When each of the other programs told something last, by the process that serves it."""
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Let the others know that something was written."""
         self._wanted.set()
         self._written.set()
