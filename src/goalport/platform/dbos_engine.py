@@ -43,7 +43,7 @@ _TIDY: Final = 60.0
 """Seconds between two looks at what programs have left behind in the queue."""
 _LEFT: Final = timedelta(minutes=2)
 _OLD: Final = timedelta(hours=1)
-_AT_ONCE: Final = 500
+_BATCH: Final = 500
 _ENDED: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 
 
@@ -232,7 +232,7 @@ def _unended(executor: str) -> list[str]:
 
     began = (datetime.now(UTC) - _LEFT).isoformat()
     found = DBOS.list_workflows(
-        name=_WORKFLOW, status="PENDING", dequeued_before=began, limit=_AT_ONCE, load_input=False, load_output=False
+        name=_WORKFLOW, status="PENDING", dequeued_before=began, limit=_BATCH, load_input=False, load_output=False
     )
     return [each.workflow_id for each in found if each.executor_id != executor]
 
@@ -242,7 +242,7 @@ def _forget() -> None:
 
     ended = (datetime.now(UTC) - _OLD).isoformat()
     found = DBOS.list_workflows(
-        name=_WORKFLOW, status=_ENDED, completed_before=ended, limit=_AT_ONCE, load_input=False, load_output=False
+        name=_WORKFLOW, status=_ENDED, completed_before=ended, limit=_BATCH, load_input=False, load_output=False
     )
     if found:
         DBOS.delete_workflows([each.workflow_id for each in found])

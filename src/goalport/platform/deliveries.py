@@ -86,7 +86,7 @@ class Deliveries:
             root = next(family_of(process))
             if root.id in self._delivered:
                 return True
-            if not await self._repository.take(root):
+            if not await self._repository.claim(root):
                 return False
         except (StoreError, Unreadable) as error:  # it comes due in the store
             _log.warning("Process %s cannot go on here now: %s", process_id, error)

@@ -12,6 +12,7 @@ from logging import getLogger
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
+from goalport.platform.commands import answer_command, end_command, execute, go_on_command
 from goalport.platform.deliveries import Deliveries
 from goalport.platform.expiry import ExpiryTimers
 from goalport.platform.families import interrupted_in, park, ready_after, ready_in, update_ancestors
@@ -20,7 +21,6 @@ from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs, ProcessFactory, given_to_child
 from goalport.platform.replicas import Replicas
 from goalport.platform.thread_limits import ThreadLimits
-from goalport.platform.wishes import grant, wish_for_answer, wish_for_end, wish_to_go_on
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -83,7 +83,7 @@ class Processes:
         """The listeners for every event of the platform and of its processes."""
         self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
-        self._replicas = Replicas(self._repository, self._continue_family, partial(grant, self), lease_seconds)
+        self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
     async def open(self) -> None:
@@ -145,9 +145,9 @@ class Processes:
         `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
         stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
-        if self._durable and not await self._repository.take(process):
-            wish = wish_for_answer(self.codec(process.id), question_id, response, declined)
-            if await self._replicas.ask(process, wish):
+        if self._durable and not await self._repository.claim(process):
+            command = answer_command(self.codec(process.id), question_id, response, declined)
+            if await self._replicas.send(process, command):
                 return
         try:
             asker, question = find_question(process, question_id)
@@ -156,7 +156,7 @@ class Processes:
             settle(asker, question, response, declined)
         except GoalportError:
             if self._durable:
-                await self._repository.let_go(process)
+                await self._repository.release(process)
             raise
         if self._durable and self._repository.is_stored(asker):
             # As long as something is expected of it, its family is not let go.
@@ -173,7 +173,7 @@ class Processes:
         finally:
             go_on()
         if not self._drives:
-            await self._repository.let_go(process)
+            await self._repository.release(process)
 
     def codec(self, process_id: str) -> Codec:
         """What reads and writes the values of a process."""
@@ -199,12 +199,12 @@ class Processes:
 
         `retry`: they begin again; otherwise they are left out. Raises `BadInput` if none was interrupted.
         """
-        held = await self._repository.take(process)
-        if not held and await self._replicas.ask(process, wish_to_go_on(retry=retry)):
+        held = await self._repository.claim(process)
+        if not held and await self._replicas.send(process, go_on_command(retry=retry)):
             return
         ready = ready_after(tuple(family_of(process)), retry=retry)
         if ready is None:
-            await self._repository.let_go(process)
+            await self._repository.release(process)
             raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
         for each in ready:
             self.begin(each) if self._drives else each.reopen()
@@ -295,7 +295,7 @@ class Processes:
             if self._repository.has(process):
                 go_on()
             else:
-                process.beside(self._repository.take_for(process, process.expect(go_on)))
+                process.beside(self._repository.claim_for(process, process.expect(go_on)))
 
         process.on_loop(start)
 
@@ -324,7 +324,7 @@ class Processes:
                 await (step if stepped else drive)(process)
             finally:
                 if process.elsewhere:
-                    await self._repository.let_go(process)
+                    await self._repository.release(process)
                 elif process.outcome is not None and not process.driven:
                     self._continue_others(process)
                     await self._save(process)
@@ -371,10 +371,10 @@ class Processes:
         assert isinstance(wanted, Killed | Terminated)
 
         async def taken() -> bool:
-            return await self._repository.take(process) or not await self._replicas.ask(process, wish_for_end(wanted))
+            return await self._repository.claim(process) or not await self._replicas.send(process, end_command(wanted))
 
         try:
-            if not await self._repository.patiently(process, taken):
+            if not await self._repository.retried(process, taken):
                 return
         finally:
             process.stored()

@@ -1,28 +1,29 @@
 """What a program does among others that use the same store of processes.
 
-It says again and again that it lives, goes on with processes that a program left behind or whose time to wake has come,
-hears what others want of the processes that it runs, and follows those that others run. Below: the repository. Above:
+It sends heartbeats, takes over processes that a program left behind or whose time to wake has come, carries out the
+commands of others for the processes that it runs, and follows those that others run. Below: the repository. Above:
 `processes`, which runs, answers and ends them.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from logging import getLogger
 from typing import Final, cast
 
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, StoreError, Unreadable
-from goalport.platform.wishes import Wish
+from goalport.platform.commands import Command
 from goalport.process import AgentProcess, AgentProcessRepository
-from goalport.store import Lease, Message
+from goalport.store import Json, Lease, Message
 
 __all__ = ["Replicas"]
 
+_Reply = Mapping[str, Json]
 _log = getLogger(__name__)
-_AT_ONCE: Final = 8
+_BATCH: Final = 8
 """The most families that are taken over at a time, so that other programs get some too."""
 _PAUSE: Final = 0.5
 """The most seconds without a look at the store, and those after an error."""
@@ -33,26 +34,26 @@ _LATER: Final = timedelta(minutes=5)
 class Replicas:
     """This program among others.
 
-    Parameters: `go_on` continues the family of a root that nobody ran. `hear` does what another program wants, and
-    raises what it refuses. After `lease_seconds` without a sign of life others take over.
+    Parameters: `go_on` continues the family of a root that nobody ran. `handle` carries a command of another program
+    out, and raises what it refuses. After `lease_seconds` without a sign of life others take over.
     """
 
     def __init__(
         self,
         repository: AgentProcessRepository,
         go_on: Callable[[AgentProcess], Awaitable[None]],
-        hear: Callable[[str, Wish], Awaitable[None]],
+        handle: Callable[[str, Command], Awaitable[None]],
         lease_seconds: float,
     ) -> None:
         self._repository, self._store = repository, repository.store
-        self._go_on, self._hear = go_on, hear
+        self._go_on, self._handle = go_on, handle
         self._seconds = lease_seconds
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()
         """Set after each look at the store, and then replaced."""
         self._away = False
-        self._heard: dict[int, asyncio.Task[None]] = {}
-        """What others want, while it is done."""
+        self._handling: dict[int, asyncio.Task[None]] = {}
+        """The commands of others that are being carried out, by the numbers of their messages."""
         self.takes_over = True
         """Whether it goes on with families that nobody runs."""
         self._taken: deque[Lease] = deque()
@@ -72,22 +73,22 @@ class Replicas:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def ask(self, process: AgentProcess, wish: Wish) -> bool:
-        """Have the program that runs a family do something. Returns False if none runs it now: then this one has it.
+    async def send(self, process: AgentProcess, command: Command) -> bool:
+        """Send a command to the program that runs a family. Returns False if none runs it now: then this one has it.
 
-        Raises what the other program refuses.
+        Raises what the other program refuses it with.
         """
-        number = await self._store.send(process.id, wish)
+        number = await self._store.send(process.id, command)
         try:
             while (reply := await self._store.replied(number)) is None:
-                if await self._repository.take(process):
+                if await self._repository.claim(process):
                     return False
                 self.start()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._looked.wait(), _PAUSE)
         finally:
             await self._store.withdraw(number)
-        _raise(cast("Wish", reply))
+        _raise(cast("_Reply", reply))
         await self._repository.refresh(process)
         return True
 
@@ -118,19 +119,19 @@ class Replicas:
 
     async def _look(self) -> None:
         if self.takes_over:
-            self._taken += await self._store.due(_AT_ONCE)
+            self._taken += await self._store.due(_BATCH)
         while self._taken:
             await self._take_over(self._taken[0])
             self._taken.popleft()
         for message in await self._store.inbox():
-            if message.number not in self._heard:
-                task = self._heard[message.number] = asyncio.create_task(self._reply(message))
-                task.add_done_callback(lambda _, number=message.number: self._heard.pop(number))
+            if message.number not in self._handling:
+                task = self._handling[message.number] = asyncio.create_task(self._reply(message))
+                task.add_done_callback(lambda _, number=message.number: self._handling.pop(number))
         await self._repository.follow()
 
     async def _take_over(self, lease: Lease) -> None:
         try:
-            await self._go_on(await self._repository.adopt(lease))
+            await self._go_on(await self._repository.take_over(lease))
         except StoreError:
             raise
         except Exception as error:
@@ -139,9 +140,9 @@ class Replicas:
             await self._repository.postpone(lease, datetime.now(UTC) + _LATER)
 
     async def _reply(self, message: Message) -> None:
-        reply: Wish = {"done": True}
+        reply: _Reply = {"done": True}
         try:
-            await self._hear(message.process, cast("Wish", message.value))
+            await self._handle(message.process, cast("Command", message.value))
         except AlreadyAnswered as error:
             reply = {"answered": [error.question_id, error.status]}
         except GoalportError as error:
@@ -150,11 +151,11 @@ class Replicas:
             await self._store.reply(message.number, reply)
         except StoreError as error:
             _log.warning(
-                "What another program wanted of process %s is done; it is not told: %s", message.process, error
+                "A command of another program for process %s is carried out; it is not told: %s", message.process, error
             )
 
 
-def _raise(reply: Wish) -> None:
+def _raise(reply: _Reply) -> None:
     match reply:
         case {"answered": [str(question), str(status)]}:
             raise AlreadyAnswered(question, status)

@@ -36,7 +36,7 @@ from goalport.process.recording import Definition, ProcessState
 from goalport.process.repository import AgentProcessRepository
 from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
 from goalport.process.tick import drive, step
-from goalport.process.unread import kill_unread
+from goalport.process.unreadable import kill_unreadable
 
 __all__ = [
     "PLANNING_SECONDS",
@@ -92,7 +92,7 @@ __all__ = [
     "drive",
     "family_of",
     "find_question",
-    "kill_unread",
+    "kill_unreadable",
     "new_id",
     "planner_for",
     "pruned",

@@ -7,9 +7,9 @@ from typing import Final
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import ProcessStatus
 
-__all__ = ["AT_ONCE", "family_of", "is_at_work", "wakes_at"]
+__all__ = ["DUE_NOW", "family_of", "is_busy", "wakes_at"]
 
-AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a family wakes in which something runs: as soon as nobody runs it."""
 
 
@@ -28,12 +28,12 @@ def family_of(process: AgentProcess) -> Iterator[AgentProcess]:
 def wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
     """When somebody has to look at a family that rests: when a question expires, or at once if something is to run."""
     if any(_is_to_run(each) for each in family):
-        return AT_ONCE
+        return DUE_NOW
     times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
     return min(times, default=None)
 
 
-def is_at_work(process: AgentProcess) -> bool:
+def is_busy(process: AgentProcess) -> bool:
     """Whether something runs it, changes it, or is going to run it."""
     return process.driven or process.changing or _is_to_run(process)
 

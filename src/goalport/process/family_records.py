@@ -92,7 +92,7 @@ class FamilyRecords:
         if parent is not None and not self.stored(process):
             changes[parent] = self.steps(parent, begins=process)
         changes[process] = self._without_unstored(process, self.changes(process))
-        return {each: stored for each, stored in changes.items() if self._recorders[each].is_news(stored)}
+        return {each: stored for each, stored in changes.items() if self._recorders[each].has_changes(stored)}
 
     def resting(self, root: AgentProcess) -> dict[AgentProcess, StoredProcess]:
         """The records of a family that have changed, of the processes that nothing runs."""
@@ -110,7 +110,7 @@ class FamilyRecords:
                 stored = self._recorders[each].ending(
                     each, f"It ended as {each.status}, which cannot be stored: {error}"
                 )
-            if self._recorders[each].is_news(stored):
+            if self._recorders[each].has_changes(stored):
                 changes[each] = stored
         return changes
 

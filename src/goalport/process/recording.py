@@ -140,7 +140,7 @@ class Recorder:
         if stored.process.state is not None:
             self._record = stored.process
 
-    def is_news(self, stored: StoredProcess) -> bool:
+    def has_changes(self, stored: StoredProcess) -> bool:
         """Whether records say anything that the store does not have yet."""
         parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal, stored.over)
         return any(parts) or self._record is None or stored.process != self._record._replace(definition=None)

@@ -19,7 +19,7 @@ import anyio
 
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
-from goalport.process.family import AT_ONCE, family_of, is_at_work, wakes_at
+from goalport.process.family import DUE_NOW, family_of, is_busy, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.recording import record_of
 from goalport.process.restoring import restored
@@ -49,8 +49,8 @@ class AgentProcessRepository:
         """The processes that run, and those of which the records do not say everything."""
         self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
         """The processes that live in the memory of the program."""
-        self._turns: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-        """Whose turn it is to save a family, by the id of its root."""
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        """The lock under which a family is saved and its lease changes hands, by the id of its root."""
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
@@ -79,16 +79,16 @@ class AgentProcessRepository:
         if process.options.ephemeral:
             return True
         if self.is_stored(root):
-            if not await self.patiently(process, lambda: self.take(process)):
+            if not await self.retried(process, lambda: self.claim(process)):
                 return False
             if process.lasting:
                 await self.checkpoint(process)
         elif process.lasting:
-            async with self._turn(root):
+            async with self._lock(root):
                 await self._commit_records(root, process)
         return not process.elsewhere
 
-    async def take(self, process: AgentProcess) -> bool:
+    async def claim(self, process: AgentProcess) -> bool:
         """Take the lease of the family of a process, to run or change it. Returns False if another program has it.
 
         What another program has changed is read first. Raises `StoreError`, and `Unreadable`.
@@ -101,7 +101,7 @@ class AgentProcessRepository:
             else:
                 self._leases[root.id] = lease
             return True
-        async with self._turn(root):
+        async with self._lock(root):
             if root.id in self._leases or not self.is_stored(root):
                 return True
             try:
@@ -118,19 +118,19 @@ class AgentProcessRepository:
                 each.arrive()
             return True
 
-    async def take_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
+    async def claim_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
         """Take the lease of a family if that is possible, and make a change, which looks whether it was."""
         try:
-            if not await self.take(process):
+            if not await self.claim(process):
                 _log.warning("Process %s is not continued here: another program runs it.", process.id)
         finally:
             change()
 
-    async def let_go(self, process: AgentProcess) -> None:
+    async def release(self, process: AgentProcess) -> None:
         """Give the lease of a family back if nothing of it runs here."""
         root = next(family_of(process))
-        async with self._turn(root):
-            if root.id in self._leases and not any(map(is_at_work, family_of(root))):
+        async with self._lock(root):
+            if root.id in self._leases and not any(map(is_busy, family_of(root))):
                 lease = self._leases.pop(root.id)
                 for each in family_of(root):
                     self._held.pop(each.id, None)
@@ -139,10 +139,10 @@ class AgentProcessRepository:
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
         """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
         root = next(family_of(process))
-        async with self._turn(root):
+        async with self._lock(root):
             held = self._leases.get(root.id)
             try:
-                lease = held and await self.patiently(process, lambda: self.postpone(held, wake_at))
+                lease = held and await self.retried(process, lambda: self.postpone(held, wake_at))
             finally:
                 self._leave(root)
                 process.release()
@@ -151,10 +151,10 @@ class AgentProcessRepository:
     async def checkpoint(self, process: AgentProcess) -> None:
         """Store a process between two of its actions; wait for the store as long as it takes."""
         root = next(family_of(process))
-        async with self._turn(root):
+        async with self._lock(root):
             if process.elsewhere or not self.is_stored(root):
                 return
-            await self.patiently(process, lambda: self._commit_records(root, process))
+            await self.retried(process, lambda: self._commit_records(root, process))
 
     async def _commit_records(self, root: AgentProcess, process: AgentProcess) -> None:
         try:
@@ -170,12 +170,12 @@ class AgentProcessRepository:
     async def store_steps(self, process: AgentProcess) -> None:
         """Store what the running actions of a process have done; wait for the store as long as it takes."""
         root = next(family_of(process))
-        async with self._turn(root):
+        async with self._lock(root):
             if process.elsewhere or not self.is_stored(process):
                 return
             change = self.records_of.steps(process)
             if change.journal or change.over or change.spendings:
-                await self.patiently(process, lambda: self._commit(root, {process: change}, release=False))
+                await self.retried(process, lambda: self._commit(root, {process: change}, release=False))
 
     async def save(self, process: AgentProcess) -> None:
         """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
@@ -185,11 +185,11 @@ class AgentProcessRepository:
             await self._save_at_rest(process)
             return
         root = next(family_of(process))
-        async with self._turn(root):  # records are increments: the next follow these
+        async with self._lock(root):  # records are increments: the next follow these
             if not self.is_stored(root):
                 await self._save_at_rest(process)
             elif not process.elsewhere:
-                await self.patiently(process, lambda: self._commit_resting(root))
+                await self.retried(process, lambda: self._commit_resting(root))
 
     async def _save_at_rest(self, process: AgentProcess) -> None:
         family = [each for each in family_of(process) if not each.options.ephemeral]
@@ -198,7 +198,7 @@ class AgentProcessRepository:
         try:
             root = family[0]
             if self.is_stored(root) and root.id not in self._leases:
-                await self.take(root)
+                await self.claim(root)
             changes = {each: self.records_of.changes(each) for each in family}
             lease = self._leases.pop(root.id, None) or Lease(root.id)
             lease = await self.store.save([*changes.values()], lease, wake_at=wakes_at(family), release=True)
@@ -221,7 +221,7 @@ class AgentProcessRepository:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.records_of.resting(root)
         family = tuple(family_of(root))
-        kept = (is_at_work(each) or self.records_of.only_here(each) for each in family)
+        kept = (is_busy(each) or self.records_of.only_here(each) for each in family)
         release = not any(kept)
         if changes or release:
             await self._commit(root, changes, release=release)
@@ -234,7 +234,7 @@ class AgentProcessRepository:
         lease = self._leases.get(root.id) or Lease(root.id)
         try:
             new = await self.store.save(
-                [*changes.values()], lease, wake_at=wakes_at(family) if release else AT_ONCE, release=release
+                [*changes.values()], lease, wake_at=wakes_at(family) if release else DUE_NOW, release=release
             )
         except LeaseLost:
             self._lose(root)
@@ -252,7 +252,7 @@ class AgentProcessRepository:
             root = self._known.get(root_id)
             if root is None:
                 continue
-            async with self._turn(root):  # it may have been given back just now, and taken again
+            async with self._lock(root):  # it may have been given back just now, and taken again
                 if root_id in self._leases and not await self.store.held([root_id]):
                     self._lose(root)
 
@@ -273,8 +273,8 @@ class AgentProcessRepository:
             if self.records_of.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
                 self._held.pop(each.id, None)
 
-    async def patiently(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Do what a store has to take part in; while it is away, try again. None: another program runs the process."""
+    async def retried(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Do what needs the store; while that is away, try again. None: another program runs the process."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -287,8 +287,8 @@ class AgentProcessRepository:
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _turn(self, root: AgentProcess) -> anyio.Lock:
-        return self._turns.setdefault(root.id, anyio.Lock())
+    def _lock(self, root: AgentProcess) -> anyio.Lock:
+        return self._locks.setdefault(root.id, anyio.Lock())
 
     async def find(self, process_id: str) -> AgentProcess | None:
         """The process of that id; None if it is unknown or was dropped."""
@@ -319,13 +319,13 @@ class AgentProcessRepository:
     async def refresh(self, process: AgentProcess) -> None:
         """Read a family again that another program runs."""
         root = next(family_of(process))
-        async with self._turn(root):
+        async with self._lock(root):
             if root.id not in self._leases:
                 await self._read_again(root)
 
-    async def adopt(self, lease: Lease) -> AgentProcess:
+    async def take_over(self, lease: Lease) -> AgentProcess:
         """The root of a family of which the store has given a lease to this program. Raises `Unreadable`."""
-        async with self._turns.setdefault(lease.root, anyio.Lock()):
+        async with self._locks.setdefault(lease.root, anyio.Lock()):
             if lease.root in self._leases:  # somebody here was faster, and may have changed something since
                 return self._known[lease.root]
             stored, version = await self.store.family(lease.root)
@@ -351,7 +351,7 @@ class AgentProcessRepository:
         for root_id, version in (await self.store.versions([*roots]) if roots else _NONE).items():
             root = roots[root_id]
             if version != self._versions.get(root):
-                async with self._turn(root):
+                async with self._lock(root):
                     if root_id not in self._leases and not any(each.driven for each in family_of(root)):
                         await self._read_again(root)
 

@@ -25,7 +25,7 @@ __all__ = ["Database", "DatabaseProcessStore"]
 
 T = TypeVar("T")
 
-_AT_ONCE: Final = 200
+_BATCH: Final = 200
 """How many families are dropped in one transaction."""
 _FOUND: Final = 10_000
 """How many families to be dropped are looked for at a time."""
@@ -222,8 +222,8 @@ class DatabaseProcessStore:
         total, dropped = 0, -1
         while dropped:
             found, dropped = await self._database.read(find), 0
-            for first in range(0, len(found), _AT_ONCE):
-                some = found[first : first + _AT_ONCE]
+            for first in range(0, len(found), _BATCH):
+                some = found[first : first + _BATCH]
                 dropped += await self._database.write(partial(self._operations.drop, some))
                 await self._database.trim()
             total += dropped

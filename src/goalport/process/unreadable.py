@@ -11,10 +11,10 @@ from goalport.process.lifecycle import Killed, ProcessStatus
 from goalport.process.recording import ProcessState
 from goalport.store import Codec, ProcessStore, StoredProcess, StoredTypes
 
-__all__ = ["kill_unread"]
+__all__ = ["kill_unreadable"]
 
 
-async def kill_unread(store: ProcessStore, process_id: str, reason: str) -> None:
+async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> None:
     """End the family of a process without the classes of its objects, which are lost to it then.
 
     Raises `LeaseHeld` if another program runs it, and `StoreError`.
