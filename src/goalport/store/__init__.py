@@ -1,6 +1,7 @@
 """Keeping processes that nothing runs: their records, the protocol of a store, and the store in memory. Floor 3."""
 
 from goalport.store.codec import Codec, decoded, encoded, references
+from goalport.store.encoder import Seal, Sealed, Seals, StoredTypes
 from goalport.store.export import LeftOut, exported, imported
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
@@ -14,10 +15,9 @@ from goalport.store.records import (
     Runner,
     StoredProcess,
 )
-from goalport.store.standard import Json
+from goalport.store.standard_types import Json
 from goalport.store.storable import storable
 from goalport.store.type_names import TypeNames, persistent
-from goalport.store.writing import Seal, Sealed, Seals, StoredTypes
 
 __all__ = [
     "Codec",

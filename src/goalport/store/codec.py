@@ -10,17 +10,17 @@ standard types, `{"$type": …}` for types, and `{"$ref": [3, 0]}` for what was 
 and the place in it, or the place alone in the same object. Lists, objects with a key and long texts have a place, in
 the order in which they are written. Fields are sorted, so that the order of keys in JSON does not matter.
 
-Below: `writing` and `reading`. Above: `process` makes records with it, and a database keeps them.
+Below: `encoder` and `decoder`. Above: `process` makes records with it, and a database keeps them.
 """
 
 from collections.abc import Iterator
 from typing import cast
 
 from goalport.errors import Unstorable
-from goalport.store.reading import Reading
+from goalport.store.decoder import Decoder
+from goalport.store.encoder import Encoder, Places, Seal, StoredTypes
 from goalport.store.records import ObjectRecord, StoredProcess
-from goalport.store.standard import Json
-from goalport.store.writing import Places, Seal, StoredTypes, Writing
+from goalport.store.standard_types import Json
 from goalport.words import type_name
 
 __all__ = ["Codec", "decoded", "encoded", "references"]
@@ -49,18 +49,18 @@ class Codec:
         """
         if number is not None:
             self._forget(number)
-        writing = Writing(self._types, self._where, number, self._seal)
+        encoder = Encoder(self._types, self._where, number, self._seal)
         kept = False
         try:
-            data = writing.value(value)
+            data = encoder.value(value)
             kept = number is not None
         except Unstorable as error:
             raise (error.within(type_name(type(value))) if error.path else error) from None
         finally:
             if not kept:
-                writing.forget()
+                encoder.forget()
         if number is not None:
-            self._objects[number] = writing.objects
+            self._objects[number] = encoder.objects
         return data
 
     def decode(self, data: Json, number: int | None = None) -> object:
@@ -69,12 +69,12 @@ class Codec:
         Objects are read in the order of their numbers, and before what was written without one. Raises `Unreadable` for
         data that today's classes cannot take.
         """
-        reading = Reading(self._types, self._objects, self._seal)
-        value = reading.value(data)
+        decoder = Decoder(self._types, self._objects, self._seal)
+        value = decoder.value(data)
         if number is not None:
             self._forget(number)
-            self._objects[number] = reading.objects
-            for place, each in enumerate(reading.objects):
+            self._objects[number] = decoder.objects
+            for place, each in enumerate(decoder.objects):
                 self._where.setdefault(id(each), (number, place))
         return value
 

@@ -1,6 +1,6 @@
 """Why objects of some classes cannot be written, in words for their author: they are code, live, or more than fields.
 
-Above: `layouts` and `writing`, which refuse them.
+Above: `layouts` and `encoder`, which refuse them.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Iterator

@@ -1,7 +1,7 @@
 """Whether objects of a declared type can be written, found out without an object, for `goalport check` and deploy.
 
 It says no only where that is sure: a field may hold an object of a subclass, and a union one of several types. What it
-lets pass may still turn out to be unstorable when an object is written. Below: `writing`, which knows each class.
+lets pass may still turn out to be unstorable when an object is written. Below: `encoder`, which knows each class.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
@@ -15,9 +15,9 @@ from typing_extensions import is_typeddict
 
 from goalport.blackboard import alternatives, field_kinds, plain, taken_apart
 from goalport.errors import Unstorable
+from goalport.store.encoder import NO_KEY, StoredTypes
 from goalport.store.layouts import EnumLayout, Layout
-from goalport.store.standard import STANDARD
-from goalport.store.writing import NO_KEY, StoredTypes
+from goalport.store.standard_types import STANDARD
 from goalport.words import type_name
 
 __all__ = ["storable"]

@@ -7,7 +7,7 @@ can write to a store can choose among the classes that are there, and can load n
 
 Any other type is an object with one key. What comes back is equal to what was written, and of the same form:
 `Optional[Story]` and `Story | None` are kept apart. Values inside types (what `Annotated` adds, the values of a
-`Literal`) are written by the codec. Above: `layouts`, `writing`, `reading`.
+`Literal`) are written by the codec. Above: `layouts`, `encoder`, `decoder`.
 """
 
 import importlib
@@ -24,7 +24,7 @@ from typing_extensions import TypeAliasType
 
 from goalport.blackboard import taken_apart
 from goalport.errors import DeclarationError, Unreadable, Unstorable
-from goalport.store.standard import Json
+from goalport.store.standard_types import Json
 from goalport.words import class_name, offer, type_name
 
 __all__ = ["TYPE_FORMS", "TypeNames", "TypeReader", "TypeWriter", "Upcast", "persistent", "persistent_mark"]

@@ -1,6 +1,6 @@
 """Writes one object of a process, with everything in it, as JSON data; see `codec` for what the data looks like.
 
-Below: `layouts`, `standard` and `type_names`, which know the classes. Above: the codec, which remembers the places.
+Below: `layouts`, `standard_types` and `type_names`, which know the classes. Above: the codec, which remembers places.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -15,10 +15,10 @@ from pydantic_core import to_json
 from goalport.errors import SettingsError, Unstorable
 from goalport.store.layouts import EnumLayout, Layout, Notes, layout_of
 from goalport.store.refusals import why_unknown
-from goalport.store.standard import STANDARD, Json, Standard, plain_float, plain_text
+from goalport.store.standard_types import STANDARD, Json, Standard, plain_float, plain_text
 from goalport.store.type_names import TYPE_FORMS, TypeNames, TypeWriter
 
-__all__ = ["LONG_TEXT", "NO_KEY", "WIDE", "Places", "Seal", "Sealed", "Seals", "StoredTypes", "Writing", "is_url"]
+__all__ = ["LONG_TEXT", "NO_KEY", "WIDE", "Encoder", "Places", "Seal", "Sealed", "Seals", "StoredTypes", "is_url"]
 
 LONG_TEXT: Final = 128
 """Characters from which on a text has a place, so that a document that many objects hold is written once."""
@@ -70,7 +70,7 @@ class Sealed:
 class _Form:
     """How values of a class are written, and whether they have a place."""
 
-    write: Callable[["Writing", Any], Json]
+    write: Callable[["Encoder", Any], Json]
     placed: bool = True
 
 
@@ -113,7 +113,7 @@ class StoredTypes:
         if isinstance(layout, EnumLayout):
             return _Form(lambda _, value: {layout.tag: layout.written(value)}, placed=False)
         if layout is not None:
-            return _Form(lambda writing, value: writing.fields(layout, value))
+            return _Form(lambda encoder, value: encoder.fields(layout, value))
         raise Unstorable(cls.__name__, why_unknown(cls))
 
 
@@ -122,7 +122,7 @@ def is_url(cls: type) -> bool:
     return any(each.__module__ == "pydantic.networks" and each.__name__ == "AnyUrl" for each in cls.__mro__)
 
 
-class Writing:
+class Encoder:
     """One object that is written; `number` is None for data that nothing refers to."""
 
     __slots__ = ("_seal", "_stack", "_types", "_unsafe", "_where", "number", "objects")
@@ -287,32 +287,32 @@ def _standard(each: Standard) -> _Form:
     return _Form(lambda _, value: {tag: write(value)})
 
 
-def _write_text(_: Writing, value: str) -> Json:
+def _write_text(_: Encoder, value: str) -> Json:
     return value if plain_text(value) else {"$text": STANDARD[str].write(value)}
 
 
-def _write_defaultdict(writing: Writing, value: "defaultdict[object, object]") -> Json:
+def _write_defaultdict(encoder: Encoder, value: "defaultdict[object, object]") -> Json:
     factory = value.default_factory
     if factory is not None and not isinstance(factory, type):
         raise Unstorable("defaultdict", "its factory is a function, which is not stored. Use a class, such as list.")
-    return {"$defaultdict": [writing.kind(factory), *writing.pairs(value)]}
+    return {"$defaultdict": [encoder.kind(factory), *encoder.pairs(value)]}
 
 
-_FORM_OF_TYPES: Final = _Form(lambda writing, value: {"$type": writing.kind(value)}, placed=False)
+_FORM_OF_TYPES: Final = _Form(lambda encoder, value: {"$type": encoder.kind(value)}, placed=False)
 _FORMS: Final[dict[type, _Form]] = {
     **{cls: _standard(each) for cls, each in STANDARD.items()},
     str: _Form(_write_text),
-    list: _Form(Writing.items),
-    tuple: _Form(lambda writing, value: {"$tuple": writing.items(value)}),
-    set: _Form(lambda writing, value: {"$set": writing.members(value)}),
-    frozenset: _Form(lambda writing, value: {"$frozenset": writing.members(value)}),
-    deque: _Form(lambda writing, value: {"$deque": [value.maxlen, *writing.items(value)]}),
-    dict: _Form(lambda writing, value: {"$dict": writing.pairs(value)}),
-    OrderedDict: _Form(lambda writing, value: {"$ordered_dict": writing.pairs(value)}),
-    Counter: _Form(lambda writing, value: {"$counter": writing.pairs(value)}),
+    list: _Form(Encoder.items),
+    tuple: _Form(lambda encoder, value: {"$tuple": encoder.items(value)}),
+    set: _Form(lambda encoder, value: {"$set": encoder.members(value)}),
+    frozenset: _Form(lambda encoder, value: {"$frozenset": encoder.members(value)}),
+    deque: _Form(lambda encoder, value: {"$deque": [value.maxlen, *encoder.items(value)]}),
+    dict: _Form(lambda encoder, value: {"$dict": encoder.pairs(value)}),
+    OrderedDict: _Form(lambda encoder, value: {"$ordered_dict": encoder.pairs(value)}),
+    Counter: _Form(lambda encoder, value: {"$counter": encoder.pairs(value)}),
     defaultdict: _Form(_write_defaultdict),
-    SecretStr: _Form(Writing.secret),
-    SecretBytes: _Form(Writing.secret),
-    Sealed: _Form(lambda writing, each: writing.sealed(each.value), placed=False),
+    SecretStr: _Form(Encoder.secret),
+    SecretBytes: _Form(Encoder.secret),
+    Sealed: _Form(lambda encoder, each: encoder.sealed(each.value), placed=False),
     **dict.fromkeys(TYPE_FORMS, _FORM_OF_TYPES),
 }

@@ -1,4 +1,4 @@
-"""Reads one object of a process from its data; the mirror of `writing`.
+"""Reads one object of a process from its data; the mirror of `encoder`.
 
 The data may come from an older program, or from somebody who can write to the store. Its names choose among classes
 that have a layout, and nothing of those classes runs but the defaults of new fields and what `@persistent` names.
@@ -13,17 +13,17 @@ from pydantic import SecretBytes, SecretStr
 from pydantic_core import Url, from_json
 
 from goalport.errors import SettingsError, Unreadable, Unstorable
+from goalport.store.encoder import LONG_TEXT, Seal, StoredTypes, is_url
 from goalport.store.layouts import EnumLayout, Layout, Notes
-from goalport.store.standard import BAD_DATA, STANDARD_TAGS, Json
+from goalport.store.standard_types import BAD_DATA, STANDARD_TAGS, Json
 from goalport.store.type_names import TypeReader
-from goalport.store.writing import LONG_TEXT, Seal, StoredTypes, is_url
 
-__all__ = ["Reading"]
+__all__ = ["Decoder"]
 
 _FOREIGN: Final = "The store was changed by another program, or written by a newer one."
 
 
-class Reading:
+class Decoder:
     """One object that is read; `before` are the objects that were read before it, by number and place."""
 
     __slots__ = ("_before", "_seal", "_types", "objects")
@@ -203,38 +203,38 @@ def _refuse(data: Json) -> NoReturn:
     raise Unreadable(f"{data!r:.80}", "it is no value.", _FOREIGN)
 
 
-def _defaultdict(reading: Reading, data: list[Json]) -> object:
+def _defaultdict(decoder: Decoder, data: list[Json]) -> object:
     made: defaultdict[object, object] = defaultdict()
-    reading.objects.append(made)
-    factory = reading.kind(data[0])
+    decoder.objects.append(made)
+    factory = decoder.kind(data[0])
     if factory is not None and not (isinstance(factory, type) and factory.__module__ in {"builtins", "collections"}):
         raise Unreadable(
             "defaultdict", f"its factory is {factory!r}.", "Only built-in types are called to make values."
         )
     made.default_factory = cast("Any", factory)
-    made.update(reading.pairs(data[1:]))
+    made.update(decoder.pairs(data[1:]))
     return made
 
 
 _NONE: Final = Notes()
-_READERS: Final[dict[str, Callable[[Reading, Any], object]]] = {
-    "$ref": Reading.reference,
-    "$type": Reading.kind,
-    "$tuple": lambda reading, data: reading.frozen(tuple, data),
-    "$frozenset": lambda reading, data: reading.frozen(frozenset, data),
-    "$set": lambda reading, data: reading.filled(set(), lambda made: made.update(map(reading.value, data))),
-    "$deque": lambda reading, data: reading.filled(
-        deque(maxlen=data[0]), lambda made: made.extend(map(reading.value, data[1:]))
+_READERS: Final[dict[str, Callable[[Decoder, Any], object]]] = {
+    "$ref": Decoder.reference,
+    "$type": Decoder.kind,
+    "$tuple": lambda decoder, data: decoder.frozen(tuple, data),
+    "$frozenset": lambda decoder, data: decoder.frozen(frozenset, data),
+    "$set": lambda decoder, data: decoder.filled(set(), lambda made: made.update(map(decoder.value, data))),
+    "$deque": lambda decoder, data: decoder.filled(
+        deque(maxlen=data[0]), lambda made: made.extend(map(decoder.value, data[1:]))
     ),
-    "$dict": lambda reading, data: reading.filled({}, lambda made: made.update(reading.pairs(data))),
-    "$ordered_dict": lambda reading, data: reading.filled(OrderedDict(), lambda made: made.update(reading.pairs(data))),
-    "$counter": lambda reading, data: reading.filled(
-        Counter(), lambda made: cast("dict[Any, Any]", super(Counter, made)).update(reading.pairs(data))
+    "$dict": lambda decoder, data: decoder.filled({}, lambda made: made.update(decoder.pairs(data))),
+    "$ordered_dict": lambda decoder, data: decoder.filled(OrderedDict(), lambda made: made.update(decoder.pairs(data))),
+    "$counter": lambda decoder, data: decoder.filled(
+        Counter(), lambda made: cast("dict[Any, Any]", super(Counter, made)).update(decoder.pairs(data))
     ),
     "$defaultdict": _defaultdict,
-    "$secret_text": lambda reading, data: reading.secret(
+    "$secret_text": lambda decoder, data: decoder.secret(
         lambda secret: SecretStr(secret.decode("utf-8", "surrogatepass")), data
     ),
-    "$secret_bytes": lambda reading, data: reading.secret(SecretBytes, data),
-    "$sealed": Reading.unsealed,
+    "$secret_bytes": lambda decoder, data: decoder.secret(SecretBytes, data),
+    "$sealed": Decoder.unsealed,
 }
