@@ -13,12 +13,12 @@ from time import perf_counter
 from goalport.plan import (
     Available,
     Fact,
-    Goal,
     HasRun,
     Holds,
     NoPlan,
     Operator,
     Plan,
+    PlanGoal,
     PlanningSystem,
     Problem,
     Undecided,
@@ -37,8 +37,8 @@ def typed_action(name: str, takes: tuple[str, ...], gives: str, cost: float = 0.
     return Operator(name, name, needs | guards, {Available(gives): True, HasRun(name): True}, cost)
 
 
-def typed_goal(name: str, output: str) -> Goal:
-    return Goal(name, {Available(output): True, HasRun(name): True})
+def typed_goal(name: str, output: str) -> PlanGoal:
+    return PlanGoal(name, {Available(output): True, HasRun(name): True})
 
 
 def started_with(*kinds: str) -> WorldState:
@@ -77,7 +77,7 @@ def crime(enemies: int = 1, random_actions: int = 0, seed: int = 7) -> Problem:
         operators.append(deed(f"shoot_enemy_{enemy}", 1, {"gun": True}, {f"dead_{enemy}": True}))
         operators.append(deed(f"poison_enemy_{enemy}", 1, {"poison": True}, {f"dead_{enemy}": True}))
     dead: dict[Fact, bool] = {Holds(f"dead_{enemy}"): True for enemy in range(enemies)}
-    goal = Goal("enemies dead", dead | {Holds("peril"): False}, value=10)
+    goal = PlanGoal("enemies dead", dead | {Holds("peril"): False}, value=10)
     return Problem(PlanningSystem(operators + list(random_deeds(random_actions, seed))), WorldState(), (goal,))
 
 
@@ -128,7 +128,7 @@ def layers(depth: int = 10, width: int = 50, ways: int = 2, inputs: int = 2, see
                 takes = tuple(f"T{layer - 1}_{each}" for each in below) if layer else ("Input",)
                 cost = round(random.uniform(0, 1), 2)
                 operators.append(typed_action(f"act_{layer}_{number}_{way}", takes, f"T{layer}_{number}", cost))
-    goal = Goal("the last", {Available(f"T{depth - 1}_0"): True})
+    goal = PlanGoal("the last", {Available(f"T{depth - 1}_0"): True})
     return Problem(PlanningSystem(operators), started_with("Input"), (goal,))
 
 

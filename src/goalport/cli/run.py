@@ -32,10 +32,10 @@ from goalport.events import (
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.publish.answers import reason_of
-from goalport.publish.arguments import PublishedArguments
 from goalport.publish.forms import form_of
 from goalport.publish.handle import OpenQuestion
 from goalport.publish.output import OutputFormat
+from goalport.publish.published_arguments import PublishedArguments
 from goalport.secrecy import hide
 from goalport.words import type_label
 

@@ -12,7 +12,7 @@ from goalport.blackboard import DEFAULT_BINDING, fits, related
 from goalport.domain.agents import Action, Agent, Goal
 from goalport.domain.formulas import Term, names_known, needs_of, promises_of
 from goalport.domain.values import is_state
-from goalport.plan import Available, Fact, Goal as PlanGoal, GroupAvailable, HasRun, Holds, LastResult, Operator
+from goalport.plan import Available, Fact, GroupAvailable, HasRun, Holds, LastResult, Operator, PlanGoal
 from goalport.words import type_name
 
 __all__ = ["operators_of", "plan_goal"]

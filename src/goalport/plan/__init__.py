@@ -7,7 +7,7 @@ rooms above turn classes into operators and blackboards into world states, and r
 from goalport.plan.amounts import BadAmount
 from goalport.plan.explain import Alternative, Explanation, explain
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
-from goalport.plan.problem import ContradictoryState, Goal, Operator, PlanningSystem, Problem, WorldState
+from goalport.plan.problem import ContradictoryState, Operator, PlanGoal, PlanningSystem, Problem, WorldState
 from goalport.plan.reach import prune, unusable
 from goalport.plan.reasons import (
     Circular,
@@ -39,7 +39,6 @@ __all__ = [
     "Excluded",
     "Explanation",
     "Fact",
-    "Goal",
     "GroupAvailable",
     "HasRun",
     "Holds",
@@ -49,6 +48,7 @@ __all__ = [
     "NoPlan",
     "Operator",
     "Plan",
+    "PlanGoal",
     "PlanningSystem",
     "Problem",
     "Reliance",

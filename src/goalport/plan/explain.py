@@ -11,7 +11,7 @@ from functools import cached_property
 from goalport.plan.amounts import total
 from goalport.plan.facts import Fact, GroupAvailable
 from goalport.plan.missing import first_clash, missing_for
-from goalport.plan.problem import Goal, Operator, Problem
+from goalport.plan.problem import Operator, PlanGoal, Problem
 from goalport.plan.reach import Reach
 from goalport.plan.reasons import Missing, Reliance, StepReason, Supply, Unproduced, UnreachableGoal
 from goalport.plan.search import NoPlan, Plan, best_plan, reliances
@@ -39,7 +39,7 @@ class Alternative:
 class Explanation:
     """A plan with the reasons for its steps, or the reasons why there is none, goal by goal."""
 
-    goals: tuple[Goal, ...]
+    goals: tuple[PlanGoal, ...]
     plan: Plan | None = None
     steps: tuple[StepReason, ...] = ()
     relies_on: tuple[Reliance, ...] = ()
@@ -71,7 +71,7 @@ class Explanation:
         return operator.cost if self.problem is None else self.problem.cost(operator)
 
     @property
-    def goal(self) -> Goal | None:
+    def goal(self) -> PlanGoal | None:
         """The goal that the plan reaches, or else the one that lacks least; None where there are no goals."""
         if self.plan is not None:
             return self.plan.goal
@@ -183,7 +183,7 @@ def _step_reasons(problem: Problem, plan: Plan) -> tuple[StepReason, ...]:
     return tuple(StepReason(step, tuple(given)) for step, given in zip(plan.steps, supplies, strict=True))
 
 
-def _unreachable(reach: Reach, goal: Goal, *, timed_out: bool) -> UnreachableGoal:
+def _unreachable(reach: Reach, goal: PlanGoal, *, timed_out: bool) -> UnreachableGoal:
     missing = missing_for(reach, goal)
     if missing or timed_out:
         return UnreachableGoal(goal, missing, timed_out=not missing)

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from goalport.plan.facts import Fact, HasRun
-from goalport.plan.problem import Goal, Problem
+from goalport.plan.problem import PlanGoal, Problem
 from goalport.plan.reach import Reach
 from goalport.plan.reasons import Circular, Clash, Consumer, Excluded, Missing, NoAnswer, Unproduced, Why
 
@@ -20,7 +20,7 @@ __all__ = ["first_clash", "missing_for"]
 ITSELF = -1
 
 
-def missing_for(reach: Reach, goal: Goal) -> tuple[Missing, ...]:
+def missing_for(reach: Reach, goal: PlanGoal) -> tuple[Missing, ...]:
     """The facts without which no order of steps can reach the goal; none where each of its needs is within reach."""
     wanted: list[int] = []
     missing: list[Missing] = []
@@ -150,7 +150,7 @@ def unproduced(problem: Problem, fact: Fact) -> Why:
     return NoAnswer() if fact in problem.start.undecidable else Unproduced()
 
 
-def first_clash(reach: Reach, goal: Goal) -> Clash:
+def first_clash(reach: Reach, goal: PlanGoal) -> Clash:
     """Where the nearest thing to a plan breaks; for a goal without a plan each of whose needs is within reach."""
     literals = (reach.system.literal(fact, value=value) for fact, value in goal.requires.items())
     wanted = [literal for literal in literals if literal is not None]

@@ -16,10 +16,10 @@ from goalport.plan.facts import Fact
 
 __all__ = [
     "ContradictoryState",
-    "Goal",
     "KnownPlan",
     "Move",
     "Operator",
+    "PlanGoal",
     "PlanningSystem",
     "Problem",
     "WorldState",
@@ -59,7 +59,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class PlanGoal:
     """What should hold in the end."""
 
     name: str
@@ -221,7 +221,7 @@ class Problem:
 
     system: PlanningSystem
     start: WorldState
-    goals: tuple[Goal, ...]
+    goals: tuple[PlanGoal, ...]
     excluded: frozenset[str] = frozenset()
     """Names of actions that no plan may use."""
     costs: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from goalport.plan.facts import Fact
-from goalport.plan.problem import Goal, Problem
+from goalport.plan.problem import PlanGoal, Problem
 from goalport.plan.task import task_for, wanted_literals
 
 __all__ = ["Reach", "prune", "unusable"]
@@ -66,7 +66,7 @@ def prune(problem: Problem) -> frozenset[str]:
     return frozenset(action for goal in problem.goals for action in _useful(reach, goal))
 
 
-def _useful(reach: Reach, goal: Goal) -> Iterator[str]:
+def _useful(reach: Reach, goal: PlanGoal) -> Iterator[str]:
     wanted = wanted_literals(reach.problem, goal)
     if wanted is None or not all(map(reach.obtainable.__getitem__, wanted)):
         return

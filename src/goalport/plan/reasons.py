@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
-from goalport.plan.problem import Goal, Operator
+from goalport.plan.problem import Operator, PlanGoal
 
 __all__ = [
     "Circular",
@@ -242,7 +242,7 @@ class Clash:
 class UnreachableGoal:
     """Why one goal has no plan. Where nothing is missing, needs clash or the time was too short."""
 
-    goal: Goal
+    goal: PlanGoal
     missing: tuple[Missing, ...] = ()
     clash: Clash | None = None
     timed_out: bool = False

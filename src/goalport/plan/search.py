@@ -16,7 +16,7 @@ from goalport.plan.amounts import total
 from goalport.plan.choices import SearchStart, search_start
 from goalport.plan.facts import Fact
 from goalport.plan.landmarks import Bound
-from goalport.plan.problem import Goal, KnownPlan, Operator, Problem
+from goalport.plan.problem import KnownPlan, Operator, PlanGoal, Problem
 from goalport.plan.reasons import Reliance
 from goalport.plan.relaxed_plans import relaxed_plan, settled_steps
 from goalport.plan.task import Task, fruitful, task_for, wanted_literals
@@ -28,7 +28,7 @@ __all__ = ["NoPlan", "Plan", "Undecided", "plan"]
 class Plan:
     """The steps to a goal, none where it holds already; if it is proven, no other plan to the goal costs less."""
 
-    goal: Goal
+    goal: PlanGoal
     steps: tuple[Operator, ...]
     cost: float
     value: float
@@ -58,7 +58,7 @@ class Undecided:
 class NoPlan:
     """None of the goals can be reached, or none was found in time."""
 
-    goals: tuple[Goal, ...]
+    goals: tuple[PlanGoal, ...]
     expansions: int = field(compare=False, default=0)
     timed_out: bool = False
 
@@ -107,7 +107,7 @@ def _best(plans: Sequence[Plan]) -> Plan:
     return max(plans, key=lambda candidate: candidate.net_value)
 
 
-def _with_times(problem: Problem) -> Iterator[tuple[Goal, float | None]]:
+def _with_times(problem: Problem) -> Iterator[tuple[PlanGoal, float | None]]:
     """The goals, each with the time until which it may be searched for: an equal part of what is left."""
     end = None if problem.deadline is None else monotonic() + problem.deadline
     for number, goal in enumerate(problem.goals):
@@ -135,7 +135,7 @@ class Found(NamedTuple):
     timed_out: bool = False
 
 
-def _searched(problem: Problem, goal: Goal, until: float | None) -> Found:
+def _searched(problem: Problem, goal: PlanGoal, until: float | None) -> Found:
     wanted = wanted_literals(problem, goal)
     if wanted is None:
         return Found(None)
@@ -165,7 +165,7 @@ def _known(task: Task, moves: Sequence[int]) -> KnownPlan:
     return KnownPlan(tuple(steps[move].operator for move in moves), states, task.literals, task.held)
 
 
-def _plan(problem: Problem, goal: Goal, found: Found, expansions: int) -> Plan:
+def _plan(problem: Problem, goal: PlanGoal, found: Found, expansions: int) -> Plan:
     assert found.steps is not None
     cost = total(map(problem.cost, found.steps))
     value = total((goal.value, *map(problem.value, found.steps)))

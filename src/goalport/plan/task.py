@@ -8,7 +8,7 @@ Above: landmarks and the search.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from goalport.plan.problem import Goal, Move, Operator, Problem
+from goalport.plan.problem import Move, Operator, PlanGoal, Problem
 
 __all__ = ["Step", "Task", "fruitful", "task_for", "wanted_literals"]
 
@@ -70,7 +70,7 @@ def task_for(
     return relevance.task(wanted)
 
 
-def wanted_literals(problem: Problem, goal: Goal) -> list[int] | None:
+def wanted_literals(problem: Problem, goal: PlanGoal) -> list[int] | None:
     """What a goal wants of the system; None where it wants what no operator mentions and the state does not give."""
     literals: list[int] = []
     for fact, value in goal.requires.items():

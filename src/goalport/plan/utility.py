@@ -9,19 +9,19 @@ from typing import TypeVar
 
 from goalport.plan.amounts import total
 from goalport.plan.facts import Fact, HasRun, Holds
-from goalport.plan.problem import Goal, Operator, Problem
+from goalport.plan.problem import Operator, PlanGoal, Problem
 from goalport.plan.reasons import needed
 from goalport.plan.search import NoPlan, Plan, Undecided
 
 __all__ = ["NIRVANA", "best_step", "idleness"]
 
-NIRVANA = Goal("Nirvana", {Holds("nirvana"): True})
+NIRVANA = PlanGoal("Nirvana", {Holds("nirvana"): True})
 """Never reached, so that a process goes on as long as there is something to do."""
 
 _TOLD = 5
 """How many actions that cannot run are told of, at most."""
 
-T = TypeVar("T", Goal, Operator)
+T = TypeVar("T", PlanGoal, Operator)
 
 
 def best_step(problem: Problem) -> Plan | Undecided | NoPlan:
@@ -76,7 +76,7 @@ def _towards_best_goal(problem: Problem, step: Operator) -> Plan:
     return max(plans, key=lambda plan: plan.net_value)
 
 
-def _reaches(problem: Problem, step: Operator, goal: Goal) -> bool:
+def _reaches(problem: Problem, step: Operator, goal: PlanGoal) -> bool:
     left = {fact: value for fact, value in goal.requires.items() if fact not in step.effects}
     given = all(step.effects.get(fact, value) is value for fact, value in goal.requires.items())
     return given and _lacking(problem, left) is None

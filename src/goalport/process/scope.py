@@ -29,7 +29,6 @@ from goalport.domain import (
 from goalport.plan import (
     Available,
     Fact,
-    Goal as PlanGoal,
     GroupAvailable,
     HasRun,
     Holds,
@@ -37,6 +36,7 @@ from goalport.plan import (
     NoPlan,
     Operator,
     Plan,
+    PlanGoal,
     PlanningSystem,
     Problem,
     Undecided,

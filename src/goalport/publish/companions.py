@@ -12,8 +12,8 @@ from typing import Final
 from mcp_types import Tool, ToolAnnotations
 from pydantic import Field
 
-from goalport.publish.arguments import PublishedArguments
 from goalport.publish.forms import FORMS, CompanionCall
+from goalport.publish.published_arguments import PublishedArguments
 
 __all__ = [
     "CANCEL",

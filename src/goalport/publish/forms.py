@@ -18,8 +18,8 @@ from pydantic_core import from_json
 
 from goalport.process import Question
 from goalport.prompts import made_up
-from goalport.publish.arguments import PublishedArguments
 from goalport.publish.portability import Schema
+from goalport.publish.published_arguments import PublishedArguments
 
 __all__ = ["FORMS", "Answer", "CompanionCall", "FieldsForm", "Form", "YesNoForm", "form_answered_by", "form_of"]
 

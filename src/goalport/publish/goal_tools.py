@@ -17,12 +17,12 @@ from mcp_types import Tool
 from goalport.domain import Action, Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, asks_a_model
-from goalport.publish.arguments import PublishedArguments
 from goalport.publish.exported_tools import annotations_of
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.handle import HANDLE, LARGE, with_alternatives
 from goalport.publish.output import OutputFormat
 from goalport.publish.portability import snake_identifier
+from goalport.publish.published_arguments import PublishedArguments
 from goalport.words import type_label, type_name
 
 __all__ = ["CallPolicy", "GoalTool", "Offer", "Refusal", "UnreadableGoal", "offers_of", "start_sets"]

@@ -2,7 +2,8 @@
 
 Pure functions over texts, schemas and definitions. A portable schema has its references inlined, an object at the root,
 and no `$schema` or `discriminator`; only positions in tuples are accepted more freely than before. Names that no client
-accepts are refused in `publication`; all other flaws are warnings. `arguments`, `output` and the tools are above.
+accepts are refused in `publication`; all other flaws are warnings. `published_arguments`, `output` and the tools are
+above.
 """
 
 import re

@@ -12,8 +12,8 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 from pydantic_core import from_json
 
 from goalport.errors import BadInput
-from goalport.publish.arguments import unknown_arguments
 from goalport.publish.goal_tools import GoalTool
+from goalport.publish.published_arguments import unknown_arguments
 from goalport.words import corrections
 
 __all__ = ["GoalPrompt"]

@@ -10,7 +10,6 @@ from goalport.plan import (
     Excluded,
     Explanation,
     Fact,
-    Goal,
     GroupAvailable,
     HasRun,
     Holds,
@@ -19,6 +18,7 @@ from goalport.plan import (
     NoAnswer,
     Operator,
     Plan,
+    PlanGoal,
     PlanningSystem,
     Problem,
     Reliance,
@@ -45,7 +45,7 @@ STAR_NEWS = PlanningSystem(
         typed("write", ("Person", "Stories", "Horoscope"), "Writeup"),
     ]
 )
-WRITEUP = Goal("write", {HasRun("write"): True, Available("Writeup"): True}, value=3.0)
+WRITEUP = PlanGoal("write", {HasRun("write"): True, Available("Writeup"): True}, value=3.0)
 
 
 def star_news(*true: Fact, unknown: frozenset[Fact] = frozenset(), excluded: str = "") -> Explanation:
@@ -209,7 +209,7 @@ def test_a_condition_without_an_answer_is_told() -> None:
 
 def test_an_action_without_an_output_is_wanted_for_its_run() -> None:
     notify = Operator("notify", "notify", {Holds("a"): True}, {HasRun("notify"): True})
-    told = Goal("notify", {HasRun("notify"): True})
+    told = PlanGoal("notify", {HasRun("notify"): True})
     assert only_missing(explain(problem([notify], told))).wanted_by == "to run, notify needs condition a to be true"
     assert str(explain(problem([notify], told, start=world("a"))).steps[0]) == "notify, for the goal: that it has run"
 

@@ -16,11 +16,11 @@ from benchmarks.planner import (
 )
 from goalport.plan import (
     Available,
-    Goal,
     Holds,
     NoPlan,
     Operator,
     Plan,
+    PlanGoal,
     PlanningSystem,
     Problem,
     WorldState,
@@ -45,7 +45,7 @@ def crowded(seed: int) -> Problem:
         )
         for number in range(random.randint(70, 100))
     ]
-    goal = Goal("goal", {fact: random.random() < 0.6 for fact in random.sample(LETTERS, 4)})
+    goal = PlanGoal("goal", {fact: random.random() < 0.6 for fact in random.sample(LETTERS, 4)})
     start = WorldState(frozenset(random.sample(LETTERS, 3)))
     return Problem(PlanningSystem(operators), start, (goal,), costs={"o3": random.uniform(0, 3)})
 
@@ -134,7 +134,7 @@ def states(count: int) -> Problem:
         )
         for number in range(count - 1)
     ]
-    goal = Goal("the last", {kinds[-1]: True})
+    goal = PlanGoal("the last", {kinds[-1]: True})
     return Problem(PlanningSystem(operators), WorldState(frozenset(kinds[:1])), (goal,), deadline=10.0)
 
 

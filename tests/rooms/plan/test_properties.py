@@ -8,11 +8,11 @@ from hypothesis import example, given, settings, strategies as st
 
 from goalport.plan import (
     Fact,
-    Goal,
     Holds,
     NoPlan,
     Operator,
     Plan,
+    PlanGoal,
     PlanningSystem,
     Problem,
     Undecided,
@@ -47,7 +47,7 @@ def problems(draw: st.DrawFn, kinds: str = "tfu", goals: int = 1) -> Problem:
         for number, value in enumerate(draw(st.lists(st.sampled_from((0.0, 0.5)), max_size=8)))
     ]
     targets = [
-        Goal(f"g{number}", draw(requirements.filter(bool)), draw(st.sampled_from((0.0, 0.3, 5.0))))
+        PlanGoal(f"g{number}", draw(requirements.filter(bool)), draw(st.sampled_from((0.0, 0.3, 5.0))))
         for number in range(draw(st.integers(1, goals)))
     ]
     actions = [operator.action for operator in operators]
@@ -129,7 +129,7 @@ def test_the_same_problem_has_the_same_answer_again(asked: Problem) -> None:
     Problem(
         PlanningSystem([Operator("o0", "o0", {}, {Holds("a"): False}, 0.1, 0.5)]),
         WorldState(unknown=frozenset({Holds("a")})),
-        (Goal("g0", {Holds("b"): False}), Goal("g1", {Holds("a"): False})),
+        (PlanGoal("g0", {Holds("b"): False}), PlanGoal("g1", {Holds("a"): False})),
     ),
     dict.fromkeys(FACTS, True),
 )

@@ -7,11 +7,11 @@ from benchmarks.planner import crime
 from goalport.plan import (
     BadAmount,
     ContradictoryState,
-    Goal,
     Holds,
     NoPlan,
     Operator,
     Plan,
+    PlanGoal,
     PlanningSystem,
     Problem,
     WorldState,
@@ -190,7 +190,7 @@ def test_a_world_that_says_two_things_of_one_fact_is_refused() -> None:
 
 def test_operators_and_goals_can_be_kept_in_sets() -> None:
     assert len({deed("a", "b", "c"), deed("a", "b", "c"), deed("b")}) == 2
-    assert len({goal("a"), Goal("a", literals("a")), goal("b")}) == 2
+    assert len({goal("a"), PlanGoal("a", literals("a")), goal("b")}) == 2
 
 
 def test_planning_goes_on_from_where_the_last_plan_foresaw_without_a_search() -> None:

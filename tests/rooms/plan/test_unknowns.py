@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from goalport.plan import Fact, Goal, Holds, NoPlan, Plan, Problem, Undecided, WorldState, plan
+from goalport.plan import Fact, Holds, NoPlan, Plan, PlanGoal, Problem, Undecided, WorldState, plan
 from tests.rooms.plan.toys import deed, goal, names, problem, world
 
 ROUTES = [deed("short", "open", "c", cost=1.0), deed("long", "", "c", cost=3.0)]
@@ -69,7 +69,7 @@ def test_asking_moves_on_to_the_next_best_goal_when_the_answer_is_no() -> None:
 def test_any_number_of_unknown_conditions_is_settled_one_by_one() -> None:
     letters = [f"u{number}" for number in range(50)]
     steps = [deed(f"by {letter}", letter, "c", cost=number) for number, letter in enumerate(letters)]
-    asked = problem(steps, Goal("c", {Holds("c"): True}), start=world(unknown=" ".join(letters)))
+    asked = problem(steps, PlanGoal("c", {Holds("c"): True}), start=world(unknown=" ".join(letters)))
     assert _order(asked, answer=False) == letters
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from heapq import heappop, heappush
 
-from goalport.plan import Fact, Goal, Holds, Operator, Plan, PlanningSystem, Problem, WorldState
+from goalport.plan import Fact, Holds, Operator, Plan, PlanGoal, PlanningSystem, Problem, WorldState
 
 Frozen = frozenset[tuple[Fact, bool | None]]
 
@@ -23,15 +23,15 @@ def deed(name: str, requires: str = "", effects: str = "", cost: float = 1.0, va
     return Operator(name, name, literals(requires), literals(effects), cost, value)
 
 
-def goal(requires: str, value: float = 0.0, name: str = "") -> Goal:
-    return Goal(name or requires, literals(requires), value)
+def goal(requires: str, value: float = 0.0, name: str = "") -> PlanGoal:
+    return PlanGoal(name or requires, literals(requires), value)
 
 
 def world(true: str = "", unknown: str = "", undecidable: str = "") -> WorldState:
     return WorldState(facts(true), facts(unknown), facts(undecidable))
 
 
-def problem(operators: Iterable[Operator], *goals: Goal, start: WorldState | None = None) -> Problem:
+def problem(operators: Iterable[Operator], *goals: PlanGoal, start: WorldState | None = None) -> Problem:
     return Problem(PlanningSystem(operators), start or WorldState(), goals)
 
 
@@ -54,7 +54,7 @@ def first_state(start: WorldState) -> dict[Fact, bool | None]:
     return {fact: fact in start.true or None for fact in start.true | start.undecidable}
 
 
-def cheapest(asked: Problem, target: Goal) -> list[Operator] | None:
+def cheapest(asked: Problem, target: PlanGoal) -> list[Operator] | None:
     """Dijkstra over all that can happen: of least cost, then of fewest steps, then the first by the order of ties."""
     ranked = sorted(asked.system.operators, key=lambda operator: -len(operator.requires))
     queue: list[tuple[Fraction, int, tuple[int, ...], Frozen]] = [

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from goalport import Export, WaitFor, achieves_goal, action, agent
 from goalport.prompts import made_up
-from goalport.publish.arguments import PublishedArguments
+from goalport.publish.published_arguments import PublishedArguments
 from tests.rooms.serve.askers import Cashier, Gate, Order, Pizzeria, Receipt, Slow, call, handle_of
 from tests.rooms.serve.served import ERAS, served, text_of
 
