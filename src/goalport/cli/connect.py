@@ -141,7 +141,7 @@ def _program() -> tuple[str, ...]:
     """The command of this goalport with its absolute path, because clients start servers with a PATH of their own."""
     beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
     program = str(beside) if beside.exists() else shutil.which("goalport")
-    return (program,) if program else (sys.executable, "-m", "goalport.cli")
+    return (program,) if program else (sys.executable, "-m", "goalport")
 
 
 def _write(config: ClientConfig, *, asked: bool) -> int:

@@ -27,7 +27,7 @@ def test_the_installed_program_tells_its_version(program: Command) -> None:
 
 def test_the_module_is_the_program(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "goalport.cli", "--version"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "goalport", "--version"], capture_output=True, text=True, timeout=60, check=False
     )
 
     assert (done.returncode, done.stdout.strip()) == (0, version("goalport"))
@@ -102,7 +102,7 @@ def test_a_folder_that_may_not_be_written_is_told_by_its_name(goalport: Command,
 
 
 def test_a_reader_that_goes_away_is_no_error(workspace: Path) -> None:
-    command = f"{sys.executable} -m goalport.cli actions --workspace '{workspace}' | true"
+    command = f"{sys.executable} -m goalport actions --workspace '{workspace}' | true"
 
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(
