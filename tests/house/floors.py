@@ -36,8 +36,9 @@ FLOORS = {
 ABOVE = {"": 13, "__main__": 13, "testing": 14}
 """The package itself and `python -m goalport` import every room; testing may use them all, and nothing imports it."""
 
-SDK_ROOMS = frozenset({"serve", "upstream", "testing"})
-"""The rooms that send and receive MCP messages. All others know the types of the protocol (`mcp_types`) alone."""
+SDK_ROOMS = frozenset({"auth", "serve", "upstream", "testing"})
+"""The rooms that send and receive MCP messages, and the one that reads the token of a request. All others know the
+types of the protocol (`mcp_types`) alone."""
 
 
 def room_of(file: SourceFile) -> str:

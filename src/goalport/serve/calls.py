@@ -11,7 +11,9 @@ from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
 
+from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, UnknownName
+from goalport.platform.runs import IdempotentCall
 from goalport.process import Failed, Stuck, Terminated
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import Companion
@@ -22,8 +24,7 @@ from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.progress_notifications import heartbeat, outcome_of
-from goalport.serve.runs import IdempotentCall
-from goalport.serve.sessions import current_caller, progress_wanted
+from goalport.serve.sessions import progress_wanted
 from goalport.serve.state import Context, HandlerFailed
 from goalport.words import first_line
 

@@ -20,8 +20,8 @@ from starlette.types import Scope
 
 from goalport.errors import StoreError, UnknownName, Unreadable
 from goalport.platform import AgentPlatform
+from goalport.platform.runs import CANCELLED, Watch
 from goalport.publish.goal_tools import CallPolicy
-from goalport.serve.runs import CANCELLED, Watch
 
 __all__ = ["Cancellations", "call_of", "with_session"]
 

@@ -8,6 +8,7 @@ from typing import Final, NoReturn, assert_never
 
 import anyio
 
+from goalport.auth import current_caller
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.process import AgentProcess, Completed, Question
 from goalport.publish.answers import error_wire
@@ -24,7 +25,7 @@ from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
 from goalport.serve.progress_notifications import observed_outcome, outcome_of
-from goalport.serve.sessions import current_caller, progress_wanted
+from goalport.serve.sessions import progress_wanted
 from goalport.serve.state import Context
 
 __all__ = ["call_companion"]

@@ -5,7 +5,6 @@ the handler would run on for nobody. This ASGI middleware notifies the handler, 
 scope of the request. `progress_notifications`, `calls` and the transports are above.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
@@ -13,32 +12,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Disconnect", "DisconnectMiddleware", "disconnect_of", "is_modern_request", "new_disconnect"]
+from goalport.platform.runs import Disconnect
+
+__all__ = ["DisconnectMiddleware", "disconnect_of", "is_modern_request", "new_disconnect"]
 
 _KEY: Final = "goalport.disconnect"
 _VERSION: Final = b"mcp-protocol-version"
-
-
-class Disconnect:
-    """Whether the client of one HTTP request has disconnected, and the callbacks to run when it does."""
-
-    def __init__(self) -> None:
-        self.gone = False
-        self._then: list[Callable[[], None]] = []
-
-    def then(self, do: Callable[[], None]) -> None:
-        """Call `do` when the client disconnects, or at once if it has."""
-        if self.gone:
-            do()
-        else:
-            self._then.append(do)
-
-    def note(self) -> None:
-        """Note that the client has disconnected, and run the callbacks once."""
-        if not self.gone:
-            self.gone = True
-            for do in self._then:
-                do()
 
 
 def disconnect_of(context: ServerRequestContext[Any, Any]) -> Disconnect | None:

@@ -1,8 +1,8 @@
 """Progress: the notifications to a request that waits for a process or an exported tool, and the outcome of the former.
 
 Waiting for a process does not change it; but an attached process is killed when the last request that waits for it is
-gone (`runs`). The numbers of progress only grow, and its messages are for people. Whoever asked for progress gets a
-heartbeat when there is none. `runs` is below, `calls` and `companion_calls` are above.
+gone (`platform.runs`). The numbers of progress only grow, and its messages are for people. Whoever asked for progress
+gets a heartbeat when there is none. `calls` and `companion_calls` are above.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from goalport.events import (
     ToolCalled,
 )
 from goalport.observe import in_words
+from goalport.platform.runs import Run, Watch
 from goalport.process import AgentProcess, Outcome
 from goalport.serve.cancellations import call_of
 from goalport.serve.disconnects import disconnect_of
-from goalport.serve.runs import Run, Watch
 from goalport.serve.sessions import log_level_of, progress_wanted, send_log
 from goalport.serve.state import Context
 from goalport.upstream.active_calls import call_hooks

@@ -24,6 +24,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from goalport.auth import current_caller
 from goalport.errors import BadInput, UnknownName
 from goalport.events import Event
 from goalport.process import AgentProcess
@@ -31,7 +32,6 @@ from goalport.publish.output import Pages
 from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
 from goalport.secrecy import hide_known
 from goalport.serve.notifications import Notifications
-from goalport.serve.sessions import current_caller
 from goalport.serve.state import Context, McpState
 
 __all__ = ["SubscriptionStreams", "initialized", "read_resource", "subscribe", "unsubscribe"]

@@ -16,7 +16,7 @@ from mcp_types import InitializeRequestParams
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
-from goalport.serve.sessions import Principal
+from goalport.auth import Principal
 
 __all__ = ["SessionTickets"]
 

@@ -1,4 +1,4 @@
-"""The session that a request belongs to: its connection, protocol era, log level and caller.
+"""The session that a request belongs to: its connection, protocol era and log level.
 
 The SDK has no public way to some of these. Its private attributes are used in this module, and for stdin in
 `transports.stdio`, and nowhere else.
@@ -9,8 +9,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.auth.provider import principal_components
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
@@ -18,13 +16,8 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from goalport.caller import ANONYMOUS, Caller
-
 __all__ = [
-    "Principal",
     "connection_of",
-    "current_caller",
-    "current_principal",
     "is_modern",
     "log_level_of",
     "progress_wanted",
@@ -33,8 +26,6 @@ __all__ = [
     "without_deprecations",
 ]
 
-Principal = tuple[str, str | None, str | None]
-"""Whom a session belongs to: the client, the issuer and the subject of the access token that it was opened with."""
 _LOG_LEVEL = "goalport.log_level"
 
 
@@ -82,18 +73,3 @@ def without_deprecations() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         yield
-
-
-def current_caller() -> Caller:
-    """The authenticated caller of the current request; `ANONYMOUS` without authentication."""
-    token = get_access_token()
-    if token is None:
-        return ANONYMOUS
-    issuer = (token.claims or {}).get("iss", "")
-    return Caller(token.subject or token.client_id, str(issuer), frozenset(token.scopes))
-
-
-def current_principal() -> Principal | None:
-    """The principal of the current request, as the SDK binds sessions to it; None without authentication."""
-    token = get_access_token()
-    return None if token is None else principal_components(token)

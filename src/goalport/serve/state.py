@@ -13,6 +13,7 @@ from mcp_types import INTERNAL_ERROR
 
 from goalport.caller import Caller
 from goalport.errors import BadInput, HandedOver, StoreError, UnknownName, Unreadable
+from goalport.platform.runs import Runs
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
 from goalport.publish.faults import logged
@@ -21,7 +22,6 @@ from goalport.publish.publisher import Publisher
 from goalport.sealing import sealing_keys
 from goalport.serve.cancellations import Cancellations
 from goalport.serve.notifications import Notifications
-from goalport.serve.runs import Runs
 
 __all__ = ["Context", "HandlerFailed", "McpState"]
 

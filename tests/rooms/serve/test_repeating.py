@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
 from goalport.caller import Caller
+from goalport.platform.runs import IdempotentCall
 from goalport.process import Killed
-from goalport.serve.runs import IdempotentCall
 from tests.rooms.serve.served import ERAS, Served, served, text_of
 
 

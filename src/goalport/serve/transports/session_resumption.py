@@ -19,9 +19,9 @@ from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.auth import current_principal
 from goalport.serve.cancellations import with_session
 from goalport.serve.session_tickets import SessionTickets
-from goalport.serve.sessions import current_principal
 from goalport.serve.transports.jsonrpc import (
     SESSION_ID,
     header,

@@ -1,10 +1,11 @@
 """Runs: the processes that calls started, the calls that wait for each, and the identity of calls that are repeated.
 
-A run is a process with the calls that wait for it. It knows nothing of the protocol; `calls` and
-`progress_notifications` are above.
+A run is a process with the calls that wait for it. It knows nothing of protocols: every door, above, begins and leaves
+its calls by what is here.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, NoReturn
@@ -14,7 +15,7 @@ from goalport.caller import Caller
 from goalport.errors import BadInput
 from goalport.process import AgentProcess
 
-__all__ = ["CANCELLED", "IdempotentCall", "Run", "Runs", "Watch"]
+__all__ = ["CANCELLED", "Disconnect", "IdempotentCall", "Run", "Runs", "Watch"]
 
 _LONGEST_KEY: Final = 256
 CANCELLED: Final = "Its caller cancelled the call or went away."
@@ -48,6 +49,28 @@ class Watch:
             run.watches.discard(self)
             if not run.watches and not run.detached and run.process.outcome is None:
                 run.process.kill(CANCELLED)
+
+
+class Disconnect:
+    """Whether the client of one HTTP request has disconnected, and the callbacks to run when it does."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self._then: list[Callable[[], None]] = []
+
+    def then(self, do: Callable[[], None]) -> None:
+        """Call `do` when the client disconnects, or at once if it has."""
+        if self.gone:
+            do()
+        else:
+            self._then.append(do)
+
+    def note(self) -> None:
+        """Note that the client has disconnected, and run the callbacks once."""
+        if not self.gone:
+            self.gone = True
+            for do in self._then:
+                do()
 
 
 @dataclass(frozen=True, slots=True)
