@@ -64,7 +64,7 @@ class Database(Protocol):
 
 
 class DatabaseProcessStore:
-    """Keeps the records of processes in a database, which other programs may use too."""
+    """Keeps the records of processes in a database, which other programs may use too; see `ProcessStore`."""
 
     durable = True
 
@@ -97,11 +97,7 @@ class DatabaseProcessStore:
     async def save(
         self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
     ) -> Lease:
-        """Commit the records of processes of one family, all or none; return the lease with the new version.
-
-        Once it has begun, cancelling waits until it is known whether they are committed. Raises `LeaseLost` and
-        `StoreError`.
-        """
+        """Commit records of a family. Once that has begun, cancelling waits until it is known whether they are."""
         if not lease.token and not changes:
             return lease
         if not lease.token and all(each.process.id != lease.root for each in changes):
@@ -111,79 +107,61 @@ class DatabaseProcessStore:
         return await self._database.write(partial(self._operations.save, rows, lease, wake, release=release))
 
     async def claim(self, process_id: str, /) -> Lease | None:
-        """Take the lease of the family of a process; None: it is unknown or was dropped. Raises `LeaseHeld`."""
         return await self._database.write(partial(self._operations.claim, process_id))
 
     async def runner(self, process_id: str, /) -> Runner | None:
-        """The program that has the lease of the family of a process; None: none has it."""
         return await self._database.read(partial(self._operations.runner, process_id))
 
     async def release(self, lease: Lease, /) -> None:
-        """Give a lease back without a save; nothing happens if it is lost."""
         await self._database.write(partial(self._operations.release, lease))
 
     async def due(self, limit: int, /) -> Sequence[Lease]:
-        """Take the leases of families whose time to wake has come and that no living program has, the eldest first."""
         some, dead = await self._database.read(partial(self._operations.awaited, limit))
         if not some and not dead:
             return ()
         return await self._database.write(partial(self._operations.due, limit, dead))
 
     async def heartbeat(self, seconds: float, /) -> None:
-        """Say that this program lives; others may take its leases when it has not said so again after `seconds`."""
         await self._database.write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
         self._has_heartbeat = True
 
     async def wait_for_changes(self, seconds: float, /) -> None:
-        """Return when another program may have written something, or after `seconds`."""
         await self._database.wait_for_changes(seconds)
 
     async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
-        """The versions of families by their roots; those that are not kept are left out."""
         return await self._database.read(partial(operations.versions, roots))
 
     async def held(self, roots: Sequence[str], /) -> Sequence[str]:
-        """Those of the families, by their roots, of which this program has the lease."""
         return await self._database.read(partial(self._operations.held, roots))
 
     async def send(self, process_id: str, value: object, /) -> int:
-        """Leave a message for the program that runs a family; return its number."""
         return await self._database.write(partial(operations.send, process_id, value))
 
     async def inbox(self) -> Sequence[Message]:
-        """The messages without a reply for the families of which this program has the lease, oldest first."""
         return await self._database.read(self._operations.inbox)
 
     async def reply(self, number: int, value: object, /) -> None:
-        """Reply to a message, unless there is a reply or it was taken back."""
         await self._database.write(partial(operations.reply, number, value))
 
     async def replied(self, number: int, /) -> object:
-        """The reply to a message, None as long as there is none."""
         return await self._database.read(partial(operations.replied, number))
 
     async def withdraw(self, number: int, /) -> bool:
-        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
         return await self._database.write(partial(operations.withdraw, number))
 
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
-        """The digest and the process that are kept under a key; those that are given, if there are none."""
         return await self._database.write(partial(self._operations.join, key, digest, process_id, instead_of))
 
     async def find_context(self, context_id: str, /) -> object:
-        """What is kept as the context of that id; None if there is nothing."""
         return await self._database.read(partial(operations.find_context, context_id))
 
     async def save_context(self, context_id: str, value: object, /) -> None:
-        """Keep a context, in place of an earlier one of that id."""
         await self._database.write(partial(self._operations.save_context, context_id, value))
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:
-        """The record of a process; None if it is unknown or was dropped."""
         return await self._database.read(partial(operations.find, process_id))
 
     async def family(self, process_id: str, /) -> tuple[Sequence[StoredProcess], int]:
-        """A process and all that belong to its family, the root first, and the version of the family."""
         return await self._database.read(partial(operations.family, process_id))
 
     async def records(
@@ -195,13 +173,11 @@ class DatabaseProcessStore:
         statuses: Collection[str] = (),
         newest_first: bool = False,
     ) -> Sequence[ProcessRecord]:
-        """The records of all processes that are kept, oldest first, without their definitions and states."""
         return await self._database.read(
             partial(operations.records, after, limit, caller, statuses, newest_first=newest_first)
         )
 
     async def counts(self) -> Mapping[str, int]:
-        """How many processes have each status."""
         return await self._database.read(operations.counts)
 
     async def overflow(self) -> Sequence[str]:

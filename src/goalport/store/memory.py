@@ -89,7 +89,7 @@ class _Family:
 
 
 class InMemoryProcessStore:
-    """Keeps the records of processes in memory.
+    """Keeps the records of processes in memory; see `ProcessStore`.
 
     Parameters: of short processes that have ended, the last `window` are kept. Of those that took a second or
     more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
@@ -152,13 +152,11 @@ class InMemoryProcessStore:
         return None
 
     async def release(self, lease: Lease, /) -> None:
-        """Give a lease back without a save; nothing happens if it is lost."""
         family = self._family_of.get(lease.root)
         if family is not None and family.held and lease.token == _TOKEN:
             self._release(family)
 
     async def due(self, limit: int, /) -> Sequence[Lease]:
-        """Take the leases of families whose time to wake has come and that nobody has, the eldest first."""
         if not self._asleep:
             return ()
         now = datetime.now(UTC)
@@ -173,17 +171,14 @@ class InMemoryProcessStore:
         await anyio.sleep(seconds)
 
     async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
-        """The versions of families by their roots; those that are not kept are left out."""
         found = ((each, self._family_of.get(each)) for each in roots)
         return {root: family.version for root, family in found if family is not None and family.root == root}
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:
-        """The record of a process; None if it is unknown or was dropped."""
         family = self._family_of.get(process_id)
         return family and family.members[process_id].process
 
     async def family(self, process_id: str, /) -> tuple[Sequence[StoredProcess], int]:
-        """A process and all that belong to its family, the root first, and the version of the family."""
         family = self._family_of.get(process_id)
         if family is None:
             return (), 0
@@ -198,7 +193,6 @@ class InMemoryProcessStore:
         statuses: Collection[str] = (),
         newest_first: bool = False,
     ) -> Sequence[ProcessRecord]:
-        """The records of all processes that are kept, oldest first, without their definitions and states."""
         if after and after not in self._family_of:
             return []
         ids = iter(reversed(self._family_of) if newest_first else self._family_of)
@@ -214,15 +208,12 @@ class InMemoryProcessStore:
         return list(islice(chosen, limit))
 
     async def counts(self) -> Mapping[str, int]:
-        """How many processes that are kept have each status."""
         return Counter(family.members[each].process.status for each, family in self._family_of.items())
 
     async def overflow(self) -> Sequence[str]:
-        """The ids of processes that wait for people and for which there is no room, longest waiting first."""
         return list(islice(self._waiting, max(len(self._waiting) - self.max_waiting, 0)))
 
     async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
-        """Drop families that have ended: those that ended longer ago, and all but the newest `keep`."""
         before = _LONG_AGO if older_than is None else datetime.now(UTC) - older_than
         over = [each for each in dict.fromkeys(self._family_of.values()) if each.over]
         over.sort(key=lambda each: (each.finished_at, each.number), reverse=True)
@@ -233,37 +224,30 @@ class InMemoryProcessStore:
         return len(dropped)
 
     async def send(self, process_id: str, value: object, /) -> int:
-        """Leave a message for the program that runs a family; return its number."""
         message = Message(next(self._numbers), process_id, value)
         self._messages[message.number] = message
         return message.number
 
     async def held(self, roots: Sequence[str], /) -> Sequence[str]:
-        """Those of the families, by their roots, that something runs."""
         return [each for each in roots if (found := self._family_of.get(each)) is not None and found.held]
 
     async def inbox(self) -> Sequence[Message]:
-        """The messages without a reply for the families that something runs, oldest first."""
         open_ones = (each for each in self._messages.values() if each.number not in self._replies)
         return [each for each in open_ones if (found := self._family_of.get(each.process)) is not None and found.held]
 
     async def reply(self, number: int, value: object, /) -> None:
-        """Reply to a message, unless there is a reply or it was taken back."""
         if number in self._messages:
             self._replies.setdefault(number, value)
 
     async def replied(self, number: int, /) -> object:
-        """The reply to a message, None as long as there is none."""
         return self._replies.get(number)
 
     async def withdraw(self, number: int, /) -> bool:
-        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
         if self._messages.pop(number, None) is None:
             return self._replies.pop(number, None) is None
         return number not in self._replies
 
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
-        """The digest and the process that are kept under a key; those that are given, if there are none."""
         now = datetime.now(UTC)
         while self._keys and (len(self._keys) > _MOST_KEYS or next(iter(self._keys.values()))[2] < now - _DAY):
             self._keys.popitem(last=False)
@@ -274,11 +258,9 @@ class InMemoryProcessStore:
         return known[:2]
 
     async def find_context(self, context_id: str, /) -> object:
-        """What is kept as the context of that id; None if there is nothing."""
         return self._contexts.get(context_id)
 
     async def save_context(self, context_id: str, value: object, /) -> None:
-        """Keep a context, in place of an earlier one of that id."""
         self._contexts[context_id] = value
 
     def _add(self, change: StoredProcess, family: _Family) -> None:

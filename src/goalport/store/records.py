@@ -199,7 +199,7 @@ class ProcessStore(Protocol):
         ...
 
     async def heartbeat(self, seconds: float, /) -> None:
-        """Say that this program lives; others may take its leases when it has not said so again after `seconds`."""
+        """Say that this program lives; others may take its leases when there is no other heartbeat for `seconds`."""
         ...
 
     async def wait_for_changes(self, seconds: float, /) -> None:
@@ -223,7 +223,7 @@ class ProcessStore(Protocol):
         ...
 
     async def reply(self, number: int, value: object, /) -> None:
-        """Reply to a message; the value is what JSON can say and is not None."""
+        """Reply to a message, unless it has a reply or was taken back; the value is what JSON can say and is not None."""
         ...
 
     async def replied(self, number: int, /) -> object:
