@@ -1,13 +1,19 @@
 """What follows in a family of processes when one of them has ended or waits, or when the program had ended."""
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Callable, Sequence
 from logging import getLogger
+from typing import Final
+from weakref import WeakSet
 
 from goalport.process import AgentProcess, ProcessStatus, Stuck
 
-__all__ = ["interrupted_in", "park", "ready_after", "ready_in", "update_ancestors"]
+__all__ = ["ExpiryTimers", "interrupted_in", "park", "ready_after", "ready_in", "update_ancestors"]
 
 _log = getLogger(__name__)
+_MOST_SKEW: Final = 120.0
+"""By how many seconds the clock of a database may be ahead."""
 
 
 def update_ancestors(process: AgentProcess) -> None:
@@ -57,3 +63,35 @@ def park(process: AgentProcess, interrupted: Sequence[str]) -> None:
             f" what it has done, then run `goalport resume {process.id}` with `--retry` or `--skip`."
         )
     )
+
+
+class ExpiryTimers:
+    """Calls `expire` with a process when one of its open questions expires.
+
+    They serve where no store says when to wake, or where its clock is ahead of that of this program.
+    """
+
+    def __init__(self, expire: Callable[[AgentProcess], None]) -> None:
+        self._expire = expire
+        self._timed: WeakSet[AgentProcess] = WeakSet()
+
+    def __contains__(self, process: AgentProcess) -> bool:
+        return process in self._timed
+
+    def set(self, process: AgentProcess) -> None:
+        """Wait for the next of its questions that expires."""
+        self._timed.add(process)
+        if (left := _seconds_left(process)) is not None:
+            asyncio.get_running_loop().call_later(max(left, 0), self._expire, process)
+
+    def set_soon(self, family: Sequence[AgentProcess]) -> bool:
+        """Set timers for a family that was woken too early by this program's clock. Returns False if it was not."""
+        early = [each for each in family if (left := _seconds_left(each)) is not None and left < _MOST_SKEW]
+        for each in early:
+            self.set(each)
+        return bool(early)
+
+
+def _seconds_left(process: AgentProcess) -> float | None:
+    times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
+    return min(times) - time.time() if times else None

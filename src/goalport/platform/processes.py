@@ -8,16 +8,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from logging import getLogger
+from typing import Final
 
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
 from goalport.platform.commands import answer_command, end_command, execute, go_on_command
-from goalport.platform.deliveries import Deliveries
-from goalport.platform.expiry import ExpiryTimers
-from goalport.platform.families import interrupted_in, park, ready_after, ready_in, update_ancestors
-from goalport.platform.keys import known_under
-from goalport.platform.process_engine import ProcessEngine
+from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_after, ready_in, update_ancestors
+from goalport.platform.process_engine import Deliveries, ProcessEngine
 from goalport.platform.process_factory import Inputs, ProcessFactory, given_to_child
 from goalport.platform.replicas import Replicas
 from goalport.platform.thread_limits import ThreadLimits
@@ -44,9 +42,11 @@ from goalport.secrecy import register_secrets, secrets_in_environment
 from goalport.store import Codec, ProcessRecord, ProcessStore, Seals
 from goalport.tools import ToolGroupResolver
 
-_log = getLogger(__name__)
-
 __all__ = ["Processes"]
+
+_log = getLogger(__name__)
+_WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds to wait, again and again, for a process that another program has begun under a key and not written yet."""
 
 
 class Processes:
@@ -101,8 +101,9 @@ class Processes:
         process = self._factory.create(scope, inputs, options, groups)
         if self._durable and not options.ephemeral:
             parent = inputs.parent
-            wanted = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
-            process.store_each_step(wanted or self.keep_journals)
+            lasts = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
+            if lasts or self.keep_journals:
+                process.store_each_step()
         return process
 
     async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
@@ -111,11 +112,23 @@ class Processes:
         A process that was killed, or is not known any more, has no result: then the given one takes its place. Raises
         `StoreError`.
         """
-        process.store_each_step(self._durable)
-        found = await known_under(self._repository, key, digest, process)
-        if found is process:
-            self.begin(process)
-        return found
+        if self._durable:
+            process.store_each_step()
+        waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
+        while True:
+            known_digest, known_id = await self._repository.store.join(key, digest, process.id, instead_of=instead_of)
+            if known_id == process.id:
+                self.begin(process)
+                return process
+            if known_digest != digest:
+                return None
+            found = await self._repository.find(known_id)
+            if found is not None and not isinstance(found.outcome, Killed) and found.end_requested is None:
+                return found
+            if found is None and (pause := next(waits, None)) is not None:
+                await asyncio.sleep(pause)
+            else:
+                instead_of = known_id
 
     @property
     def _durable(self) -> bool:

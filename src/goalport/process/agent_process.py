@@ -275,9 +275,13 @@ class AgentProcess(Lifecycle):
             return False
         return True
 
-    def store_each_step(self, wanted: bool = True) -> None:  # noqa: FBT001, FBT002 - the name says what is true
-        """Store each of its steps from now on, or no longer."""
-        self.lasting = wanted
+    def store_each_step(self) -> None:
+        """Store each of its steps from now on."""
+        self.lasting = True
+
+    def store_at_rest(self) -> None:
+        """Store it only when nothing of its family runs, from now on."""
+        self.lasting = False
 
     @property
     def seconds_run(self) -> float:

@@ -4,17 +4,20 @@ Below: the recorder of each process. Above: the repository, which saves the reco
 """
 
 from collections.abc import Mapping
+from logging import getLogger
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
-from goalport.errors import Unstorable
+from goalport.errors import StoreError, Unstorable
+from goalport.events import ProcessNotStored
 from goalport.process.agent_process import AgentProcess
 from goalport.process.family import family_of
 from goalport.process.recording import Recorder, recordable
-from goalport.process.unstored import Unstored
 from goalport.store import Codec, Json, ProcessRecord, Seals, StoredProcess, StoredTypes
 
-__all__ = ["Definitions", "FamilyRecords"]
+__all__ = ["Definitions", "FamilyRecords", "NotStored"]
+
+_log = getLogger(__name__)
 
 
 class Definitions(Protocol):
@@ -40,7 +43,7 @@ class FamilyRecords:
         self._definitions, self._seals, self._durable = definitions, seals, durable
         self._types = StoredTypes()
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
-        self._unstored = Unstored()
+        self._not_stored = NotStored()
         self._unwritable: WeakSet[AgentProcess] = WeakSet()
         """The processes whose records cannot say how they stand."""
 
@@ -74,15 +77,15 @@ class FamilyRecords:
 
         A process that they have started is told of when it is stored itself: with `begins`, which is stored now.
         """
-        return self._without_unstored(process, self._recorders[process].steps(process), begins)
+        return self._with_stored_children(process, self._recorders[process].steps(process), begins)
 
-    def _without_unstored(
+    def _with_stored_children(
         self, process: AgentProcess, change: StoredProcess, begins: AgentProcess | None = None
     ) -> StoredProcess:
-        unstored = {each.id for each in process.children if each is not begins and not self.stored(each)}
-        if not unstored:
+        missing = {each.id for each in process.children if each is not begins and not self.stored(each)}
+        if not missing:
             return change
-        journal = [each for each in change.journal if each.kind != "child" or each.value not in unstored]
+        journal = [each for each in change.journal if each.kind != "child" or each.value not in missing]
         return change._replace(journal=journal)
 
     def checkpoint(self, process: AgentProcess) -> dict[AgentProcess, StoredProcess]:
@@ -91,7 +94,7 @@ class FamilyRecords:
         parent = process.parent
         if parent is not None and not self.stored(process):
             changes[parent] = self.steps(parent, begins=process)
-        changes[process] = self._without_unstored(process, self.changes(process))
+        changes[process] = self._with_stored_children(process, self.changes(process))
         return {each: stored for each, stored in changes.items() if self._recorders[each].has_changes(stored)}
 
     def resting(self, root: AgentProcess) -> dict[AgentProcess, StoredProcess]:
@@ -101,9 +104,9 @@ class FamilyRecords:
             if each.driven or each.options.ephemeral:
                 continue
             try:
-                stored = self._without_unstored(each, self.changes(each))
+                stored = self._with_stored_children(each, self.changes(each))
             except Unstorable as error:
-                self.tell_unstored(each, error)
+                self.tell_not_stored(each, error)
                 self._unwritable.add(each)
                 if not each.over:
                     continue
@@ -117,16 +120,16 @@ class FamilyRecords:
     def confirm(self, process: AgentProcess, stored: StoredProcess) -> bool:
         """Note that the store has records of a process. Returns whether they say everything of it."""
         self._recorders[process].confirm(stored)
-        self._unstored.stored(process)
+        self._not_stored.stored(process)
         return recordable(process) and process not in self._unwritable
 
     def only_here(self, process: AgentProcess) -> bool:
         """Whether only this program can go on with a process, because its records cannot be written."""
         return process in self._unwritable and not process.over
 
-    def tell_unstored(self, process: AgentProcess, error: Exception) -> None:
+    def tell_not_stored(self, process: AgentProcess, error: Exception) -> None:
         """Tell the log and the listeners that a process is kept in memory only."""
-        self._unstored.tell(process, error)
+        self._not_stored.tell(process, error)
 
     def renew_types(self) -> None:
         """Look classes up anew from now on, because a workspace was loaded again."""
@@ -139,3 +142,28 @@ class FamilyRecords:
     def codec_for(self, process_id: str) -> Codec | None:
         """What writes and reads the records of a process; None: they hold the values themselves."""
         return self.codec(process_id) if self._durable else None
+
+
+class NotStored:
+    """Says of processes that they are kept in memory only, and why, once for each reason: in the log, and as an event.
+
+    They go on all the same.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: WeakKeyDictionary[AgentProcess, str] = WeakKeyDictionary()
+
+    def tell(self, process: AgentProcess, error: Exception) -> None:
+        """Tell that a process could not be stored, unless the same was told before and it was not stored since."""
+        expected = isinstance(error, StoreError | Unstorable)
+        reason = str(error) if expected else f"Unexpected {type(error).__name__}; the log has the traceback."
+        if self._reasons.get(process) == reason:
+            return
+        self._reasons[process] = reason
+        _log.warning("Process %s is kept in memory only: %s", process.id, reason, exc_info=None if expected else error)
+        if process.listeners.attentive:
+            process.emit(ProcessNotStored(reason, process_id=process.id))
+
+    def stored(self, process: AgentProcess) -> None:
+        """Note that a process was stored; if it cannot be later, that is told again."""
+        self._reasons.pop(process, None)

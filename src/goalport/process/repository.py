@@ -160,9 +160,9 @@ class AgentProcessRepository:
         try:
             changes = self.records_of.checkpoint(process)
         except Unstorable as error:
-            self.records_of.tell_unstored(process, error)
+            self.records_of.tell_not_stored(process, error)
             for each in family_of(root):
-                each.store_each_step(False)
+                each.store_at_rest()
         else:
             if changes:
                 await self._commit(root, changes, release=False)
@@ -203,10 +203,10 @@ class AgentProcessRepository:
             lease = self._leases.pop(root.id, None) or Lease(root.id)
             lease = await self.store.save([*changes.values()], lease, wake_at=wakes_at(family), release=True)
         except (StoreError, Unstorable, LeaseLost) as error:
-            self.records_of.tell_unstored(process, error)
+            self.records_of.tell_not_stored(process, error)
             return
         except Exception as bug:
-            self.records_of.tell_unstored(process, bug)
+            self.records_of.tell_not_stored(process, bug)
             return
         self._confirm(changes)
         self._versions[root] = lease.version
@@ -364,8 +364,8 @@ class AgentProcessRepository:
         here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
         told = {each: len(each.progress.history) for each in here.values()}
         found = restored(stored, self._definitions.restored, self.records_of.codec_for, here)
-        for process in found:
-            process.store_each_step(self.store.durable)
+        for process in found if self.store.durable else ():
+            process.store_each_step()
         for process, count in told.items():
             process.tell_what_happened(count)
         self.records_of.know(found)
