@@ -223,7 +223,7 @@ class ProcessStore(Protocol):
         ...
 
     async def reply(self, number: int, value: object, /) -> None:
-        """Reply to a message, unless it has a reply or was taken back; the value is what JSON can say and is not None."""
+        """Reply to a message, unless it has a reply or was taken back; JSON can say the value, and it is not None."""
         ...
 
     async def replied(self, number: int, /) -> object:
