@@ -62,7 +62,7 @@ def sealing_keys(settings: KeySettings) -> list[bytes]:
 
 
 class ProcessSeals:
-    """Encrypts the secrets of processes, those of each process with keys of its own, which are derived of these.
+    """Encrypts the secrets of processes and contexts, those of each with keys of its own, which are derived of these.
 
     `keys` is called when the first secret comes. The first key encrypts, all of them decrypt.
     """
@@ -76,7 +76,7 @@ class ProcessSeals:
         return self._keys()
 
     def of(self, process_id: str) -> "ProcessSeal":
-        """What encrypts the secrets of one process; what is moved to another process cannot be decrypted there."""
+        """What encrypts the secrets of one process or context; what is moved to another cannot be decrypted there."""
         return ProcessSeal(self, process_id)
 
 
@@ -99,8 +99,9 @@ class ProcessSeal:
             return self._fernet.decrypt(sealed)
         except InvalidToken:
             raise SettingsError(
-                "It was sealed with another key, or for another process. Add the earlier key to GOALPORT_STATE_KEYS"
-                f" after the current one, or restore the file {_FILE} in the data folder; its content is a key too."
+                "It was sealed with another key, or for another process or context. Add the earlier key to"
+                f" GOALPORT_STATE_KEYS after the current one, or restore the file {_FILE} in the data folder; its"
+                " content is a key too."
             ) from None
 
     @cached_property

@@ -33,8 +33,8 @@ EDGES = {
     "src/goalport/serve/": (1, "a bug in one request must become an answer"),
     "src/goalport/site/": (1, "a changed file may break loading in any way, and what was loaded before must be served"),
     "src/goalport/platform/": (
-        4,
-        "what the author of an agent wrote, a cost method too, may raise anything, and all others must be served",
+        5,
+        "what an author wrote, a cost method or a repository of contexts too, may raise anything, and others be served",
     ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
     "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),

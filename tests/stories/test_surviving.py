@@ -11,6 +11,36 @@ from tests.stories.servers import running
 from tests.stories.test_waiting import BAKER
 
 FILES = {"agents/bakers.py": BAKER}
+NOTED = """
+from dataclasses import dataclass
+from goalport import AgentPlatform, Export, ProcessOptions, UserInput, achieves_goal, agent
+from goalport.process import Context
+
+@dataclass(frozen=True)
+class Wish:
+    text: str
+
+@dataclass(frozen=True)
+class Wishes:
+    content: str
+
+@agent(description="Lists wishes")
+class Reader:
+    @achieves_goal(description="All wishes")
+    async def read(self, wish: Wish, platform: AgentPlatform) -> Wishes:
+        noted = await platform.contexts.find("wishes")
+        return Wishes(", ".join(each.text for each in noted.objects))
+
+@agent(description="Notes wishes")
+class Noter:
+    @achieves_goal(description="All wishes so far", export=Export(remote=True, name="note_wish"))
+    async def note(self, wish: Wish, platform: AgentPlatform) -> Wishes:
+        noted = await platform.contexts.find("wishes") or Context("wishes")
+        noted.add(wish)
+        await platform.contexts.save(noted)
+        reader = await platform.run("Reader", options=ProcessOptions(context_id="wishes"))
+        return reader.result_of_type(Wishes)
+"""
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
@@ -36,3 +66,15 @@ async def test_a_goal_that_waits_survives_a_server_that_is_killed(tmp_path: Path
     async with running(tmp_path, {}, **place) as third, third.client("http", era) as client:
         status = await call(client, "process_status", processId=handle["processId"])
         assert status.structured_content == {"content": "carrot for 3"}
+
+
+async def test_what_a_goal_has_remembered_the_next_server_knows(tmp_path: Path, place: dict[str, Any]) -> None:
+    async with running(tmp_path, {"agents/noters.py": NOTED}, **place) as first:
+        async with first.client("http", "auto") as client:
+            noted = await call(client, "note_wish", text="bread")
+        assert noted.structured_content == {"content": "bread"}
+        first.process.kill()
+        await first.process.wait()
+    async with running(tmp_path, {}, **place) as second, second.client("http", "auto") as client:
+        noted = await call(client, "note_wish", text="cheese")
+        assert noted.structured_content == {"content": "bread, cheese"}

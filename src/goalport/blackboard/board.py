@@ -245,6 +245,13 @@ class Blackboard:
         self._conditions = dict(state.conditions)
         self._last_entry = state.last_entry
 
+    def begin_with(self, earlier: "Blackboard") -> None:
+        """Have the objects of another one too, as older than those that are here; names that are here keep theirs."""
+        before = earlier.state
+        self._entries[:0] = before.entries
+        self._names = {**before.names, **self._names}
+        self._last_entry = self._last_entry or before.last_entry
+
     def infer_types_by(self, infer_type: TypeInference) -> None:
         """Set the function that returns, for a name and an object without a declared type, its type or None.
 

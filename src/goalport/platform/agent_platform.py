@@ -41,7 +41,6 @@ from goalport.process import (
     AgentProcess,
     ArgumentResolver,
     ContextRepository,
-    InMemoryContextRepository,
     ProcessOptions,
 )
 from goalport.prompts import Templates
@@ -67,15 +66,15 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     - `agents`: instances, classes or `Agent` objects; classes are instantiated, with services for the parameters of
       their constructors.
     - `tool_groups`: the groups of tools that actions name.
-    - `services`: the objects for `Provided` parameters; an `ArgumentResolver` and a `ContextRepository` among them are
-      used as such.
+    - `services`: the objects for `Provided` parameters; an `ArgumentResolver` among them is used as such.
     - `models`: the models, or their catalogue; by default those that the environment has keys for.
     - `listeners`: they receive every event.
     - `options`: the options of processes that are started without their own.
     - `guards`: they check every text that goes to a model or comes from one.
     - `llm`: the limits and defaults of every request of a model.
     - `templates`: the templates of prompts; by default there are none.
-    - `store`: it keeps the processes that nothing runs; by default in memory.
+    - `store`: it keeps the processes that nothing runs, and contexts; by default in memory.
+    - `contexts`: keeps contexts in place of the store.
     - `seals`: encrypts secrets (`SecretStr`) in a store that outlives the program, such as `ProcessSeals`; without it,
       processes that hold secrets are not stored there.
     - `max_threads`: the most `def` functions that run at once, each in a worker thread.
@@ -99,8 +98,6 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """The processes that run, wait, or ended not long ago; oldest first."""
     store: ProcessStore
     """It keeps the processes that nothing runs."""
-    contexts: ContextRepository
-    """The stores of objects that outlive processes, by id."""
     ai: Ai
     """Access to models for code outside of actions; an action has its own."""
     upstream: UpstreamServers
@@ -125,6 +122,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         llm: LlmOperations | None = None,
         templates: Templates | None = None,
         store: ProcessStore | None = None,
+        contexts: ContextRepository | None = None,
         seals: Seals | None = None,
         max_threads: int = 40,
         retry: RetryPolicy | None = None,
@@ -134,8 +132,6 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
     ) -> None:
         self._services, self._options = (*services, self), options or ProcessOptions()
-        contexts = (each for each in self._services if isinstance(each, ContextRepository))
-        self.contexts = next(contexts, None) or InMemoryContextRepository()
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
         self._set_groups(tool_groups)
         self.models = models_of(models)
@@ -144,7 +140,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
             self.store,
-            self.contexts,
+            contexts,
             max_threads,
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
@@ -198,6 +194,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
+
+    @property
+    def contexts(self) -> ContextRepository:
+        """The stores of objects that outlive processes, by id; by default they are in the `store`."""
+        return self.processes.contexts
 
     def load(self, workspace: Workspace) -> None:
         """Deploy the agents of a workspace in place of all others; running processes keep those they began with."""

@@ -31,7 +31,7 @@ class CommandHandler(Protocol):
         """Go on with a process in which an action was interrupted."""
         ...
 
-    def codec(self, process_id: str) -> Codec:
+    def codec(self, process_id: str, /) -> Codec:
         """What reads and writes the values of a process."""
         ...
 

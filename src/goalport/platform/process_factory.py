@@ -15,7 +15,6 @@ from goalport.errors import UnknownName, Unreadable, Unstorable
 from goalport.events import ProcessCreated
 from goalport.process import (
     AgentProcess,
-    Context,
     ContextRepository,
     Definition,
     Listeners,
@@ -92,30 +91,36 @@ class ProcessFactory:
         """A process that has not begun; it is found by its id once it has."""
         labels = ((options.agent_name_in_id, scope.agent.name), (options.version_in_id, scope.agent.version))
         process_id = new_id(*(label for wanted, label in labels if wanted))
-        goals = _goal_names(scope, inputs.goals)
-        context = self._contexts.find(options.context_id) if options.context_id else None
-        if options.context_id and context is None:
-            _log.warning("There is no context %r: process %s begins without it.", options.context_id, process_id)
-        if options.prune and planner_for(scope.agent, options).looks_ahead:
-            draft = (options.blackboard or Blackboard()).spawn()
-            draft.infer_types_by(scope.infer_type)
-            _fill(draft, context, inputs)
-            scope = pruned(scope, draft, goals, groups)
         process = AgentProcess(
             process_id,
             scope,
             options,
             inputs.caller,
             self._services(groups),
-            goals=goals,
+            goals=_goal_names(scope, inputs.goals),
             parent=inputs.parent,
             started_by=inputs.started_by,
         )
         self._listen(process)
         if process.listeners.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
-        _fill(process.blackboard, context, inputs)
+        _fill(process.blackboard, inputs)
         return process
+
+    async def equip(self, process: AgentProcess) -> None:
+        """Give a process that begins what its context holds; then leave out the actions that cannot help, if it wants.
+
+        Raises what the repository of contexts raises.
+        """
+        options = process.options
+        if options.context_id:
+            context = await self._contexts.find(options.context_id)
+            if context is None:
+                _log.warning("There is no context %r: process %s begins without it.", options.context_id, process.id)
+            else:
+                process.begin_with(context)
+        if options.prune and planner_for(process.agent, options).looks_ahead:
+            process.narrow(pruned(process.scope, process.blackboard, process.goals, process.services.groups))
 
     def _listen(self, process: AgentProcess) -> None:
         if process.parent is not None:
@@ -178,10 +183,8 @@ def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(goals)
 
 
-def _fill(blackboard: Blackboard, context: Context | None, inputs: Inputs) -> None:
+def _fill(blackboard: Blackboard, inputs: Inputs) -> None:
     """Put what a process begins with on its blackboard."""
-    if context is not None:
-        context.populate(blackboard)
     for value in inputs.objects:
         blackboard.add(value)
         for part, declared in parts_of(Typed.value_of(value)):

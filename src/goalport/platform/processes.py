@@ -30,6 +30,7 @@ from goalport.process import (
     ProcessOptions,
     ProcessStatus,
     Scope,
+    StoredContexts,
     Terminated,
     decline,
     drive,
@@ -55,7 +56,7 @@ class Processes:
     def __init__(
         self,
         store: ProcessStore,
-        contexts: ContextRepository,
+        contexts: ContextRepository | None,
         max_threads: int,
         service: Callable[[type], object | None],
         scope_of: Callable[[object], Scope],
@@ -81,7 +82,9 @@ class Processes:
         self.keep_journals = False  # `AgentPlatform` says what it means
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
-        self._factory = ProcessFactory(contexts, self._services, self.listeners, scope_of, groups)
+        self.contexts = contexts or StoredContexts(store, self.codec)
+        """The stores of objects that outlive processes, by id."""
+        self._factory = ProcessFactory(self.contexts, self._services, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
         self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
@@ -188,9 +191,9 @@ class Processes:
         if not self._drives:
             await self._repository.release(process)
 
-    def codec(self, process_id: str) -> Codec:
-        """What reads and writes the values of a process."""
-        return self._repository.records_of.codec(process_id)
+    def codec(self, owner: str) -> Codec:
+        """What reads and writes the values of a process, by its id, or of what else has values of its own."""
+        return self._repository.records_of.codec(owner)
 
     async def _continue_family(self, root: AgentProcess) -> None:
         """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
@@ -356,7 +359,10 @@ class Processes:
         return task
 
     async def _enter(self, process: AgentProcess) -> bool:
-        """Prepare the store for a process that begins to run. Returns False if it cannot run here."""
+        """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here."""
+        begins = process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process)
+        if begins and not await self._equip(process):
+            return False
         try:
             entered = await self._repository.enter(process)
         except StoreError as error:  # nothing has been done yet, and nobody would know of it later
@@ -368,6 +374,20 @@ class Processes:
         process.release()
         process.notify_waiters()
         return False
+
+    async def _equip(self, process: AgentProcess) -> bool:
+        """Give a process what it begins with besides its inputs. Returns False if that cannot be had."""
+        try:
+            await self._factory.equip(process)
+        except Exception as error:
+            if not isinstance(error, GoalportError):
+                _log.exception("Process %s did not begin.", process.id)
+            again = " Try again later." if isinstance(error, StoreError) else ""
+            process.settle(Failed(f"It did not begin.{again} {process.words_for(error)}"))
+            self._continue_others(process)
+            await self._save(process)
+            return False
+        return True
 
     def _ended_idle(self, process: AgentProcess) -> None:
         if self._durable:

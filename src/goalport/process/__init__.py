@@ -4,7 +4,7 @@ from goalport.process.action_progress import ActionInvocation, Failure
 from goalport.process.action_tools import Decider, agent_tool, require_type, with_awaiting
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext, run_subagent
-from goalport.process.contexts import Context, ContextRepository, InMemoryContextRepository
+from goalport.process.contexts import Context, ContextRepository, StoredContexts
 from goalport.process.effects import decline, find_question, settle
 from goalport.process.family import family_of
 from goalport.process.formulation import PLANNING_SECONDS, pruned
@@ -58,7 +58,6 @@ __all__ = [
     "Failed",
     "Failure",
     "FirstOf",
-    "InMemoryContextRepository",
     "Killed",
     "Ledger",
     "Listeners",
@@ -78,6 +77,7 @@ __all__ = [
     "Schedule",
     "Scope",
     "Spending",
+    "StoredContexts",
     "Stuck",
     "StuckCode",
     "StuckHandler",

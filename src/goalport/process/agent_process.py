@@ -31,6 +31,7 @@ from goalport.events import (
 )
 from goalport.llm import TokenUsage
 from goalport.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
+from goalport.process.contexts import Context
 from goalport.process.ledger import NOTHING, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Lifecycle, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.process.listeners import Listeners
@@ -167,6 +168,18 @@ class AgentProcess(Lifecycle):
         """Run to the end, or until a person has to answer, and return the outcome."""
         self.resume()
         return await self.wait()
+
+    def begin_with(self, context: Context) -> None:
+        """Put what a context holds on the blackboard, as older than all that is there."""
+        earlier = Blackboard(self.listeners.binding_listener(self.id))
+        earlier.infer_types_by(self.scope.infer_type)
+        context.populate(earlier)
+        self.blackboard.begin_with(earlier)
+
+    def narrow(self, scope: Scope) -> None:
+        """Do without the actions that a narrower scope does not have, before it begins."""
+        self.scope, self.agent = scope, scope.agent
+        self.blackboard.infer_types_by(scope.infer_type)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Add a listener for all events from now on; the returned function removes it."""

@@ -1,47 +1,68 @@
 """Contexts, which outlive processes: named stores of objects with which new processes may begin.
 
-(User guide, section 3.2.5.)
+They are kept in the store of the platform, each as one value. Below: the store and its codec. Above: the platform,
+which gives a process that begins what its context holds. (User guide, section 3.2.5.)
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, cast
 
 from goalport.blackboard import Blackboard, Typed
+from goalport.errors import Unstorable
+from goalport.store import Codec, Json, ProcessStore
 
-__all__ = ["Context", "ContextRepository", "InMemoryContextRepository"]
+__all__ = ["Context", "ContextRepository", "StoredContexts"]
 
 T = TypeVar("T")
+Item = tuple[str | None, object]
+"""An object with its name, or without one."""
 
 
 class Context:
     """Objects that are stored under an id, some of them with names of their own."""
 
-    def __init__(self, context_id: str) -> None:
+    def __init__(self, context_id: str, items: Sequence[Item] = (), *, kept: object = None) -> None:
+        """`items` are in the store already, which keeps them as the value `kept`."""
+        if not context_id:
+            raise ValueError("Expected the id of a context, but got ''. Without one, a process begins with none.")
         self.id = context_id
-        self._objects: list[object] = []
-        self._names: dict[str, object] = {}
+        self.kept = kept
+        """What the store kept of it when it was found or saved; None: nothing."""
+        self._items: Sequence[Item] = items
+        self._changes: list[Item] = []
+        """What was added and bound since then."""
 
     def add(self, value: object) -> None:
         """Store an object."""
-        self._objects.append(value)
+        self._change(None, value)
 
     def bind(self, name: str, value: object) -> None:
         """Store an object under a name, in place of the earlier object of that name."""
-        self._names[name] = value
+        self._change(name, value)
 
     def __setitem__(self, name: str, value: object) -> None:
         self.bind(name, value)
 
+    def _change(self, name: str | None, value: object) -> None:
+        if value is None:
+            raise ValueError(f"Expected an object for context {self.id!r}, but got None. Leave out what is not there.")
+        self._changes.append((name, value))
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """All objects as they were given, see `Typed`: those with names first, then the others."""
+        return _in_order([*self._items, *self._changes])
+
     @property
     def names(self) -> Mapping[str, object]:
         """The objects with names."""
-        return MappingProxyType({name: Typed.value_of(each) for name, each in self._names.items()})
+        return MappingProxyType({name: Typed.value_of(each) for name, each in self.items if name is not None})
 
     @property
     def objects(self) -> tuple[object, ...]:
         """The objects without names, oldest first."""
-        return tuple(map(Typed.value_of, self._objects))
+        return tuple(Typed.value_of(each) for name, each in self.items if name is None)
 
     def last(self, kind: type[T]) -> T | None:
         """The newest object of a type; objects with names count as older than those without."""
@@ -51,35 +72,113 @@ class Context:
 
     def populate(self, blackboard: Blackboard) -> None:
         """Put all objects on a blackboard: those with names first, then the others, none twice."""
-        for name, value in self._names.items():
-            blackboard.bind(name, value)
-        bound = {id(value) for value in self.names.values()}
-        for value in self._objects:
-            if id(Typed.value_of(value)) not in bound:
+        bound: set[int] = set()
+        for name, value in self.items:
+            identity = id(Typed.value_of(value))
+            if name is not None:
+                blackboard.bind(name, value)
+                bound.add(identity)
+            elif identity not in bound:
                 blackboard.add(value)
 
+    @property
+    def changes(self) -> int:
+        """How many times something was added or bound since it was found or saved."""
+        return len(self._changes)
 
-@runtime_checkable
+    def saved(self, kept: object, changes: int) -> None:
+        """Note that the store keeps it with the first `changes`, as the value `kept`."""
+        self._items = _in_order([*self._items, *self._changes[:changes]])
+        del self._changes[:changes]
+        self.kept = kept
+
+    def follow(self, newer: "Context") -> None:
+        """Hold what others have made of it, and the changes on top of that."""
+        known = {id(Typed.value_of(value)) for _, value in self._items}
+        self._items, self.kept = newer.items, newer.kept
+        for place, (name, value) in enumerate(self._changes):
+            if id(Typed.value_of(value)) in known:  # it is no other object now than the one that was read again
+                again = (each for _, each in self._items if Typed.value_of(each) == Typed.value_of(value))
+                self._changes[place] = name, next(again, value)
+
+
+def _in_order(items: Sequence[Item]) -> Sequence[Item]:
+    named = {name: value for name, value in items if name is not None}
+    return (*named.items(), *(each for each in items if each[0] is None))
+
+
 class ContextRepository(Protocol):
-    """A store of contexts; the platform uses these methods."""
+    """Keeps contexts; the platform finds those of processes that begin, and whoever uses contexts saves them."""
 
-    def find(self, context_id: str) -> Context | None:
+    async def find(self, context_id: str, /) -> Context | None:
         """The context of that id, or None."""
         ...
 
-    def save(self, context: Context) -> None:
-        """Store a context, or its changes."""
+    async def save(self, context: Context, /) -> None:
+        """Keep what is new in a context."""
+        ...
+
+    async def delete(self, context_id: str, /) -> bool:
+        """Delete the context of that id. Returns whether there was one."""
         ...
 
 
-class InMemoryContextRepository:
-    """Keeps the contexts of this program in memory."""
+class StoredContexts:
+    """Keeps contexts in the store of the platform.
 
-    def __init__(self) -> None:
-        self._contexts: dict[str, Context] = {}
+    They are there as long as the store, until they are deleted. Parameters: `codec` gives what writes and reads the
+    values of one owner, where the store outlives the program.
+    """
 
-    def find(self, context_id: str) -> Context | None:
-        return self._contexts.get(context_id)
+    def __init__(self, store: ProcessStore, codec: Callable[[str], Codec]) -> None:
+        self._store = store
+        self._codec = codec
 
-    def save(self, context: Context) -> None:
-        self._contexts[context.id] = context
+    async def find(self, context_id: str, /) -> Context | None:
+        """The context of that id as it was saved last, or None. Raises `StoreError` and `Unreadable`."""
+        kept = await self._store.find_context(context_id)
+        return None if kept is None else Context(context_id, self._read(context_id, kept), kept=kept)
+
+    async def save(self, context: Context, /) -> None:
+        """Keep what was added and bound since the context was found or saved.
+
+        What others have saved since then stays, and is in the context afterwards; of two objects that are bound to one
+        name, that of the later save counts. Raises `Unstorable` for what cannot be written, and `StoreError`.
+        """
+        while True:
+            value, changes = self._written(context), context.changes
+            if await self._store.save_context(context.id, value, instead_of=context.kept):
+                context.saved(value, changes)
+                return
+            context.follow(await self.find(context.id) or Context(context.id))
+
+    async def delete(self, context_id: str, /) -> bool:
+        """Delete the context of that id; processes keep what they began with. Returns whether there was one."""
+        return await self._store.delete_context(context_id)
+
+    def _written(self, context: Context) -> object:
+        if not self._store.durable:
+            return context.items
+        codec, written = self._codec(_owner(context.id)), list[Json]()
+        for number, (name, value) in enumerate(context.items):
+            kind = value.kind if isinstance(value, Typed) else None
+            try:
+                written.append([name, codec.encode(Typed.value_of(value), number), codec.encode(kind)])
+            except Unstorable as error:
+                place = f"context {context.id!r}" + (f", {name!r}" if name else "")
+                raise Unstorable(error.kind, error.why, path=", ".join(filter(None, (place, error.path)))) from error
+        return written
+
+    def _read(self, context_id: str, kept: object) -> Sequence[Item]:
+        if not self._store.durable:
+            return cast("Sequence[Item]", kept)
+        codec, items = self._codec(_owner(context_id)), list[Item]()
+        for number, (name, data, declared) in enumerate(cast("list[tuple[str | None, Json, Json]]", kept)):
+            value, kind = codec.decode(data, number), codec.decode(declared)
+            items.append((name, value if kind is None else Typed(value, kind)))
+        return items
+
+
+def _owner(context_id: str) -> str:
+    """What has the secrets of a context; the id of no process is like it."""
+    return f"context {context_id}"

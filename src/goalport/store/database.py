@@ -155,8 +155,11 @@ class DatabaseProcessStore:
     async def find_context(self, context_id: str, /) -> object:
         return await self._database.read(partial(operations.find_context, context_id))
 
-    async def save_context(self, context_id: str, value: object, /) -> None:
-        await self._database.write(partial(self._operations.save_context, context_id, value))
+    async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
+        return await self._database.write(partial(self._operations.save_context, context_id, value, instead_of))
+
+    async def delete_context(self, context_id: str, /) -> bool:
+        return await self._database.write(partial(operations.delete_context, context_id))
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         return await self._database.read(partial(operations.find, process_id))

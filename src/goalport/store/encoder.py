@@ -49,7 +49,7 @@ class Seal(Protocol):
 
 
 class Seals(Protocol):
-    """Gives each process a seal of its own, so that what is moved to another process cannot be read there."""
+    """Gives each process and context a seal of its own, so that what is moved to another cannot be read there."""
 
     def of(self, process_id: str, /) -> Seal:
         """The seal of a process."""

@@ -260,8 +260,14 @@ class InMemoryProcessStore:
     async def find_context(self, context_id: str, /) -> object:
         return self._contexts.get(context_id)
 
-    async def save_context(self, context_id: str, value: object, /) -> None:
+    async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
+        if self._contexts.get(context_id) is not instead_of:
+            return False
         self._contexts[context_id] = value
+        return True
+
+    async def delete_context(self, context_id: str, /) -> bool:
+        return self._contexts.pop(context_id, None) is not None
 
     def _add(self, change: StoredProcess, family: _Family) -> None:
         process_id = change.process.id

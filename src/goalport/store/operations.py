@@ -25,6 +25,7 @@ __all__ = [
     "Statement",
     "Step",
     "counts",
+    "delete_context",
     "family",
     "find",
     "find_context",
@@ -173,8 +174,11 @@ class Operations:
         (row,) = yield self._upserts.joined, given
         return row["digest"], row["process"]
 
-    def save_context(self, context_id: str, value: object) -> Operation[None]:
-        yield self._upserts.context, {"id": context_id, "value": json_text(value)}
+    def save_context(self, context_id: str, value: object, instead_of: object) -> Operation[bool]:
+        new = {"id": context_id, "value": json_text(value)}
+        if instead_of is None:
+            return bool((yield self._upserts.context, new))
+        return bool((yield the.CHANGED_CONTEXT, {**new, "before": json_text(instead_of)}))
 
     # Dropping.
 
@@ -240,6 +244,10 @@ def withdraw(number: int) -> Operation[bool]:
 def find_context(context_id: str) -> Operation[object]:
     rows = yield the.CONTEXT, {"id": context_id}
     return json.loads(rows[0]["value"]) if rows else None
+
+
+def delete_context(context_id: str) -> Operation[bool]:
+    return bool((yield the.DELETED_CONTEXT, {"id": context_id}))
 
 
 # Reading.

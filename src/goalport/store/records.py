@@ -243,11 +243,18 @@ class ProcessStore(Protocol):
         ...
 
     async def find_context(self, context_id: str, /) -> object:
-        """What is kept as the context of that id, which JSON can say; None if there is nothing."""
+        """What is kept as the context of that id; None if there is nothing."""
         ...
 
-    async def save_context(self, context_id: str, value: object, /) -> None:
-        """Keep a context, in place of an earlier one of that id."""
+    async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
+        """Keep a context in place of what was found; None: of nothing. Returns False if something else is kept now.
+
+        The value is not None; in a store that outlives the program, it is what JSON can say.
+        """
+        ...
+
+    async def delete_context(self, context_id: str, /) -> bool:
+        """Drop what is kept as the context of that id. Returns whether there was anything. Nothing else drops it."""
         ...
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:

@@ -40,9 +40,11 @@ from sqlalchemy.sql.functions import FunctionElement
 from goalport.store.tables import PARTS, contexts, journal, keys, messages, process, programs, schema_version
 
 __all__ = [
+    "CHANGED_CONTEXT",
     "CLAIMED",
     "CONTEXT",
     "COUNTS",
+    "DELETED_CONTEXT",
     "DROPPED",
     "DUE",
     "EXPIRED",
@@ -172,7 +174,8 @@ class Upserts:
         self.parts = [self._row(each, *list(each.primary_key.columns)) for each in PARTS]
         """One for each of `PARTS`."""
         self.heartbeat = self._row(programs, programs.c.id, alive_until=_NOW + bindparam("lifetime", type_=BigInteger))
-        self.context = self._row(contexts, contexts.c.id, saved_at=_NOW)
+        self.context = self._context()
+        """Adds a context; gives no row if there is one of that id."""
         self.joined = self._joined()
         """Keeps a process under a key, unless there is one that it is not `instead_of`; gives what is kept then."""
 
@@ -182,6 +185,11 @@ class Upserts:
         }
         values |= {name: func.coalesce(bindparam(name, type_=Text), literal_column("'null'")) for name in _VALUES}
         return self._insert(process).values(values)
+
+    def _context(self) -> Any:
+        given: dict[str, Any] = {"id": bindparam("id"), "value": bindparam("value"), "saved_at": _NOW}
+        added = self._insert(contexts).values(given)
+        return added.on_conflict_do_nothing(index_elements=[contexts.c.id]).returning(contexts.c.id)
 
     def _joined(self) -> Any:
         columns = (keys.c.digest, keys.c.process, keys.c.made_at)
@@ -310,7 +318,16 @@ TIDIED: Final = (
     delete(keys).where(keys.c.made_at < _DAY_AGO),
 )
 """Remove messages that nobody waits for any more, and keys that are old."""
-CONTEXT: Final = select(contexts.c.value).where(contexts.c.id == bindparam("id"))
+_CONTEXT_OF_ID: Final = contexts.c.id == bindparam("id")
+CONTEXT: Final = select(contexts.c.value).where(_CONTEXT_OF_ID)
+CHANGED_CONTEXT: Final = (
+    update(contexts)
+    .where(_CONTEXT_OF_ID, contexts.c.value == bindparam("before"))
+    .values(value=bindparam("value"), saved_at=_NOW)
+    .returning(contexts.c.id)
+)
+"""Changes a context that is as it was `before`; gives no row otherwise."""
+DELETED_CONTEXT: Final = delete(contexts).where(_CONTEXT_OF_ID).returning(contexts.c.id)
 
 # Dropping what has ended.
 _MEMBER: Final = process.alias("member")

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from goalport.domain import UserInput, achieves_goal, agent
+from goalport.domain import UserInput, achieves_goal, action, agent
 from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Context, ProcessOptions
+from goalport.process import ActionContext, Completed, Context, Failed, ProcessOptions
 from tests.rooms.toy_domain import Person
 
 
@@ -18,10 +18,10 @@ class Greeting:
 @agent(description="Greets whom it remembers")
 class Greeter:
     @achieves_goal(description="g")
-    def greet(self, user_input: UserInput, person: Person | None, platform: AgentPlatform) -> Greeting:
-        context = platform.contexts.find("ada") or Context("ada")
+    async def greet(self, user_input: UserInput, person: Person | None, platform: AgentPlatform) -> Greeting:
+        context = await platform.contexts.find("ada") or Context("ada")
         context.add(Person(user_input.content))
-        platform.contexts.save(context)
+        await platform.contexts.save(context)
         return Greeting(f"Hello, {person.name if person else 'stranger'}!")
 
 
@@ -42,7 +42,7 @@ async def test_names_are_kept_and_nothing_comes_twice() -> None:
     context["boss"] = ada
     context.add(ada)
     context.add(Person("Bo"))
-    platform.contexts.save(context)
+    await platform.contexts.save(context)
     process = await platform.run("Greeter", UserInput("x"), options=ProcessOptions(context_id="c"))
     assert process.blackboard.get("boss") is ada
     assert process.blackboard.all(Person) == [ada, Person("Bo")]
@@ -76,6 +76,120 @@ async def test_a_sub_process_has_the_objects_of_its_parents_context_once() -> No
 
     platform, context = AgentPlatform([Counts, Delegates]), Context("c")
     context.add(Person("Ada"))
-    platform.contexts.save(context)
+    await platform.contexts.save(context)
     process = await platform.run("Delegates", UserInput("x"), options=ProcessOptions(context_id="c"))
     assert process.outcome == Completed(Told("1 known"))
+
+
+async def test_a_context_is_as_it_was_saved_and_shared_with_nobody() -> None:
+    platform, mine = AgentPlatform(), Context("c")
+    mine.add(Person("Ada"))
+    await platform.contexts.save(mine)
+    mine.add(Person("Bo"))
+    found = await platform.contexts.find("c")
+    assert found is not None
+    assert found.objects == (Person("Ada"),)
+    found.add(Person("Cy"))
+    await platform.contexts.save(found)
+    await platform.contexts.save(mine)
+    assert mine.objects == (Person("Ada"), Person("Cy"), Person("Bo"))
+    assert await platform.contexts.delete("c")
+    assert await platform.contexts.find("c") is None
+
+
+def test_a_context_has_an_id_and_objects() -> None:
+    with pytest.raises(ValueError, match="Expected the id of a context"):
+        Context("")
+    with pytest.raises(ValueError, match="Expected an object for context 'c', but got None"):
+        Context("c").add(None)
+
+
+async def test_what_a_process_is_given_counts_as_newer_than_what_its_context_holds() -> None:
+    platform, context = AgentPlatform([Greeter]), Context("c")
+    context["boss"] = context["host"] = Person("Ada")
+    context.add(Person("Bo"))
+    await platform.contexts.save(context)
+    options = ProcessOptions(context_id="c", prune=True)
+    process = platform.create_agent_process(
+        "Greeter", UserInput("x"), Person("Cy"), bindings={"boss": Person("Di")}, options=options
+    )
+    assert process.blackboard.all(Person) == [Person("Cy"), Person("Di")]
+    assert (await process.run(), len(process.history)) == (Completed(Greeting("Hello, Di!")), 1)
+    assert process.blackboard.all(Person) == list(map(Person, ("Ada", "Ada", "Bo", "Cy", "Di")))
+    assert (process.blackboard.get("boss"), process.blackboard.get("host")) == (Person("Di"), Person("Ada"))
+
+
+@agent(description="Greets step by step")
+class Slow:
+    @action
+    def call(self, user_input: UserInput) -> Told:
+        return Told(user_input.content)
+
+    @achieves_goal(description="g")
+    def greet(self, told: Told, person: Person) -> Greeting:
+        return Greeting(f"{told.text}, {person.name}!")
+
+
+async def test_a_context_is_read_when_the_first_step_begins_and_never_again() -> None:
+    platform, context = AgentPlatform([Slow]), Context("c")
+    context.add(Person("Ada"))
+    options = ProcessOptions(context_id="c", prune=True)
+    process = platform.create_agent_process("Slow", UserInput("Hello"), options=options)
+    await platform.contexts.save(context)
+    assert await process.tick() == "running"
+    context.add(Person("Bo"))
+    await platform.contexts.save(context)
+    assert await process.run() == Completed(Greeting("Hello, Ada!"))
+
+
+class Ledger:
+    """A service of an application, which has nothing to do with contexts."""
+
+    def find(self, name: str) -> str:
+        raise AssertionError(name)
+
+    def save(self, name: str) -> None:
+        raise AssertionError(name)
+
+    def delete(self, name: str) -> None:
+        raise AssertionError(name)
+
+
+class Shelf:
+    """Contexts of one's own."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Context] = {}
+
+    async def find(self, context_id: str) -> Context | None:
+        if context_id == "torn":
+            raise OSError("a page is torn")
+        return self.kept.get(context_id)
+
+    async def save(self, context: Context) -> None:
+        self.kept[context.id] = context
+
+    async def delete(self, context_id: str) -> bool:
+        return self.kept.pop(context_id, None) is not None
+
+
+async def test_a_program_may_keep_contexts_itself() -> None:
+    shelf = Shelf()
+    platform = AgentPlatform([Greeter], contexts=shelf, services=[Ledger()])
+    await platform.run("Greeter", UserInput("Ada"), options=ProcessOptions(context_id="ada"))
+    process = await platform.run("Greeter", UserInput("Ada"), options=ProcessOptions(context_id="ada"))
+    assert process.outcome == Completed(Greeting("Hello, Ada!"))
+    assert shelf.kept["ada"].objects == (Person("Ada"), Person("Ada"))
+    assert await platform.store.find_context("ada") is None
+
+
+async def test_a_process_whose_context_cannot_be_had_fails_and_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    platform = AgentPlatform([Greeter], contexts=Shelf())
+    process = await platform.run("Greeter", UserInput("Ada"), options=ProcessOptions(context_id="torn"))
+    assert isinstance(process.outcome, Failed)
+    assert process.outcome.reason == "It did not begin. OSError: a page is torn"
+    assert "a page is torn" in caplog.text
+    assert await platform.process(process.id) is process
+    assert await platform.processes.counts() == {"failed": 1}
+    await process.rest()
+    assert not platform.processes.running

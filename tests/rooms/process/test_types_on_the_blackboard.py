@@ -366,7 +366,7 @@ async def test_what_an_action_adds_and_what_a_context_keeps_can_say_its_type() -
     kept.add(Typed(tag("clean"), Tag[Clean]))
     kept["old"] = Typed(tag("older"), Tag[Clean])
     platform = AgentPlatform([Adding])
-    platform.contexts.save(kept)
+    await platform.contexts.save(kept)
     process = await platform.run("Adding", UserInput("x"), options=ProcessOptions(context_id="c"))
     assert value_of(process) == Report("raw clean")
     assert kept.last(Tag[Clean]) == tag("clean")

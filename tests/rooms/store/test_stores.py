@@ -310,12 +310,25 @@ async def test_who_comes_second_with_a_key_gets_what_the_first_one_left(store: P
     assert await store.join("another", "digest", "three") == ("digest", "three")
 
 
-async def test_a_context_is_replaced_as_a_whole(store: ProcessStore) -> None:
+async def test_a_context_is_replaced_as_a_whole_by_who_knows_what_is_kept(store: ProcessStore) -> None:
     assert await store.find_context("ann") is None
-    await store.save_context("ann", {"likes": "tea"})
-    await store.save_context("bob", [1])
-    await store.save_context("ann", {"likes": "coffee"})
-    assert (await store.find_context("ann"), await store.find_context("bob")) == ({"likes": "coffee"}, [1])
+    assert await store.save_context("ann", {"likes": "tea", "since": 1.5e300}, instead_of=None)
+    assert await store.save_context("bob", [1], instead_of=None)
+    tea = await store.find_context("ann")
+    assert not await store.save_context("ann", {"likes": "milk"}, instead_of=None)
+    assert await store.save_context("ann", {"likes": "coffee ☕"}, instead_of=tea)
+    assert not await store.save_context("ann", {"likes": "milk"}, instead_of=tea)
+    assert (await store.find_context("ann"), await store.find_context("bob")) == ({"likes": "coffee ☕"}, [1])
+
+
+async def test_a_context_is_kept_until_it_is_deleted(store: ProcessStore) -> None:
+    await store.save_context("ann", {"likes": "tea"}, instead_of=None)
+    tea = await store.find_context("ann")
+    await store.prune(older_than=timedelta(0), keep=0)
+    assert await store.find_context("ann") == tea
+    assert [await store.delete_context("ann"), await store.delete_context("ann")] == [True, False]
+    assert not await store.save_context("ann", {"likes": "milk"}, instead_of=tea)
+    assert await store.find_context("ann") is None
 
 
 # Dropping.

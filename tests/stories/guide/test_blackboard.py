@@ -202,7 +202,7 @@ async def test_where_a_parameter_goes_by_type_the_name_does_not_matter() -> None
 async def test_a_context_outlives_processes_and_gives_each_what_it_holds() -> None:
     platform, context = AgentPlatform([ByType, ByName]), Context("session-7")
     context["thing_one"] = Thing("kept")
-    platform.contexts.save(context)
+    await platform.contexts.save(context)
     options = ProcessOptions(context_id="session-7")
     outcomes = [(await platform.run(name, options=options)).outcome for name in ("ByType", "ByName")]
     assert outcomes == [Completed(Whatever("kept"))] * 2
