@@ -3,21 +3,25 @@
 Below: the recorder of each process. Above: the repository, which saves the records.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from logging import getLogger
-from typing import Protocol
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from goalport.errors import StoreError, Unstorable
 from goalport.events import ProcessNotStored
 from goalport.process.agent_process import AgentProcess
 from goalport.process.family import family_of
-from goalport.process.recording import Recorder, recordable
+from goalport.process.recording import Recorder, recordable, remains_of
 from goalport.store import Codec, Json, ProcessRecord, Seals, StoredProcess, StoredTypes
 
 __all__ = ["Definitions", "FamilyRecords", "NotStored"]
 
 _log = getLogger(__name__)
+
+_WHOLE: Final = 100
+"""How many processes keep everything after their end, if their store does not."""
 
 
 class Definitions(Protocol):
@@ -46,6 +50,8 @@ class FamilyRecords:
         self._not_stored = NotStored()
         self._unwritable: WeakSet[AgentProcess] = WeakSet()
         """The processes whose records cannot say how they stand."""
+        self._ended: deque[AgentProcess] = deque(maxlen=_WHOLE)
+        """The last processes that have ended, if the store has only the end of each."""
 
     def stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process."""
@@ -71,6 +77,14 @@ class FamilyRecords:
             written = None if recorder.defined else self._definitions.written(process, Codec(self._types))
             stored = stored._replace(process=stored.process._replace(definition=written))
         return stored
+
+    def at_rest(self, family: Sequence[AgentProcess]) -> dict[AgentProcess, StoredProcess]:
+        """The records of a family in which nothing runs; of one that is over, only the end if the store ends with us.
+
+        Raises `Unstorable`.
+        """
+        over = not self._durable and all(each.over for each in family)
+        return {each: remains_of(each) if over else self.changes(each) for each in family}
 
     def steps(self, process: AgentProcess, *, begins: AgentProcess | None = None) -> StoredProcess:
         """What the running actions of a stored process have done since.
@@ -118,7 +132,11 @@ class FamilyRecords:
         return changes
 
     def confirm(self, process: AgentProcess, stored: StoredProcess) -> bool:
-        """Note that the store has records of a process. Returns whether they say everything of it."""
+        """Note that the store has records of a process. Returns whether this program may let it go."""
+        if not self._durable and not stored.whole:
+            if process.parent is None:
+                self._ended.append(process)
+            return True
         self._recorders[process].confirm(stored)
         self._not_stored.stored(process)
         return recordable(process) and process not in self._unwritable

@@ -7,12 +7,13 @@ servers that go on while their action is parked cannot be recorded. `restoring` 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from logging import getLogger
+from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
-from goalport.blackboard import DEFAULT_BINDING, BoardState, Entry
+from goalport.blackboard import DEFAULT_BINDING, Entry
 from goalport.errors import Unstorable
 from goalport.llm import TokenUsage
-from goalport.process.action_progress import ActionInvocation, ActionProgress, ActionProgressState, Failure
+from goalport.process.action_progress import ActionInvocation, ActionProgressState, Failure
 from goalport.process.agent_process import AgentProcess
 from goalport.process.journal import Step
 from goalport.process.ledger import Spending
@@ -32,7 +33,7 @@ from goalport.store import (
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Definition", "ProcessState", "Recorder", "record_of", "recordable"]
+__all__ = ["Definition", "ProcessState", "Recorder", "record_of", "recordable", "remains_of"]
 
 _log = getLogger(__name__)
 _NONE: Final = frozenset[int]()
@@ -63,21 +64,21 @@ class ProcessState(NamedTuple):
     """Without the result and the questions, which have records of their own."""
     end_requested: Outcome | None
     failure: Failure | None
-    entries: Sequence[tuple[int, int]]
-    """The objects on the blackboard, as ranges: the first number, and the one after the last."""
-    names: Mapping[str, int]
-    hidden: AbstractSet[int]
-    protected: AbstractSet[str]
-    conditions: Mapping[str, bool]
-    last_entry: int | None
-    results: Mapping[str, int]
-    """The last return value of each action."""
     progress: ActionProgressState
-    parked: Mapping[str, str]
+    entries: Sequence[tuple[int, int]] = ()
+    """The objects on the blackboard, as ranges: the first number, and the one after the last."""
+    names: Mapping[str, int] = MappingProxyType({})
+    hidden: AbstractSet[int] = frozenset()
+    protected: AbstractSet[str] = frozenset()
+    conditions: Mapping[str, bool] = MappingProxyType({})
+    last_entry: int | None = None
+    results: Mapping[str, int] = MappingProxyType({})
+    """The last return value of each action."""
+    parked: Mapping[str, str] = MappingProxyType({})
     """The process that each parked action waits for."""
-    waits_for: Mapping[str, Sequence[str]]
+    waits_for: Mapping[str, Sequence[str]] = MappingProxyType({})
     """All processes that an action has to wait for."""
-    unsettled: Mapping[str, TokenUsage]
+    unsettled: Mapping[str, TokenUsage] = MappingProxyType({})
     """What each action that is not over has spent."""
     seconds_run: float = 0.0
     spendings: int | None = None
@@ -203,8 +204,7 @@ class Recorder:
     def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
         """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
         outcome = Terminated(reason)
-        board, progress = BoardState((), {}, (), frozenset(), {}, None), ActionProgress[AgentProcess](process.id)
-        state = self._state(process, board, progress)._replace(outcome=outcome, failure=None)
+        state = _end_state(process)._replace(outcome=outcome, failure=None, given=self._given)
         record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True)
         over = tuple(self._steps)
         stored = StoredProcess(record, over=over, whole=False)
@@ -242,27 +242,14 @@ class Recorder:
             for number, (action, kind, name, value) in enumerate(new, start=self._next_step)
         ]
 
-    def _state(
-        self,
-        process: AgentProcess,
-        board: BoardState | None = None,
-        progress: ActionProgress[AgentProcess] | None = None,
-    ) -> ProcessState:
-        board, progress = board or process.blackboard.state, progress or process.progress
+    def _state(self, process: AgentProcess) -> ProcessState:
+        board, progress = process.blackboard.state, process.progress
         numbers = [self._number(each) for each in board.entries]
         journals = progress.journals
         if process.services.keep_journals and self._record is None and not progress.begun:
             named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
             self._given = {"": len(numbers), **named}
-        return ProcessState(
-            goals=process.goals,
-            goal=process.goal.name if process.goal is not None else "",
-            plan=process.plan,
-            started_by=process.started_by,
-            stepped=process.stepped,
-            outcome=_outcome(process.outcome),
-            end_requested=process.end_requested,
-            failure=process.failure,
+        return _end_state(process)._replace(
             entries=tuple(_ranges(numbers)),
             names={name: self._number(each) for name, each in board.names.items()},
             hidden=frozenset(numbers[place] for place in board.hidden) if board.hidden else _NONE,
@@ -270,13 +257,10 @@ class Recorder:
             conditions=board.conditions,
             last_entry=None if board.last_entry is None else self._number(board.last_entry),
             results={name: self._number_of(each) for name, each in progress.results.items() if each is not None},
-            progress=progress.state,
             parked={action: child.id for action, child in progress.parked.items()} if progress.parked else {},
             waits_for={name: tuple(each.id for each in journals[name].waits_for) for name in journals}
             if journals
             else {},
-            unsettled=process.ledger.all_unsettled,
-            seconds_run=process.seconds_run,
             spendings=len(_own_spendings(process)),
             given=self._given,
         )
@@ -292,6 +276,31 @@ class Recorder:
     def _number_of(self, value: object) -> int:
         number = self._of_value.get(id(value))
         return self._number(Entry(value)) if number is None else number
+
+
+def remains_of(process: AgentProcess) -> StoredProcess:
+    """What a store that ends with the program keeps of a process that is over: its end, its history and its costs."""
+    outcome = process.outcome
+    result = [ObjectRecord(0, outcome.value)] if isinstance(outcome, Completed) else ()
+    record = record_of(process, _end_state(process), 0 if result else None)
+    return StoredProcess(record, result, process.progress.history, _own_spendings(process), whole=False)
+
+
+def _end_state(process: AgentProcess) -> ProcessState:
+    """The state of a process without its objects and without what it waits for."""
+    return ProcessState(
+        goals=process.goals,
+        goal=process.goal.name if process.goal is not None else "",
+        plan=process.plan,
+        started_by=process.started_by,
+        stepped=process.stepped,
+        outcome=_outcome(process.outcome),
+        end_requested=process.end_requested,
+        failure=process.failure,
+        progress=process.progress.state,
+        unsettled=process.ledger.all_unsettled,
+        seconds_run=process.seconds_run,
+    )
 
 
 def recordable(process: AgentProcess) -> bool:

@@ -199,7 +199,7 @@ class AgentProcessRepository:
             root = family[0]
             if self.is_stored(root) and root.id not in self._leases:
                 await self.claim(root)
-            changes = {each: self.records_of.changes(each) for each in family}
+            changes = self.records_of.at_rest(family)
             lease = self._leases.pop(root.id, None) or Lease(root.id)
             lease = await self.store.save([*changes.values()], lease, wake_at=wakes_at(family), release=True)
         except (StoreError, Unstorable, LeaseLost) as error:

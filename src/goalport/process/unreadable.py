@@ -37,17 +37,7 @@ def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
         outcome=Killed(reason),
         end_requested=None,
         failure=None,
-        entries=(),
-        names={},
-        hidden=frozenset(),
-        protected=frozenset(),
-        conditions={},
-        last_entry=None,
-        results={},
         progress=ActionProgress[AgentProcess](stored.process.id).state,
-        parked={},
-        waits_for={},
-        unsettled={},
     )
     record = stored.process._replace(
         status=str(ProcessStatus.KILLED),

@@ -51,19 +51,19 @@ class _Family:
         """Whether something runs it."""
         self.wake_at: datetime | None = None
         self.ended_at = 0.0
-        self.queues: list[OrderedDict[str, _Family]] = []
-        """The queues that contain this family."""
+        self.queue: OrderedDict[str, _Family] | None = None
+        """The queue that contains this family."""
 
     def line_up(self, queue: "OrderedDict[str, _Family]") -> None:
-        """Append the family to a queue."""
+        """Append the family, which is in no queue, to one."""
         queue[self.root] = self
-        self.queues.append(queue)
+        self.queue = queue
 
     def leave(self) -> None:
-        """Remove the family from all queues."""
-        for each in self.queues:
-            each.pop(self.root, None)
-        self.queues.clear()
+        """Remove the family from its queue."""
+        if self.queue is not None:
+            self.queue.pop(self.root, None)
+            self.queue = None
 
     @property
     def record(self) -> ProcessRecord:
@@ -94,20 +94,18 @@ class InMemoryProcessStore:
     Parameters: of short processes that have ended, the last `window` are kept. Of those that took a second or
     more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
     (ten times `window` at most). Of those that wait for people, there is room for `waiting`. Processes that go on are
-    always kept. Of those that have ended, the newest `whole` keep everything; others keep only their outcome and their
-    history.
+    always kept.
     """
 
     durable = False
 
-    def __init__(self, window: int = 1000, whole: int = 100, *, seconds: float = 3600.0, waiting: int = 10_000) -> None:
-        self._window, self._most_whole, self._seconds, self.max_waiting = window, whole, seconds, waiting
+    def __init__(self, window: int = 1000, *, seconds: float = 3600.0, waiting: int = 10_000) -> None:
+        self._window, self._seconds, self.max_waiting = window, seconds, waiting
         self._family_of: dict[str, _Family] = {}
         """The family of each process."""
         self._short: OrderedDict[str, _Family] = OrderedDict()
         self._long: OrderedDict[str, _Family] = OrderedDict()
         self._waiting: OrderedDict[str, _Family] = OrderedDict()
-        self._whole: OrderedDict[str, _Family] = OrderedDict()
         self._asleep: dict[str, tuple[datetime, int]] = {}
         """When the families that nobody runs are to be woken, by their roots."""
         self._numbers = count(1)
@@ -276,7 +274,7 @@ class InMemoryProcessStore:
             self._family_of[process_id] = family
             if change.over:
                 change = change._replace(over=())
-        else:
+        elif change.whole:
             change = _added(known, change)
         family.members[process_id] = change
 
@@ -303,11 +301,6 @@ class InMemoryProcessStore:
     def _keep_ended(self, family: _Family) -> None:
         family.ended_at = time.monotonic()
         family.line_up(self._long if family.record.long else self._short)
-        if family.record.final:
-            family.line_up(self._whole)
-        if len(self._whole) > self._most_whole:
-            _, oldest = self._whole.popitem(last=False)
-            oldest.members = {name: _reduced(each) for name, each in oldest.members.items()}
         while len(self._short) > self._window:
             self._drop(self._short.popitem(last=False)[1])
         while len(self._long) > self._window and self._may_go(next(iter(self._long.values()))):
@@ -351,9 +344,3 @@ def _merged(known: Sequence[R], new: Sequence[R]) -> Sequence[R]:
 
 def _continued(known: Sequence[object], new: Sequence[object], start: int) -> Sequence[object]:
     return [*known[:start], *new, *known[start + len(new) :]] if new else known
-
-
-def _reduced(stored: StoredProcess) -> StoredProcess:
-    """What is kept of a process that ended long ago."""
-    result = [each for each in stored.objects if each.number == stored.process.result]
-    return StoredProcess(stored.process, result, stored.history, stored.spendings, whole=False)

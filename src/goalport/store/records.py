@@ -111,7 +111,7 @@ class StoredProcess(NamedTuple):
     questions: Sequence[QuestionRecord] = ()
     journal: Sequence[JournalRecord] = ()
     whole: bool = True
-    """False when only the result and the history are left, because it ended long ago."""
+    """False: only the result, the history and the costs are kept; a store may drop what it has of the rest."""
     history_from: int = 0
     """In a change, how many entries of the history come before these."""
     spendings_from: int = 0
