@@ -18,9 +18,9 @@ from statistics import median
 from typing import Final, Literal
 
 from benchmarks.report import Table
-from goalport.caller import ANONYMOUS
-from goalport.store import Lease, ObjectRecord, ProcessRecord, ProcessStore, StoredProcess
+from goalport.store import Lease, ObjectRecord, ProcessStore, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
+from tests.rooms.store.programs import record
 
 __all__ = ["AT_ONCE", "ENTRY", "OBJECT", "SPENDING", "STATE", "RunningProcess", "Taken", "durability", "together"]
 
@@ -151,24 +151,9 @@ class RunningProcess:
 
 
 def _changes(process_id: str, number: int) -> StoredProcess:
-    record = ProcessRecord(
-        id=process_id,
-        parent="",
-        root=process_id,
-        agent="Writer",
-        caller=ANONYMOUS,
-        status="running",
-        ended=False,
-        final=False,
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-        finished_at=None,
-        long=False,
-        result=None,
-        definition=None if number else STATE,
-        state=STATE,
-    )
+    kept = record(process_id)._replace(definition=None if number else STATE, state=STATE)
     return StoredProcess(
-        record, [ObjectRecord(number, OBJECT)], [ENTRY], [SPENDING], history_from=number, spendings_from=number
+        kept, [ObjectRecord(number, OBJECT)], [ENTRY], [SPENDING], history_from=number, spendings_from=number
     )
 
 

@@ -42,10 +42,10 @@ async def view_of(loaded: LoadedWorkspace, process_id: str) -> dict[str, Any]:
             view, unreadable = _without_classes(stored), str(error)
     finally:
         await platform.aclose()
-    return {**view, **_surroundings(family, stored, runner), "unreadable": unreadable}
+    return {**view, **_relations(family, stored, runner), "unreadable": unreadable}
 
 
-def _surroundings(family: Sequence[StoredProcess], stored: StoredProcess, runner: Runner | None) -> dict[str, Any]:
+def _relations(family: Sequence[StoredProcess], stored: StoredProcess, runner: Runner | None) -> dict[str, Any]:
     record = stored.process
     return {
         "root": record.root,

@@ -5,6 +5,7 @@ driver. The values in the records are what JSON can say. Above, the platform sav
 process does.
 """
 
+import asyncio
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from goalport.store.records import Lease, Message, ProcessRecord, Runner, Stored
 from goalport.store.rows import microseconds, rows_of
 from goalport.store.statements import Dialect
 
-__all__ = ["Database", "DatabaseProcessStore"]
+__all__ = ["Commit", "Database", "DatabaseProcessStore"]
 
 T = TypeVar("T")
 
@@ -61,6 +62,13 @@ class Database(Protocol):
     async def close(self) -> None:
         """Commit what was written, and let the database go. A database that is closed stays closed."""
         ...
+
+
+class Commit(asyncio.Future[T]):
+    """The end of a transaction. Who is cancelled waits for it: a commit cannot be called back, so it must be known."""
+
+    def cancel(self, msg: object = None) -> bool:
+        return False
 
 
 class DatabaseProcessStore:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar, cast
 import anyio
 from sqlalchemy import UpdateBase
 
-from goalport.store.database import DatabaseProcessStore
+from goalport.store.database import Commit, DatabaseProcessStore
 from goalport.store.operations import Operation, Statement
 from goalport.store.postgres_address import PostgresAddress
 from goalport.store.postgres_notifications import ChangeNotifications
@@ -68,18 +68,18 @@ class _PostgresDatabase:
 
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
         opened = await self._open()
-        return await self._run(opened.pool, begin, reading=True)
+        result, _ = await self._run(opened.pool, begin, reading=True)
+        return result
 
     async def write(self, begin: Callable[[], Operation[T]], /) -> T:
         opened = await self._open()
-        taken: list[Statement] = []
-        task = asyncio.create_task(self._run(opened.pool, lambda: _noted(begin(), taken), reading=False))
-        end = _End()
+        task = asyncio.create_task(self._run(opened.pool, begin, reading=False))
+        end = Commit[None]()
         task.add_done_callback(lambda _: end.set_result(None))
         with anyio.CancelScope(shield=True):
             await end
-        result = task.result()
-        if any(map(_is_change, taken)):
+        result, changed = task.result()
+        if changed:
             opened.notifications.notify()
         return result
 
@@ -114,7 +114,7 @@ class _PostgresDatabase:
             )
         return self._opened
 
-    async def _run(self, pool: Pool, begin: Callable[[], Operation[T]], *, reading: bool) -> T:
+    async def _run(self, pool: Pool, begin: Callable[[], Operation[T]], *, reading: bool) -> tuple[T, bool]:
         with self._server.in_words():
             async with asyncio.timeout(self._server.seconds):
                 for _ in range(_ATTEMPTS - 1):
@@ -123,36 +123,26 @@ class _PostgresDatabase:
                     await pool.expire_connections()
                 return await self._once(pool, begin, reading=reading)
 
-    async def _once(self, pool: Pool, begin: Callable[[], Operation[T]], *, reading: bool) -> T:
+    async def _once(self, pool: Pool, begin: Callable[[], Operation[T]], *, reading: bool) -> tuple[T, bool]:
         async with pool.acquire() as connection, self._server.transaction(connection, reading=reading):
             return await self._steps(connection, begin())
 
-    async def _steps(self, connection: Connection, operation: Operation[T]) -> T:
-        """Take the steps of an operation."""
+    async def _steps(self, connection: Connection, operation: Operation[T]) -> tuple[T, bool]:
+        """Take the steps of an operation. Returns also whether it may have written what others wait for."""
         rows: Sequence[Row] | None = None
+        changed = False
         while True:
             try:
                 statement, values = operation.send(cast("Sequence[Row]", rows))
             except StopIteration as end:
-                return end.value
+                return end.value, changed
+            changed = changed or _is_change(statement)
             text = self._server.text(statement)
             if isinstance(values, Mapping):
                 rows = await connection.fetch(text.query, *text.values(values))
             else:
                 await connection.executemany(text.query, [text.values(each) for each in values])
                 rows = ()
-
-
-def _noted(operation: Operation[T], taken: list[Statement]) -> Operation[T]:
-    """The same operation; its statements are added to a list."""
-    rows: Sequence[Row] | None = None
-    while True:
-        try:
-            step = operation.send(cast("Sequence[Row]", rows))
-        except StopIteration as end:
-            return end.value
-        taken.append(step[0])
-        rows = yield step
 
 
 def _is_change(statement: Statement) -> bool:
@@ -176,10 +166,3 @@ async def _keep(pool: Pool, notifications: ChangeNotifications) -> None:
         await notifications.run()
     finally:
         pool.terminate()
-
-
-class _End(asyncio.Future[None]):
-    """The end of a transaction. Who is cancelled waits for it: a commit cannot be called back, so it must be known."""
-
-    def cancel(self, msg: object = None) -> bool:
-        return False

@@ -20,7 +20,7 @@ import anyio
 from sqlalchemy import text
 
 from goalport.errors import LeaseHeld, LeaseLost, StoreError
-from goalport.store.database import DatabaseProcessStore
+from goalport.store.database import Commit, DatabaseProcessStore
 from goalport.store.operations import Operation, Statement
 from goalport.store.sqlite_file import DatabaseFile, OpenFile, Synchronous, compiled, spares_connection
 from goalport.store.statements import Dialect
@@ -117,19 +117,12 @@ def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
             rows = ()
 
 
-class _Done(asyncio.Future[object]):
-    """The end of a commit. Who is cancelled waits for it: a transaction cannot be called back, so it must be known."""
-
-    def cancel(self, msg: object = None) -> bool:
-        return False
-
-
 class _Job:
     """An operation that waits for its transaction."""
 
     def __init__(self, begin: Callable[[], Operation[object]]) -> None:
         self.begin = begin
-        self.done = _Done()
+        self.done = Commit[object]()
         self.result: object = None
         self.error: Exception | None = None
 
