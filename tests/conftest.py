@@ -1,13 +1,15 @@
 """What every test may use, and how properties are tried."""
 
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
 
+from tests.measured import measured
 from tests.postgres import own_postgres, postgres, postgres_files_of_worker
 from tests.providers import aimock, provider_process
 
-__all__ = ["aimock", "own_postgres", "postgres", "postgres_files_of_worker", "provider_process"]
+__all__ = ["aimock", "measured", "own_postgres", "postgres", "postgres_files_of_worker", "provider_process"]
 
 # A busy machine makes examples slow, and the limit that each test has ends a hang: time proves nothing here.
 settings.register_profile("goalport", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -16,3 +18,12 @@ settings.load_profile("goalport")
 # A job in the background ignores Ctrl-C, and so would the programs that tests start and stop with it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup make test` ignores SIGHUP likewise. A handler keeps these tests alive, and is not inherited by what they start.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Three workers for two cores, because tests of servers wait for clocks and for other programs."""
+    cores = os.cpu_count() or 1
+    return cores + cores // 2

@@ -1,6 +1,7 @@
 """Starts goalport's servers and other people's clients as processes, and ends them. No test is in here."""
 
 import json
+import os
 import queue
 import re
 import subprocess
@@ -13,7 +14,6 @@ from threading import Thread, Timer
 from typing import IO, Any
 
 from tests.proxies import round_robin_beside
-from tests.unmeasured import unmeasured
 
 CLIENTS = Path(__file__).parent
 ROOT = CLIENTS.parents[1]
@@ -28,7 +28,7 @@ READY = re.compile(r"goalport ready on (?P<address>http://127\.0\.0\.1:\d+)/mcp"
 def environment(scratch: Path, **more: str) -> dict[str, str]:
     """This process's environment with a home and a data folder that nobody else uses."""
     places = {"HOME": str(scratch), "GOALPORT_DATA_DIR": str(scratch / "data")}
-    return {**unmeasured(), **places, "NO_COLOR": "1", **more}
+    return {**os.environ, **places, "NO_COLOR": "1", **more}
 
 
 def run(command: Sequence[str], scratch: Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:

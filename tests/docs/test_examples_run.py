@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, fences, script, with_python
-from tests.unmeasured import unmeasured
 
 PATIENCE = 60
 
@@ -39,7 +38,6 @@ def run(text: str, folder: Path, document: str) -> None:
     done = subprocess.run(
         [sys.executable, file],
         cwd=folder,
-        env=unmeasured(),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -53,7 +51,7 @@ def served(workspace: Path) -> Generator[str]:
     """A server for the agents that the document wrote, on a free port."""
     program = Path(sys.executable).with_name("goalport")
     server = subprocess.Popen(
-        [program, "serve", "--workspace", workspace, "--port", "0"], stderr=subprocess.PIPE, text=True, env=unmeasured()
+        [program, "serve", "--workspace", workspace, "--port", "0"], stderr=subprocess.PIPE, text=True
     )
     try:
         assert server.stderr is not None
@@ -85,7 +83,6 @@ def test_the_python_of_the_documents_is_strictly_typed(tmp_path: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("pyright"), "--pythonpath", sys.executable, "--project", tmp_path],
         cwd=ROOT,
-        env=unmeasured(),
         capture_output=True,
         text=True,
         timeout=4 * PATIENCE,

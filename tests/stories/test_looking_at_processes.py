@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from anyio import to_thread
 
 from tests.stories.servers import GOALPORT, Running, running
 
+pytestmark = pytest.mark.usefixtures("measured")
 TRIPS = """
 import asyncio
 from dataclasses import dataclass

@@ -9,6 +9,7 @@ from mcp_types import ToolListChangedNotification
 from tests.stories.cooks import FILES
 from tests.stories.servers import Running, running
 
+pytestmark = pytest.mark.usefixtures("measured")
 BAKER = FILES["agents/cooks.py"].replace('name="cook"', 'name="bake"')
 
 

@@ -21,6 +21,7 @@ from tests.stories.test_shutdown import text_of
 from tests.stories.test_waiting import BAKER
 
 PATIENCE = 60
+pytestmark = pytest.mark.usefixtures("measured")
 SETTINGS = {"store": "sqlite"}
 NAMED = """
 import os

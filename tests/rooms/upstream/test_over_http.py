@@ -21,7 +21,6 @@ from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, connected
 from tests.stories.servers import Heard, started
-from tests.unmeasured import unmeasured
 
 WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
 WAYS = [("http", ()), ("http", ("--legacy",)), ("http", ("--json",)), ("sse", ()), ("sse", ("--legacy",))]
@@ -37,7 +36,7 @@ def revision(options: tuple[str, ...]) -> str:
 
 def serving(*options: str) -> AbstractAsyncContextManager[tuple[Process, Heard]]:
     """A server that is a process."""
-    return started([*WEB, *options], env=unmeasured())
+    return started([*WEB, *options])
 
 
 @asynccontextmanager
