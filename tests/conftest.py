@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # `nohup make test` ignores SIGHUP likewise. A handler keeps these tests alive, and is not inherited by what they start.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, lambda *_: None)
+    signal.signal(signal.SIGHUP, lambda number, frame: None)  # noqa: ARG005 - handlers are given both
 
 
 def pytest_xdist_auto_num_workers() -> int:

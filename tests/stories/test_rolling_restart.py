@@ -19,6 +19,8 @@ from tests.stories.fleets import FILES, KEYS, Fleet
 from tests.stories.servers import Running, running
 
 SHUTDOWN = 2.0
+PAUSE = 0.2
+"""Between two orders of a person, in seconds: the load is to meet each restart, and not to hold up the new servers."""
 SETTINGS: dict[str, Any] = {"store": "sqlite", "state_keys": KEYS, "shutdown_seconds": str(SHUTDOWN)}
 
 
@@ -88,6 +90,7 @@ async def crowns(fleet: Fleet, era: str, enough: anyio.Event, made: list[str]) -
                 crown = await person.call("process_status", **process, waitSeconds=20)
                 assert crown == {"content": f"red for {name}"}
             made.append(name)
+            await anyio.sleep(PAUSE)
 
 
 async def answer(person: Caller, process: dict[str, str]) -> None:

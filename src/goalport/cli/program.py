@@ -4,6 +4,7 @@ Commands are named by import path, so that `goalport --help` loads none of them.
 that says what to do next; a traceback is shown only with `--debug`.
 """
 
+import gc
 import os
 import sys
 import threading
@@ -21,6 +22,8 @@ DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""
 _THREAD_SECONDS = 0.5
 """How long a thread is given to end by itself."""
+_NEW_OBJECTS = 100_000
+"""How many objects are made before garbage is looked for: importing libraries makes many, and leaves no garbage."""
 
 EXAMPLES = """\
 Examples:
@@ -217,6 +220,7 @@ _command(
 
 def main() -> None:
     """Run the command of this process's command line, and exit."""
+    gc.set_threshold(_NEW_OBJECTS)
     code = execute(sys.argv[1:])
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -43,6 +42,9 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
 def show_markdown(text: str) -> None:
     """Print Markdown: drawn on a terminal, with control sequences removed; unchanged in a pipe."""
     if sys.stdout.isatty():
+        # Imported here, because its parser takes 0.1 s to load, and few commands print Markdown.
+        from rich.markdown import Markdown
+
         Console().print(Markdown(cleaned(text, len(text))))
     else:
         print(text)
