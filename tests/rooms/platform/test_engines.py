@@ -13,11 +13,11 @@ from goalport.domain import UserInput
 from goalport.errors import SettingsError
 from goalport.platform import AgentPlatform
 from goalport.platform.dbos_engine import DbosEngine
-from goalport.process import AgentProcess, Completed, Failed, ProcessStatus, Waiting
+from goalport.process import AgentProcess, Completed, Context, Failed, ProcessOptions, ProcessStatus, Waiting
 from goalport.settings import load_settings
 from goalport.workspace import load_workspace
 from tests.postgres import PostgresServer
-from tests.rooms.platform.bakers import Cake, Feast, Parcel, noted, opened
+from tests.rooms.platform.bakers import Cake, Dough, Feast, Parcel, noted, opened
 
 PROGRAM = "from tests.rooms.platform import bakers; bakers.main()"
 ENGINES = ["local", "dbos"]
@@ -75,6 +75,18 @@ async def test_a_process_is_told_to_who_started_it_and_each_action_runs_once(
     assert await outcome(process) == Parcel("there")
     assert [each.split()[0] for each in noted(file)] == ["load", "drive", "arrive"]
     assert [each.action for each in process.history] == ["Courier.load", "Courier.drive"]
+
+
+async def test_a_process_begins_with_its_context_once(platform: AgentPlatform, tmp_path: Path) -> None:
+    file, context = tmp_path / "done", Context("round")
+    file.with_suffix(".open").touch()
+    context.add(Dough(str(file)))
+    await platform.contexts.save(context)
+    process = platform.start("Courier", options=ProcessOptions(context_id="round"))
+    assert await outcome(process) == Parcel("there")
+    with anyio.fail_after(20):
+        await process.rest()
+    assert (await platform.process(process.id)).blackboard.all(Dough) == [Dough(str(file))]
 
 
 async def test_a_process_waits_and_an_answer_continues_it(platform: AgentPlatform, tmp_path: Path) -> None:

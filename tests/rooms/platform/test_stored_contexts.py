@@ -117,10 +117,10 @@ async def open_platform(request: pytest.FixtureRequest, tmp_path: Path) -> Async
             server: PostgresServer = request.getfixturevalue("postgres")
             url = server.database()
 
-        def opened(key: bytes | None = None) -> AgentPlatform:
+        def opened(*keys: bytes) -> AgentPlatform:
             store: DatabaseProcessStore = PostgresProcessStore(url) if url else SqliteProcessStore(tmp_path / "a.db")
             stack.push_async_callback(store.close)
-            seals = None if key is None else ProcessSeals(lambda: [key])
+            seals = ProcessSeals(lambda: keys) if keys else None
             platform = AgentPlatform([Doorman, Counter, Waiter], store=store, seals=seals)
             stack.push_async_callback(platform.aclose)
             return platform
@@ -171,17 +171,19 @@ async def test_of_two_who_save_at_once_nothing_is_lost_and_the_later_name_counts
     here, there = open_platform().contexts, open_platform().contexts
     first = Context("ada")
     first["host"] = bo = Guest("Bo")
+    first.add(Guest("Al"))
     await here.save(first)
     second = await there.find("ada")
     assert second is not None
     second.add(Guest("Cy"))
-    second["cook"] = second.names["host"]
+    second["cook"], second["driver"] = second.names["host"], second.objects[0]
     first.add(Guest("Di"))
     first["host"] = Guest("Ed")
     await here.save(first)
     await there.save(second)
-    assert second.objects == (Guest("Di"), Guest("Cy"))
-    assert second.names == {"host": Guest("Ed"), "cook": bo}
+    assert second.objects == (Guest("Al"), Guest("Di"), Guest("Cy"))
+    assert second.names == {"host": Guest("Ed"), "cook": bo, "driver": Guest("Al")}
+    assert second.names["driver"] is second.objects[0]
     found = await here.find("ada")
     assert found is not None
     assert found.items == second.items
@@ -260,7 +262,7 @@ async def test_secrets_are_sealed_and_without_the_key_no_process_begins(open_pla
     with pytest.raises(Unstorable, match=r"context 'ada', Login.password \(a SecretStr\) cannot be stored.*no key"):
         await open_platform().contexts.save(context)
     await open_platform(b"k" * 32).contexts.save(context)
-    process = await open_platform(b"k" * 32).run("Counter", UserInput(""), options=ADA)
+    process = await open_platform(b"n" * 32, b"k" * 32).run("Counter", UserInput(""), options=ADA)
     assert process.last(Login) == Login(SecretStr("hunter2-geheim"))
     other = open_platform(b"x" * 32)
     assert "$secret_text" in (written := str(await other.store.find_context("ada")))
@@ -272,6 +274,9 @@ async def test_secrets_are_sealed_and_without_the_key_no_process_begins(open_pla
     assert isinstance(outcome, Failed)
     assert "did not begin" in outcome.reason
     assert "GOALPORT_STATE_KEYS" in outcome.reason
+    await other.store.save_context("mallory", await other.store.find_context("ada"), instead_of=None)
+    with pytest.raises(Unreadable, match="for another process or context"):
+        await open_platform(b"k" * 32).contexts.find("mallory")
 
 
 async def test_if_the_store_is_away_a_process_with_a_context_does_not_begin(open_platform: OpenPlatform) -> None:
