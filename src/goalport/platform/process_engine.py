@@ -91,7 +91,7 @@ class Deliveries:
     async def hand_over(self, process: AgentProcess) -> None:
         """Give the family of a process that is stored to the engine; this program follows it from now on."""
         assert self._engine is not None
-        root = next(family_of(process))
+        root = process.root
         try:
             version = await self._repository.hand_over(process, datetime.now(UTC) + self._again)
             if version is None:
@@ -108,7 +108,7 @@ class Deliveries:
             process = None if self._closed else await self._repository.find(process_id)
             if process is None:
                 return True
-            root = next(family_of(process))
+            root = process.root
             if root.id in self._delivered:
                 return True
             if not await self._repository.claim(root):

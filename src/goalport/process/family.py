@@ -15,10 +15,7 @@ DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def family_of(process: AgentProcess) -> Iterator[AgentProcess]:
     """The processes of a family, the root first and each before those that it started; `process` is any of them."""
-    root = process
-    while root.parent is not None:
-        root = root.parent
-    waiting = [root]
+    waiting = [process.root]
     while waiting:
         each = waiting.pop(0)
         yield each

@@ -173,6 +173,14 @@ class Lifecycle:
             parent.children.append(self)
 
     @property
+    def root(self) -> Self:
+        """The process that a caller started: this one, or the one above all those that started it."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        return root
+
+    @property
     def status(self) -> ProcessStatus:
         """The current status."""
         return self._status

@@ -335,15 +335,12 @@ def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def record_of(process: AgentProcess, state: ProcessState | None = None, result: int | None = None) -> ProcessRecord:
     """The record of a process; without `state` it shows how the process stands, and cannot be stored."""
-    root = process
-    while root.parent is not None:
-        root = root.parent
     status, finished_at, options = process.status, process.finished_at, process.options
     if options.blackboard is not None:
         options = replace(options, blackboard=None)
     return ProcessRecord(
         id=process.id,
-        root=root.id,
+        root=process.root.id,
         parent="" if process.parent is None else process.parent.id,
         agent=process.agent.name,
         caller=process.caller,

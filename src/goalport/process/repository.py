@@ -67,7 +67,7 @@ class AgentProcessRepository:
 
     def has(self, process: AgentProcess) -> bool:
         """Whether this program may run and change a process without asking the store first."""
-        root = next(family_of(process))
+        root = process.root
         return not self.store.durable or root.id in self._leases or not self.is_stored(root)
 
     async def enter(self, process: AgentProcess) -> bool:
@@ -75,7 +75,7 @@ class AgentProcessRepository:
 
         Raises `StoreError` if its steps are to be stored, and the store cannot be reached for a new process.
         """
-        root = next(family_of(process))
+        root = process.root
         if process.options.ephemeral:
             return True
         if self.is_stored(root):
@@ -93,7 +93,7 @@ class AgentProcessRepository:
 
         What another program has changed is read first. Raises `StoreError`, and `Unreadable`.
         """
-        root = next(family_of(process))
+        root = process.root
         if not self.store.durable:
             lease = await self.store.claim(root.id)
             if lease is None:
@@ -128,7 +128,7 @@ class AgentProcessRepository:
 
     async def release(self, process: AgentProcess) -> None:
         """Give the lease of a family back if nothing of it runs here."""
-        root = next(family_of(process))
+        root = process.root
         async with self._lock(root):
             if root.id in self._leases and not any(map(is_busy, family_of(root))):
                 lease = self._leases.pop(root.id)
@@ -138,7 +138,7 @@ class AgentProcessRepository:
 
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
         """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
-        root = next(family_of(process))
+        root = process.root
         async with self._lock(root):
             held = self._leases.get(root.id)
             try:
@@ -150,7 +150,7 @@ class AgentProcessRepository:
 
     async def checkpoint(self, process: AgentProcess) -> None:
         """Store a process between two of its actions; wait for the store as long as it takes."""
-        root = next(family_of(process))
+        root = process.root
         async with self._lock(root):
             if process.elsewhere or not self.is_stored(root):
                 return
@@ -169,7 +169,7 @@ class AgentProcessRepository:
 
     async def store_steps(self, process: AgentProcess) -> None:
         """Store what the running actions of a process have done; wait for the store as long as it takes."""
-        root = next(family_of(process))
+        root = process.root
         async with self._lock(root):
             if process.elsewhere or not self.is_stored(process):
                 return
@@ -184,7 +184,7 @@ class AgentProcessRepository:
         if not self.store.durable:
             await self._save_at_rest(process)
             return
-        root = next(family_of(process))
+        root = process.root
         async with self._lock(root):  # records are increments: the next follow these
             if not self.is_stored(root):
                 await self._save_at_rest(process)
@@ -214,7 +214,7 @@ class AgentProcessRepository:
     async def save_all(self) -> None:
         """Try again to store what rests and is kept in memory only."""
         for process in tuple(self._held.values()):
-            if not self.is_stored(next(family_of(process))):
+            if not self.is_stored(process.root):
                 await self.save(process)
 
     async def _commit_resting(self, root: AgentProcess) -> None:
@@ -304,11 +304,11 @@ class AgentProcessRepository:
         return self._read(stored, version).get(process_id)
 
     def _is_newer(self, process: AgentProcess, version: int) -> bool:
-        root = next(family_of(process))
+        root = process.root
         return root.id in self._leases or self._versions.get(root, -1) >= version
 
     async def _is_current(self, process: AgentProcess) -> bool:
-        root = next(family_of(process))
+        root = process.root
         if process.id in self._held and not (self.store.durable and self.is_stored(root)):
             return True
         if root.id in self._leases:
@@ -318,7 +318,7 @@ class AgentProcessRepository:
 
     async def refresh(self, process: AgentProcess) -> None:
         """Read a family again that another program runs."""
-        root = next(family_of(process))
+        root = process.root
         async with self._lock(root):
             if root.id not in self._leases:
                 await self._read_again(root)
@@ -343,11 +343,11 @@ class AgentProcessRepository:
     @property
     def watched(self) -> Sequence[AgentProcess]:
         """The processes that somebody in this program waits for or follows, and that it does not run."""
-        return [each for each in self._known.values() if each.watched and next(family_of(each)).id not in self._leases]
+        return [each for each in self._known.values() if each.watched and each.root.id not in self._leases]
 
     async def follow(self) -> None:
         """Read those families again that somebody watches here and another program has changed."""
-        roots = {root.id: root for each in self.watched if self.is_stored(root := next(family_of(each)))}
+        roots = {root.id: root for each in self.watched if self.is_stored(root := each.root)}
         for root_id, version in (await self.store.versions([*roots]) if roots else _NONE).items():
             root = roots[root_id]
             if version != self._versions.get(root):
