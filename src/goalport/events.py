@@ -4,9 +4,11 @@ An event informs; it cannot influence the process. Listeners are called in the o
 and must not block. Floor 0.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from functools import cache
+from typing import Any, Final, Literal, Protocol, cast, get_args
 
 __all__ = [
     "ActionFinished",
@@ -36,6 +38,8 @@ __all__ = [
     "StuckHandled",
     "ToolCalled",
     "ToolReturned",
+    "as_json",
+    "from_json",
 ]
 
 
@@ -302,6 +306,39 @@ Event = (
     | ProcessNotStored
     | ProcessFinished
 )
+
+
+_KINDS: Final[Mapping[str, type[Event]]] = {each.__name__: each for each in (*get_args(Event), ModelRetried)}
+
+
+@cache
+def _fields(kind: type[Event]) -> Sequence[str]:
+    return tuple(each.name for each in fields(kind))
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """An event as a JSON object: its kind under `event`, its time in ISO 8601, and its fields."""
+    kind = type(event)
+    told = {name: getattr(event, name) for name in _fields(kind)}
+    return {"event": kind.__name__, **told, "at": event.at.isoformat()}
+
+
+def from_json(data: Mapping[str, Any]) -> Event | None:
+    """The event of a JSON object that `as_json` made; None: its kind or its fields are those of another version."""
+    kind = _KINDS.get(data["event"])
+    if kind is None:
+        return None
+    told: dict[str, Any] = {name: _value(data[name]) for name in _fields(kind) if name in data}
+    told["at"] = datetime.fromisoformat(data["at"])
+    try:
+        return kind(**told)
+    except TypeError:
+        return None
+
+
+def _value(value: object) -> object:
+    """A value of a field: JSON has lists where events have tuples."""
+    return tuple(cast("Iterable[object]", value)) if isinstance(value, list) else value
 
 
 class EventListener(Protocol):

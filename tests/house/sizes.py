@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 48_100
+LIBRARY_LINES = 48_700
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
 MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 500
@@ -36,9 +36,9 @@ def the_library_is_as_large_as_written_down(root: Path, expected: int | None = N
 
 
 def files_are_short(root: Path) -> Iterator[str]:
-    """A module of one of `FACADES` may be longer: its class may be as large as it needs to be."""
+    """A module of one of `FACADES` or `STORES` may be longer: its class may be as large as it needs to be."""
     for file in sources(root, *WRITTEN):
-        facade = any(each.name in FACADES for each in file.classes)
+        facade = any(each.name in FACADES | STORES for each in file.classes)
         limit = FACADE_LINES if facade else TEST_LINES if file.path.parts[0] == "tests" else MODULE_LINES
         lines = len(file.text.splitlines())
         if lines > limit:

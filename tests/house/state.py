@@ -16,7 +16,7 @@ _CHANGES = frozenset(
     {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 )
 """The methods of the standard collections that change them."""
-_OBJECTS = frozenset({"blackboard"})
+_OBJECTS = frozenset({"blackboard", "listeners"})
 """Attributes that hold an object of ours, whose methods have such names too."""
 
 

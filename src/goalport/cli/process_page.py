@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from goalport.cli.stored import family_in
 from goalport.cli.workspace import LoadedWorkspace
 from goalport.errors import Unreadable
+from goalport.events import from_json
+from goalport.observe import in_words
 from goalport.process import ActionInvocation, Spending
 from goalport.publish.own_resources import invocation_view, process_view
-from goalport.store import Codec, Json, Runner, StoredProcess, StoredTypes
+from goalport.store import Codec, Json, ProcessStore, Runner, StoredProcess, StoredTypes
 from goalport.words import one_line
+
+_AT_A_TIME: Final = 500
 
 __all__ = ["local_time", "page_of", "view_of"]
 
@@ -29,8 +33,8 @@ def local_time(moment: datetime) -> str:
     return moment.astimezone().isoformat(" ", "seconds")
 
 
-async def view_of(loaded: LoadedWorkspace, process_id: str) -> dict[str, Any]:
-    """A process as JSON data. Raises `UnknownName` for an id that is not stored."""
+async def view_of(loaded: LoadedWorkspace, process_id: str, *, events: bool) -> dict[str, Any]:
+    """A process as JSON data, with its `events` if wanted. Raises `UnknownName` for an id that is not stored."""
     platform = loaded.platform
     try:
         family = await family_in(platform.store, process_id)
@@ -40,9 +44,26 @@ async def view_of(loaded: LoadedWorkspace, process_id: str) -> dict[str, Any]:
             view, unreadable = process_view(await platform.processes.look_at(process_id)), None
         except Unreadable as error:
             view, unreadable = _without_classes(stored), str(error)
+        if events:
+            view["events"] = await _events(platform.store, family, process_id)
     finally:
         await platform.aclose()
     return {**view, **_relations(family, stored, runner), "unreadable": unreadable}
+
+
+async def _events(store: ProcessStore, family: Sequence[StoredProcess], process_id: str) -> Sequence[Mapping[str, Any]]:
+    """What happened in a process and in those that it started."""
+    members = {process_id}
+    for each in family:  # each comes after the one that started it
+        if each.process.parent in members:
+            members.add(each.process.id)
+    found: list[Mapping[str, Any]] = []
+    number = 0
+    while records := await store.events(family[0].process.id, number, _AT_A_TIME):
+        number = records[-1].number
+        told = [(each.number, cast("Mapping[str, Any]", each.value)) for each in records]
+        found += [{"number": place, **data} for place, data in told if data["process_id"] in members]
+    return found
 
 
 def _relations(family: Sequence[StoredProcess], stored: StoredProcess, runner: Runner | None) -> dict[str, Any]:
@@ -108,6 +129,15 @@ def page_of(view: View) -> Iterator[str]:
     yield from _table("History", view["history"], _invocation)
     yield from _table("Questions", view["questions"], partial(_question, view["id"]))
     yield from _table("Sub-processes", view["subProcesses"], _sub_process)
+    yield from _table("Events", view.get("events", ()), partial(_event, view["id"]))
+
+
+def _event(process_id: str, data: View) -> Iterator[str]:
+    event = from_json(data)
+    words = None if event is None else in_words(event)
+    if words:
+        whose = "" if data["process_id"] == process_id else f"{data['process_id']}: "
+        yield f"  {_local(data['at'])}  {whose}{one_line(words)}"
 
 
 def _facts(view: View) -> Iterator[tuple[str, str]]:

@@ -83,11 +83,20 @@ def _line(record: ProcessRecord) -> Record:
     }
 
 
-def show(process_id: str, /, *, structured: Json = False, workspace: WorkspaceFolder = Path()) -> None:
+def show(
+    process_id: str,
+    /,
+    *,
+    structured: Json = False,
+    events: Annotated[
+        bool, Parameter(negative="", help="Also all that happened in it, step by step.", show_default=False)
+    ] = False,
+    workspace: WorkspaceFolder = Path(),
+) -> None:
     """Show a process: its history with times, costs and attempts, its plan, its questions, and who runs it."""
     settings = stored_settings(workspace)
     loaded = open_workspace(settings.workspace)
-    view = asyncio.run(view_of(loaded, process_id))
+    view = asyncio.run(view_of(loaded, process_id, events=events))
     if structured:
         print(json.dumps(view, indent=2, ensure_ascii=False))
     else:

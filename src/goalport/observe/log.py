@@ -3,13 +3,11 @@
 These are listeners like any other: they format events, pass them to `logging` or a file, and decide nothing.
 """
 
-import dataclasses
 import json
 import logging
-from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, Self, cast
+from typing import IO, Self
 
 from goalport.errors import UnknownName
 from goalport.events import (
@@ -33,6 +31,7 @@ from goalport.events import (
     StuckHandled,
     ToolCalled,
     ToolReturned,
+    as_json,
 )
 from goalport.observe.personalities import PERSONALITIES, Personality, spoken
 
@@ -166,12 +165,6 @@ def _level(event: Event) -> int:
             return logging.DEBUG
 
 
-def as_json(event: Event) -> dict[str, Any]:
-    """An event as a JSON object: its kind under `event`, its time in ISO 8601, and its fields."""
-    told = {each.name: _plain(getattr(event, each.name)) for each in dataclasses.fields(event)}
-    return {"event": type(event).__name__, **told}
-
-
 class JsonLinesListener:
     """Appends every event to a file or stream, one per line, and flushes it at once.
 
@@ -200,15 +193,3 @@ class JsonLinesListener:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _plain(value: object) -> object:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case tuple():
-            return [_plain(each) for each in cast("tuple[object, ...]", value)]
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)

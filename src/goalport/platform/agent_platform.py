@@ -6,8 +6,8 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -41,6 +41,7 @@ from goalport.process import (
     AgentProcess,
     ArgumentResolver,
     ContextRepository,
+    LoggedEvent,
     ProcessOptions,
 )
 from goalport.prompts import Templates
@@ -317,6 +318,18 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     async def process(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
         return await self.processes.find(process_id)
+
+    async def events(self, process_id: str, after: int = 0) -> AsyncGenerator[LoggedEvent]:
+        """The events of a process, and of those that it started, in order: those that were, then as they happen.
+
+        Each has a number; who comes back gives the number of the last event in `after` and misses none. The events end
+        when the process has ended. There are those of processes whose steps are stored, in any program that uses the
+        store, and of those with `ProcessOptions(keep_events=True)`. What models and tools say to each other is left out
+        unless `keep_journals` is set. Raises `UnknownName`, and `HandedOver` when this program ends first.
+        """
+        async with aclosing(self.processes.events(await self.process(process_id), after)) as events:
+            async for each in events:
+                yield each
 
     async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""

@@ -5,7 +5,7 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from logging import getLogger
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
+from goalport.events import Event
 from goalport.platform.commands import answer_command, end_command, execute, go_on_command
 from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_after, ready_in, update_ancestors
 from goalport.platform.process_engine import Deliveries, ProcessEngine
@@ -26,6 +27,7 @@ from goalport.process import (
     Failed,
     Killed,
     Listeners,
+    LoggedEvent,
     PlatformServices,
     ProcessOptions,
     ProcessStatus,
@@ -38,6 +40,7 @@ from goalport.process import (
     find_question,
     settle,
     step,
+    with_descendants,
 )
 from goalport.secrecy import register_secrets, secrets_in_environment
 from goalport.store import Codec, ProcessRecord, ProcessStore, Seals
@@ -48,6 +51,18 @@ __all__ = ["Processes"]
 _log = getLogger(__name__)
 _WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds to wait, again and again, for a process that another program has begun under a key and not written yet."""
+_AT_A_TIME: Final = 100
+"""How many events are read at a time."""
+
+
+class _Alarm:
+    """Wakes those who wait for a process at each of its events."""
+
+    def __init__(self, process: AgentProcess) -> None:
+        self._process = process
+
+    def on_event(self, event: Event, /) -> None:
+        self._process.notify_waiters()
 
 
 class Processes:
@@ -107,6 +122,8 @@ class Processes:
             lasts = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
             if lasts or self.keep_journals:
                 process.store_each_step()
+        if inputs.parent is None and (process.lasting or options.keep_events):
+            self._repository.events.open(process)
         return process
 
     async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
@@ -117,6 +134,7 @@ class Processes:
         """
         if self._durable:
             process.store_each_step()
+            self._repository.events.open(process)
         waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
         while True:
             known_digest, known_id = await self._repository.store.join(key, digest, process.id, instead_of=instead_of)
@@ -253,6 +271,28 @@ class Processes:
         if found is None:
             raise UnknownName("process", process_id, None)  # ids are secrets of those who started the processes
         return found
+
+    async def events(self, process: AgentProcess, after: int) -> AsyncGenerator[LoggedEvent]:
+        """The events of a process, and of those that it started, after the one of that number, as they happen."""
+        self._replicas.start()
+        root = process.root
+        unsubscribe = root.subscribe(_Alarm(root))
+        try:
+            while True:
+                ended, version = process.status.ended, self._repository.version(root)
+                found = await self._repository.events.read(root, after, _AT_A_TIME)
+                members = {each.id for each in with_descendants(process)}
+                for number, event in found:
+                    after = number
+                    if event is not None and (process is root or event.process_id in members):
+                        yield LoggedEvent(number, event)
+                if found or version != self._repository.version(root):
+                    continue
+                if ended:
+                    return
+                await root.changed()
+        finally:
+            unsubscribe()
 
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""

@@ -27,6 +27,8 @@ _BATCH: Final = 8
 """The most families that are taken over at a time, so that other programs get some too."""
 _PAUSE: Final = 0.5
 """The most seconds without a look at the store, and those after an error."""
+_EVENTS_WAIT: Final = 1.0
+"""Seconds after which events are stored, if their process is not saved before."""
 _LATER: Final = timedelta(minutes=5)
 """After which time a family is tried again that today's classes cannot take."""
 
@@ -101,6 +103,7 @@ class Replicas:
                     await self._repository.check_leases()
                     last_heartbeat = time.monotonic()
                 await self._look()
+                await self._repository.store_events(_EVENTS_WAIT)
                 self._tell()
                 await self._store.wait_for_changes(min(_PAUSE, self._seconds / 6))
                 self._away = False

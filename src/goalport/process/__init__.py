@@ -6,7 +6,8 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext, OperationContext, run_subagent
 from goalport.process.contexts import Context, ContextRepository, StoredContexts
 from goalport.process.effects import decline, find_question, settle
-from goalport.process.family import family_of
+from goalport.process.event_log import LoggedEvent
+from goalport.process.family import family_of, with_descendants
 from goalport.process.formulation import PLANNING_SECONDS, pruned
 from goalport.process.ids import new_id
 from goalport.process.ledger import Budget, Ledger, Spending
@@ -61,6 +62,7 @@ __all__ = [
     "Killed",
     "Ledger",
     "Listeners",
+    "LoggedEvent",
     "MaxActions",
     "MaxCost",
     "MaxTokens",
@@ -101,4 +103,5 @@ __all__ = [
     "settle",
     "step",
     "with_awaiting",
+    "with_descendants",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import ProcessStatus
 
-__all__ = ["DUE_NOW", "family_of", "is_busy", "wakes_at"]
+__all__ = ["DUE_NOW", "family_of", "is_busy", "wakes_at", "with_descendants"]
 
 DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a family wakes in which something runs: as soon as nobody runs it."""
@@ -15,7 +15,12 @@ DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def family_of(process: AgentProcess) -> Iterator[AgentProcess]:
     """The processes of a family, the root first and each before those that it started; `process` is any of them."""
-    waiting = [process.root]
+    return with_descendants(process.root)
+
+
+def with_descendants(process: AgentProcess) -> Iterator[AgentProcess]:
+    """A process and all that it started, each before those that it started itself."""
+    waiting = [process]
     while waiting:
         each = waiting.pop(0)
         yield each

@@ -253,6 +253,13 @@ class Lifecycle:
         own = not self.over and (self._due > 0 or self.end_requested is not None)
         return own or any(each.changing for each in self.children)
 
+    async def changed(self) -> None:
+        """Wait until anything about it changes. Raises `HandedOver` when this program ends first."""
+        if not self._gone:
+            await self._change()
+        if self._gone:
+            raise HandedOver(self.id)
+
     async def _change(self) -> None:
         if self._changed is None:
             self._changed = asyncio.Event()

@@ -216,6 +216,8 @@ class ProcessOptions:
     """Leave out, from the beginning, actions that cannot help to reach a goal from the given objects."""
     ephemeral: bool = False
     """Do not store the process: it cannot be found by its id, cannot ask people and cannot start sub-processes."""
+    keep_events: bool = False
+    """Keep its events also if its steps are not stored, so that they can be read later (`AgentPlatform.events`)."""
     agent_name_in_id: bool = False
     version_in_id: bool = False
 

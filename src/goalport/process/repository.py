@@ -19,11 +19,12 @@ import anyio
 
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
 from goalport.process.agent_process import AgentProcess
+from goalport.process.event_log import EventLogs
 from goalport.process.family import DUE_NOW, family_of, is_busy, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.recording import record_of
 from goalport.process.restoring import restored
-from goalport.store import Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
+from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 __all__ = ["AgentProcessRepository"]
 
@@ -55,6 +56,7 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
         """The version of each family that lives in this program, by its root."""
+        self.events = EventLogs(store)
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
@@ -113,10 +115,15 @@ class AgentProcessRepository:
                 return True
             if lease.version != self._versions.get(root):
                 await self._read_again(root)
-            self._leases[root.id] = lease
-            for each in family_of(root):
-                each.arrive()
+            self._arrive(root, lease)
             return True
+
+    def _arrive(self, root: AgentProcess, lease: Lease) -> None:
+        self._leases[root.id] = lease
+        if log := self.events.get(root):
+            log.continue_at(lease.version + lease.token)
+        for each in family_of(root):
+            each.arrive()
 
     async def claim_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
         """Take the lease of a family if that is possible, and make a change, which looks whether it was."""
@@ -131,10 +138,12 @@ class AgentProcessRepository:
         root = process.root
         async with self._lock(root):
             if root.id in self._leases and not any(map(is_busy, family_of(root))):
-                lease = self._leases.pop(root.id)
+                if self.events.unstored(root):
+                    await self._commit(root, {}, release=True)
+                else:
+                    await self.store.release(self._leases.pop(root.id))
                 for each in family_of(root):
                     self._held.pop(each.id, None)
-                await self.store.release(lease)
 
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
         """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
@@ -201,14 +210,17 @@ class AgentProcessRepository:
                 await self.claim(root)
             changes = self.records_of.at_rest(family)
             lease = self._leases.pop(root.id, None) or Lease(root.id)
-            lease = await self.store.save([*changes.values()], lease, wake_at=wakes_at(family), release=True)
+            events = self.events.unstored(root)
+            lease = await self.store.save(
+                [*changes.values()], lease, wake_at=wakes_at(family), release=True, events=events
+            )
         except (StoreError, Unstorable, LeaseLost) as error:
             self.records_of.tell_not_stored(process, error)
             return
         except Exception as bug:
             self.records_of.tell_not_stored(process, bug)
             return
-        self._confirm(changes)
+        self._confirm(root, changes, events)
         self._versions[root] = lease.version
 
     async def save_all(self) -> None:
@@ -230,12 +242,10 @@ class AgentProcessRepository:
         self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", *, release: bool
     ) -> None:
         """Save records of a family under the lease of this program."""
-        family = tuple(family_of(root))
-        lease = self._leases.get(root.id) or Lease(root.id)
+        lease, events = self._leases.get(root.id) or Lease(root.id), self.events.unstored(root)
+        wake_at = wakes_at(tuple(family_of(root))) if release else DUE_NOW
         try:
-            new = await self.store.save(
-                [*changes.values()], lease, wake_at=wakes_at(family) if release else DUE_NOW, release=release
-            )
+            new = await self.store.save([*changes.values()], lease, wake_at=wake_at, release=release, events=events)
         except LeaseLost:
             self._lose(root)
             return
@@ -243,7 +253,7 @@ class AgentProcessRepository:
         self._leases[root.id] = new
         if release:
             del self._leases[root.id]
-        self._confirm(changes)
+        self._confirm(root, changes, events)
 
     async def check_leases(self) -> None:
         """Stop running families whose leases other programs have taken, because this one was held up for too long."""
@@ -264,14 +274,34 @@ class AgentProcessRepository:
     def _leave(self, root: AgentProcess) -> None:
         self._leases.pop(root.id, None)
         self._versions.pop(root, None)
+        if log := self.events.get(root):
+            log.forget()
         for each in family_of(root):
             self._held.pop(each.id, None)
             each.leave()
 
-    def _confirm(self, changes: "Mapping[AgentProcess, StoredProcess]") -> None:
+    def _confirm(
+        self,
+        root: AgentProcess,
+        changes: "Mapping[AgentProcess, StoredProcess]",
+        events: Sequence[EventRecord],
+    ) -> None:
+        self.events.confirm(root, events)
         for each, stored in changes.items():
             if self.records_of.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
                 self._held.pop(each.id, None)
+
+    async def store_events(self, seconds: float) -> None:
+        """Store events that have waited for longer than that for the next save of their family."""
+        for root in self.events.waiting(seconds):
+            if not self._lock(root).locked():
+                async with self._lock(root):
+                    if root.id in self._leases:
+                        await self._commit(root, {}, release=False)
+
+    def version(self, root: AgentProcess) -> int:
+        """How often a family was saved that lives in this program, as far as it knows."""
+        return self._versions.get(root, 0)
 
     async def retried(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
         """Do what needs the store; while that is away, try again. None: another program runs the process."""
@@ -330,20 +360,21 @@ class AgentProcessRepository:
                 return self._known[lease.root]
             stored, version = await self.store.family(lease.root)
             found = self._read(stored, version)
-            self._leases[lease.root] = lease
-            for each in found.values():
-                each.arrive()
+            self._arrive(found[lease.root], lease)
             return found[lease.root]
 
     async def postpone(self, lease: Lease, until: datetime) -> Lease:
         """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
         self._leases.pop(lease.root, None)
-        return await self.store.save((), lease, wake_at=until, release=True)
+        root = self._known.get(lease.root)
+        events = () if root is None else self.events.unstored(root)
+        return await self.store.save((), lease, wake_at=until, release=True, events=events)
 
     @property
     def watched(self) -> Sequence[AgentProcess]:
         """The processes that somebody in this program waits for or follows, and that it does not run."""
-        return [each for each in self._known.values() if each.watched and each.root.id not in self._leases]
+        seen = (each for each in self._known.values() if each.watched or each.followed)
+        return [each for each in seen if each.root.id not in self._leases]
 
     async def follow(self) -> None:
         """Read those families again that somebody watches here and another program has changed."""
@@ -370,6 +401,8 @@ class AgentProcessRepository:
             process.tell_what_happened(count)
         self.records_of.know(found)
         self._known.update((each.id, each) for each in found)
+        if self.store.durable:
+            self.events.open(next(iter(found)))
         self._versions[next(iter(found))] = version
         return {each.id: each for each in found}
 

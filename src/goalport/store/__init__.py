@@ -5,6 +5,7 @@ from goalport.store.encoder import Seal, Sealed, Seals, StoredTypes
 from goalport.store.export import LeftOut, exported, imported
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
+    EventRecord,
     JournalRecord,
     Lease,
     Message,
@@ -21,6 +22,7 @@ from goalport.store.type_names import TypeNames, persistent
 
 __all__ = [
     "Codec",
+    "EventRecord",
     "InMemoryProcessStore",
     "JournalRecord",
     "Json",

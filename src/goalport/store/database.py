@@ -18,8 +18,8 @@ from goalport.errors import StoreError
 from goalport.store import operations
 from goalport.store.operations import Operation, Operations
 from goalport.store.programs import Program
-from goalport.store.records import Lease, Message, ProcessRecord, Runner, StoredProcess
-from goalport.store.rows import microseconds, rows_of
+from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
+from goalport.store.rows import event_row, microseconds, rows_of
 from goalport.store.statements import Dialect
 
 __all__ = ["Commit", "Database", "DatabaseProcessStore"]
@@ -103,7 +103,14 @@ class DatabaseProcessStore:
         return sys.maxsize
 
     async def save(
-        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+        self,
+        changes: Sequence[StoredProcess],
+        lease: Lease,
+        /,
+        *,
+        wake_at: datetime | None,
+        release: bool,
+        events: Sequence[EventRecord] = (),
     ) -> Lease:
         """Commit records of a family. Once that has begun, cancelling waits until it is known whether they are."""
         if not lease.token and not changes:
@@ -112,7 +119,8 @@ class DatabaseProcessStore:
             raise ValueError(f"Expected the record of process {lease.root!r}, the first of its family.")
         rows = [rows_of(each) for each in changes]
         wake = None if wake_at is None else microseconds(wake_at)
-        return await self._database.write(partial(self._operations.save, rows, lease, wake, release=release))
+        happened = event_row(events)
+        return await self._database.write(partial(self._operations.save, rows, lease, wake, happened, release=release))
 
     async def claim(self, process_id: str, /) -> Lease | None:
         return await self._database.write(partial(self._operations.claim, process_id))
@@ -168,6 +176,10 @@ class DatabaseProcessStore:
 
     async def delete_context(self, context_id: str, /) -> bool:
         return await self._database.write(partial(operations.delete_context, context_id))
+
+    async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
+        """The next events of a family after the one of that number, in order."""
+        return await self._database.read(partial(operations.events, root, after, limit))
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         return await self._database.read(partial(operations.find, process_id))

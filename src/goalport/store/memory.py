@@ -5,10 +5,12 @@ whole.
 """
 
 import time
+from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
+from operator import itemgetter
 from typing import Final, TypeVar
 
 import anyio
@@ -16,6 +18,7 @@ import anyio
 from goalport.caller import Caller
 from goalport.errors import LeaseLost
 from goalport.store.records import (
+    EventRecord,
     JournalRecord,
     Lease,
     Message,
@@ -46,6 +49,7 @@ class _Family:
     def __init__(self, root: str, number: int) -> None:
         self.root, self.number = root, number
         self.members: dict[str, StoredProcess] = {}
+        self.events: list[EventRecord] = []
         self.version = 0
         self.held = True
         """Whether something runs it."""
@@ -115,7 +119,14 @@ class InMemoryProcessStore:
         self._contexts: dict[str, object] = {}
 
     async def save(
-        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+        self,
+        changes: Sequence[StoredProcess],
+        lease: Lease,
+        /,
+        *,
+        wake_at: datetime | None,
+        release: bool,
+        events: Sequence[EventRecord] = (),
     ) -> Lease:
         """Keep records; if there are too many of their kind, drop the family that ended first."""
         root, token, _ = lease
@@ -136,6 +147,9 @@ class InMemoryProcessStore:
         family.version += 1
         for each in changes:
             self._add(each, family)
+        if events:
+            known = family.events[-1].number if family.events else -1
+            family.events += [each for each in events if each.number > known]
         if release:
             self._release(family)
         return Lease(root, _TOKEN, family.version)
@@ -254,6 +268,13 @@ class InMemoryProcessStore:
             known = self._keys[key] = digest, process_id, now
             self._keys.move_to_end(key)
         return known[:2]
+
+    async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
+        """The next events of a family after the one of that number, in order."""
+        family = self._family_of.get(root)
+        known = family.events if family is not None and family.root == root else []
+        first = bisect_right(known, after, key=itemgetter(0))
+        return known[first : first + limit]
 
     async def find_context(self, context_id: str, /) -> object:
         return self._contexts.get(context_id)

@@ -15,8 +15,8 @@ from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost
 from goalport.store import statements as the
 from goalport.store.programs import Program
-from goalport.store.records import Lease, Message, ProcessRecord, Runner, StoredProcess
-from goalport.store.rows import FamilyRows, ProcessRows, Row, json_text, process_record, stored_processes
+from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
+from goalport.store.rows import FamilyRows, ProcessRows, Row, event_records, json_text, process_record, stored_processes
 from goalport.store.statements import Dialect, Upserts
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Step",
     "counts",
     "delete_context",
+    "events",
     "family",
     "find",
     "find_context",
@@ -61,7 +62,13 @@ class Operations:
     # Saving.
 
     def save(
-        self, changes: Sequence[ProcessRows], lease: Lease, wake_at: int | None, *, release: bool
+        self,
+        changes: Sequence[ProcessRows],
+        lease: Lease,
+        wake_at: int | None,
+        events: Mapping[str, object] | None,
+        *,
+        release: bool,
     ) -> Operation[Lease]:
         hold = {"lease_owner": None if release else self._program.id, "wake_at": wake_at}
         rest = changes
@@ -74,6 +81,8 @@ class Operations:
         if root is not None:
             rest = [each for each in changes if each is not root]
             yield from self._parts(root, number)
+        if events:
+            yield self._upserts.events, {**events, "process": number}
         for each in rest:
             row = {**each.process, **_NO_LEASE, "member": each.process["id"]}
             rows = (yield the.SAME_MEMBER, row) or (yield self._upserts.member, row)
@@ -251,6 +260,11 @@ def delete_context(context_id: str) -> Operation[bool]:
 
 
 # Reading.
+
+
+def events(root: str, after: int, limit: int) -> Operation[Sequence[EventRecord]]:
+    rows = yield the.EVENTS, {"root": root, "after": after, "limit": limit}
+    return event_records((each["value"] for each in rows), after, limit)
 
 
 def find(process_id: str) -> Operation[ProcessRecord | None]:

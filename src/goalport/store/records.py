@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from goalport.caller import Caller
 
 __all__ = [
+    "EventRecord",
     "JournalRecord",
     "Lease",
     "Message",
@@ -99,6 +100,15 @@ class JournalRecord(NamedTuple):
     """The reply or the result; the id of the question or of the process; the number of the action that has begun."""
 
 
+class EventRecord(NamedTuple):
+    """What happened in a family of processes: an event of one of them."""
+
+    number: int
+    """Its place among the events of the family. Numbers only grow; some are never used."""
+    value: object
+    """The event, as JSON can say it."""
+
+
 class StoredProcess(NamedTuple):
     """A process with its records; as a change, with those that are to be added."""
 
@@ -167,15 +177,22 @@ class ProcessStore(Protocol):
         ...
 
     async def save(
-        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+        self,
+        changes: Sequence[StoredProcess],
+        lease: Lease,
+        /,
+        *,
+        wake_at: datetime | None,
+        release: bool,
+        events: Sequence[EventRecord] = (),
     ) -> Lease:
         """Keep the records of processes of one family, all of them or none; return the lease with the new version.
 
-        Objects, history, costs and steps are added to those that are kept already, and one that has the number of a
-        kept one takes its place, so that a save may be repeated; so do questions. The rest takes the place of what was
-        kept. A lease with token 0 makes the family. From `wake_at` on, `due` gives the family to a program if none has
-        it; None: never. With `release` the lease ends. Raises `LeaseLost` if the token is no longer that of the family,
-        or the family is gone; `StoreError`.
+        Objects, history, costs, steps and the `events` of the family are added to those that are kept already, and one
+        that has the number of a kept one takes its place, so that a save may be repeated; so do questions. The rest
+        takes the place of what was kept. A lease with token 0 makes the family. From `wake_at` on, `due` gives the
+        family to a program if none has it; None: never. With `release` the lease ends. Raises `LeaseLost` if the token
+        is no longer that of the family, or the family is gone; `StoreError`.
         """
         ...
 
@@ -255,6 +272,13 @@ class ProcessStore(Protocol):
 
     async def delete_context(self, context_id: str, /) -> bool:
         """Drop what is kept as the context of that id. Returns whether there was anything. Nothing else drops it."""
+        ...
+
+    async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
+        """The next events of a family after the one of that number, by the id of its root, in order.
+
+        Those of the same save come together, so there may be a few more than `limit`.
+        """
         ...
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from goalport.caller import Caller
 from goalport.store.records import (
+    EventRecord,
     JournalRecord,
     ObjectRecord,
     ProcessRecord,
@@ -24,6 +25,8 @@ __all__ = [
     "FamilyRows",
     "ProcessRows",
     "Row",
+    "event_records",
+    "event_row",
     "json_text",
     "microseconds",
     "process_record",
@@ -97,6 +100,27 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
         ],
         stored.over,
     )
+
+
+def event_row(events: Sequence[EventRecord]) -> dict[str, object] | None:
+    """The row of the events of one save; None: there are none."""
+    return {"number": events[-1].number, "value": json_text(events)} if events else None
+
+
+def event_records(texts: Iterable[str], after: int, limit: int) -> Sequence[EventRecord]:
+    """The events in rows after the one of that number; whole rows, until there are `limit` of them.
+
+    A save that was repeated, since its end was not known, may have left an event in two rows.
+    """
+    found: list[EventRecord] = []
+    for text in texts:
+        if len(found) >= limit:
+            break
+        for number, value in json.loads(text):
+            if number > after:
+                found.append(EventRecord(number, value))
+                after = number
+    return found
 
 
 def _placed(values: Sequence[object], first: int) -> Sequence[dict[str, object]]:

@@ -37,7 +37,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from goalport.store.tables import PARTS, contexts, journal, keys, messages, process, programs, schema_version
+from goalport.store.tables import PARTS, contexts, events, journal, keys, messages, process, programs, schema_version
 
 __all__ = [
     "CHANGED_CONTEXT",
@@ -47,6 +47,7 @@ __all__ = [
     "DELETED_CONTEXT",
     "DROPPED",
     "DUE",
+    "EVENTS",
     "EXPIRED",
     "FAMILY",
     "FIND",
@@ -173,6 +174,7 @@ class Upserts:
         """Adds the row of a process or changes it; gives its number."""
         self.parts = [self._row(each, *list(each.primary_key.columns)) for each in PARTS]
         """One for each of `PARTS`."""
+        self.events = self._row(events, *list(events.primary_key.columns))
         self.heartbeat = self._row(programs, programs.c.id, alive_until=_NOW + bindparam("lifetime", type_=BigInteger))
         self.context = self._context()
         """Adds a context; gives no row if there is one of that id."""
@@ -350,11 +352,19 @@ STILL_OVER: Final = _OVER.where(_among(process.c.root, "root_list")).with_for_up
 """Those of some roots whose families have ended and that nobody runs."""
 _NUMBERS: Final = select(process.c.number).where(_among(process.c.root, "root_list"))
 DROPPED: Final = (
-    *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in PARTS),
+    *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in (*PARTS, events)),
     delete(process).where(_among(process.c.root, "root_list")),
 )
 
 # Reading.
+EVENTS: Final = (
+    select(events.c.value)
+    .join(process, process.c.number == events.c.process)
+    .where(process.c.id == bindparam("root"), events.c.number > bindparam("after"))
+    .order_by(events.c.number)
+    .limit(bindparam("limit", type_=Integer))
+    .offset(_ZERO)
+)
 FIND: Final = select(process).where(process.c.id == bindparam("id"))
 OWNER: Final = select(process.c.lease_owner).where(process.c.id == bindparam("id"))
 ROOT: Final = select(process.c.root).where(process.c.id == bindparam("id"))

@@ -18,6 +18,7 @@ __all__ = [
     "MIGRATIONS",
     "PARTS",
     "contexts",
+    "events",
     "history",
     "journal",
     "keys",
@@ -119,6 +120,8 @@ journal = _part(
     Column("name", Text, nullable=False),
     Column("value", Text, nullable=False),
 )
+events = _part("event", "number", Column("value", Text, nullable=False))
+"""Those of a family, under the number of its root. A row has all of one save; its number is that of the last."""
 schema_version = Table(
     "schema_version",
     metadata,
@@ -254,6 +257,11 @@ _SECOND: Final = (
     """,
     "CREATE INDEX idempotency_key_made ON idempotency_key (made_at)",
     "CREATE TABLE context (id TEXT NOT NULL PRIMARY KEY, saved_at BIGINT NOT NULL, value TEXT NOT NULL)",
+    """
+    CREATE TABLE event (
+        process BIGINT NOT NULL, number BIGINT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (process, number)
+    )
+    """,
 )
 
 MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST, _SECOND)

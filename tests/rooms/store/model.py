@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from goalport.errors import LeaseHeld, LeaseLost
-from goalport.store import Lease, ProcessRecord, StoredProcess
+from goalport.store import EventRecord, Lease, ProcessRecord, StoredProcess
 
 Part = dict[int, object]
 
@@ -44,6 +44,7 @@ class Family:
     version: int = 0
     wake_at: datetime | None = None
     members: dict[str, Process] = field(default_factory=dict[str, Process])
+    events: list[EventRecord] = field(default_factory=list[EventRecord])
 
     @property
     def lease(self) -> Lease:
@@ -67,7 +68,14 @@ class Model:
         self.keys: dict[str, tuple[str, str]] = {}
 
     def save(
-        self, me: int, changes: Sequence[StoredProcess], lease: Lease, wake_at: datetime | None, *, release: bool
+        self,
+        me: int,
+        changes: Sequence[StoredProcess],
+        lease: Lease,
+        wake_at: datetime | None,
+        events: Sequence[EventRecord],
+        *,
+        release: bool,
     ) -> Lease:
         if not lease.token and not changes:
             return lease
@@ -82,6 +90,7 @@ class Model:
         for each in changes:
             family.members.setdefault(each.process.id, Process(each.process)).change(each)
         family.version += 1
+        family.events += events
         family.owner, family.wake_at = None if release else me, wake_at
         return family.lease
 

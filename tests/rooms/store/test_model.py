@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from goalport.errors import LeaseHeld, LeaseLost
 from goalport.store import (
+    EventRecord,
     InMemoryProcessStore,
     JournalRecord,
     Lease,
@@ -79,6 +80,7 @@ class Save(NamedTuple):
     root: str
     lease: int
     changes: Sequence[StoredProcess]
+    events: Sequence[object]
     wake_at: datetime | None
     release: bool
 
@@ -106,7 +108,14 @@ def steps(programs: int) -> st.SearchStrategy[Sequence[object]]:
     me = st.integers(0, programs - 1)
     saves = ROOTS.flatmap(
         lambda root: st.builds(
-            Save, me, st.just(root), LEASE, st.lists(changed(root), max_size=3), wake_at=TIMES, release=st.booleans()
+            Save,
+            me,
+            st.just(root),
+            LEASE,
+            st.lists(changed(root), max_size=3),
+            events=st.lists(JSON, max_size=2),
+            wake_at=TIMES,
+            release=st.booleans(),
         )
     )
     others = [
@@ -131,6 +140,7 @@ class Both:
         self.stores, self.model = stores, Model(fenced=stores[0].durable)
         self.leases: dict[str, list[Lease]] = {}
         self.messages: list[int] = []
+        self.happened = 0
 
     async def step(self, step: Any) -> None:
         """A program does something, and the same happens in the model."""
@@ -194,8 +204,14 @@ class Both:
         lease = self.lease(save.root, save.lease)
         if changes and not lease.token and all(each.process.id != save.root for each in changes):
             return
-        found = await outcome(self.of(save.me).save(changes, lease, wake_at=save.wake_at, release=save.release))
-        assert found == expected(lambda: self.model.save(save.me, changes, lease, save.wake_at, release=save.release))
+        events = [EventRecord(self.happened + place, each) for place, each in enumerate(save.events, start=1)]
+        self.happened += len(events)
+        found = await outcome(
+            self.of(save.me).save(changes, lease, wake_at=save.wake_at, release=save.release, events=events)
+        )
+        assert found == expected(
+            lambda: self.model.save(save.me, changes, lease, save.wake_at, events, release=save.release)
+        )
         self.note(found)
 
     async def compare(self) -> None:
@@ -218,6 +234,9 @@ class Both:
         for each in (f"{family}.{number}" for family in "ab" for number in range(3)):
             members, version = await store.family(each)
             assert ({one.process.id: seen(one) for one in members}, version) == self.model.seen(each)
+        for root in ("a.0", "b.0"):
+            known = self.model.families.get(root)
+            assert list(await store.events(root, 0, 1000)) == (known.events if known else [])
 
     def lease(self, root: str, number: int) -> Lease:
         known = [*reversed(self.leases.get(root, [])), Lease(root)]

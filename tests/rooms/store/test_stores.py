@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from goalport.caller import Caller
 from goalport.errors import LeaseLost
 from goalport.store import (
+    EventRecord,
     JournalRecord,
     Lease,
     Message,
@@ -378,3 +379,42 @@ async def test_a_family_goes_as_a_whole_and_only_when_nothing_can_happen_in_it(s
     await store.release(lease)
     assert await store.prune(keep=0) == 1
     assert await left(store) == []
+
+
+def happened(*numbers: int) -> list[EventRecord]:
+    return [EventRecord(each, {"event": "ProgressUpdated", "message": f"Number {each} ☃"}) for each in numbers]
+
+
+async def test_events_of_a_family_are_read_in_order_from_any_of_them_on(store: ProcessStore) -> None:
+    lease = await store.save([process("a")], Lease("a"), wake_at=None, release=False, events=happened(1, 2, 3))
+    lease = await store.save([], lease, wake_at=None, release=False, events=happened(4))
+    await store.save([process("a", root="a")], lease, wake_at=None, release=True, events=happened(1 << 40))
+    await started(store, process("b"))
+    everything = happened(1, 2, 3, 4, 1 << 40)
+    for place in range(len(everything) + 1):
+        after = everything[place - 1].number if place else 0
+        assert await store.events("a", after, 100) == everything[place:]
+    assert await store.events("b", 0, 100) == []
+    assert await store.events("nobody", 0, 100) == []
+
+
+async def test_not_all_events_are_read_at_once(store: ProcessStore) -> None:
+    lease = await started(store, process("a"))
+    for each in range(1, 8):
+        lease = await store.save([], lease, wake_at=None, release=False, events=happened(each))
+    assert await store.events("a", 2, 3) == happened(3, 4, 5)
+
+
+async def test_a_save_that_is_repeated_with_more_events_adds_each_once(store: ProcessStore) -> None:
+    lease = await started(store, process("a"))
+    await store.save([], lease, wake_at=None, release=False, events=happened(1, 2))
+    await store.save([], lease, wake_at=None, release=False, events=happened(1, 2, 3))
+    assert await store.events("a", 0, 100) == happened(1, 2, 3)
+
+
+async def test_events_are_dropped_with_their_family(store: ProcessStore) -> None:
+    await store.save([process("a", status="completed")], Lease("a"), wake_at=None, release=True, events=happened(1, 2))
+    await store.prune(keep=0)
+    lease = await started(store, process("a"))
+    assert await store.events("a", 0, 100) == []
+    await store.release(lease)
