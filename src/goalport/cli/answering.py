@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from goalport.cli.options import WorkspaceFolder, given_text
+from goalport.cli.options import StructuredResult, WorkspaceFolder, given_text
 from goalport.cli.run import StepPrinter, Unanswered, answer_to
 from goalport.cli.stored import stored_settings
 from goalport.cli.terminal import say, show_result
@@ -43,7 +43,6 @@ Wait = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print the result as JSON.", show_default=False)]
 Change = Callable[[LoadedWorkspace], Awaitable[AgentProcess]]
 
 
@@ -55,7 +54,7 @@ def answer(
     question: Annotated[str | None, Parameter(help="The question, if several are open.", show_default=False)] = None,
     decline: Annotated[str, Parameter(help="Say no, for this reason.", show_default=False)] = "",
     wait: Wait = False,
-    structured: Json = False,
+    structured: StructuredResult = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Answer a question of a stored process; a process that ANSWER does not fit keeps its question.
@@ -106,7 +105,7 @@ def resume(
         bool, Parameter(negative="", help="It is left out, and another way is looked for.", show_default=False)
     ] = False,
     wait: Wait = False,
-    structured: Json = False,
+    structured: StructuredResult = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Go on with a process that is stuck because the program ended in an action that may not be repeated."""

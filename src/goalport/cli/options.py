@@ -1,4 +1,4 @@
-"""Options that several commands have: `--workspace` and its folder, and JSON as an argument or in a file.
+"""Options that several commands have: `--workspace` and its folder, `--json`, and JSON as an argument or in a file.
 
 Below the commands of this room; it loads no workspace and knows no goal and no tool.
 """
@@ -24,6 +24,9 @@ WorkspaceFolder = Annotated[
         help="The folder that holds agents/ and tools/. Default: the current one.",
         show_default=False,
     ),
+]
+StructuredResult = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print the result as structured data.", show_default=False)
 ]
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import anyio
 from cyclopts import Parameter
 
-from goalport.cli.options import WorkspaceFolder, object_of
+from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.terminal import say, show_result
 from goalport.cli.workspace import GoalChoice, open_goal
 from goalport.errors import BadInput, DeclarationError, GoalportError
@@ -48,9 +48,7 @@ def run(
     given: Annotated[
         str, Parameter(name=("--input", "-i"), help="A JSON object, @FILE to read one, or @- for standard input.")
     ] = "{}",
-    structured: Annotated[
-        bool, Parameter(name="--json", negative="", help="Print the result as structured data.", show_default=False)
-    ] = False,
+    structured: StructuredResult = False,
     quiet: Annotated[
         bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not print the steps.", show_default=False)
     ] = False,

@@ -17,7 +17,7 @@ import anyio
 from anyio import to_thread
 from cyclopts import App, Parameter
 
-from goalport.cli.options import WorkspaceFolder, object_of
+from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.terminal import Format, Record, say, show, show_result
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_workspace
 from goalport.errors import ToolError, UnknownName
@@ -84,9 +84,7 @@ def call(
     arguments: Annotated[str, Parameter(help="A JSON object, @FILE to read one, or @- for standard input.")] = "{}",
     /,
     *,
-    structured: Annotated[
-        bool, Parameter(name="--json", negative="", help="Print the result as structured data.", show_default=False)
-    ] = False,
+    structured: StructuredResult = False,
     timeout: Timeout = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
