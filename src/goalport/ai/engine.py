@@ -4,8 +4,7 @@ Beside them stands `ToolContext`, by which a tool that asks models itself finds 
 real engine is `LlmEngine`; `goalport.testing` has one for tests, and `process` makes an operation for each action.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
@@ -13,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from goalport.ai.interaction import Interaction, Request
 from goalport.events import Event
 from goalport.llm import ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
+from goalport.tools import ContextValue
 
 __all__ = [
     "Engine",
@@ -177,18 +177,11 @@ def tool_context() -> ToolContext:
     return _tool_context.get(ToolContext())
 
 
-@contextmanager
-def use_tool_context(context: ToolContext) -> Generator[None]:
-    """Make this the context of all code in the block."""
-    token = _tool_context.set(context)
-    try:
-        yield
-    finally:
-        _tool_context.reset(token)
+def use_tool_context(context: ToolContext) -> ContextValue[ToolContext]:
+    """A block in which this is the context of all code."""
+    return ContextValue(_tool_context, context)
 
 
-@contextmanager
-def use_engine(engine: Engine) -> Generator[None]:
-    """Let tools that are called in the block ask models through this engine."""
-    with use_tool_context(replace(tool_context(), engine=lambda: engine)):
-        yield
+def use_engine(engine: Engine) -> ContextValue[ToolContext]:
+    """A block in which tools that are called ask models through this engine."""
+    return use_tool_context(replace(tool_context(), engine=lambda: engine))

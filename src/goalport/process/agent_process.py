@@ -39,7 +39,7 @@ from goalport.process.platform_services import PlatformServices
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, Questions, QuestionStatus
 from goalport.process.scope import Scope
-from goalport.tools import calling_from
+from goalport.tools import ContextValue, calling_from
 from goalport.words import excerpt, type_name, with_article
 
 __all__ = ["AgentProcess"]
@@ -382,20 +382,20 @@ class AgentProcess(Lifecycle):
         """The block in which the process runs; a kill, or its deadline, ends the block without an error."""
         self.traced = traced
         self.begin()
-        limit, token = self.options.deadline, _current.set(self)
-        left = math.inf if limit is None else limit - self._seconds_run
+        limit = self.options.deadline
+        deadline = math.inf if limit is None else current_time() + limit - self._seconds_run
         self._runs_since = time.monotonic()
         try:
             with (
+                ContextValue(_current, self),
                 use_tool_context(ToolContext(self, callers=tool_context().callers)),
                 calling_from(None),
-                CancelScope(deadline=current_time() + left) as self.cancel_scope,
+                CancelScope(deadline=deadline) as self.cancel_scope,
             ):
                 yield
             if self.cancel_scope.cancelled_caught and self.end_requested is None and not self.elsewhere:
                 self.end_requested = Terminated(f"The deadline of {limit:g} s has passed.")
         finally:
-            _current.reset(token)
             self.cancel_scope = None
             self._seconds_run, self._runs_since = self.seconds_run, None
 

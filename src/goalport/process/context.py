@@ -27,7 +27,7 @@ from goalport.process.attempt import ActionCalls, ActionOperation
 from goalport.process.journal import Journal, Names, Parked, at_place, fingerprint_of_question
 from goalport.process.lifecycle import Completed, Waiting
 from goalport.process.questions import SchemaSubmission
-from goalport.tools import Contained, Tool, calling_from, in_thread
+from goalport.tools import Contained, ContextValue, Tool, calling_from, in_thread
 from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
@@ -193,16 +193,13 @@ class ActionContext(OperationContext):
     @contextmanager
     def active(self) -> Generator[None]:
         """The block in which this is the current context."""
-        token = _current.set(self)
-        try:
-            with (
-                use_tool_context(ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
-                at_place(""),
-                calling_from(ActionCalls(self)),
-            ):
-                yield
-        finally:
-            _current.reset(token)
+        with (
+            ContextValue(_current, self),
+            use_tool_context(ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
+            at_place(""),
+            calling_from(ActionCalls(self)),
+        ):
+            yield
 
     @overload
     async def ask(self, message: str, kind: type[T], /, *, key: str = "", expires_in: float | None = None) -> T: ...

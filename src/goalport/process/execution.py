@@ -69,7 +69,8 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
-    await process.checkpoint(late=True)
+    if process.lasting:
+        await process.checkpoint(late=True)
     progress.begin(action.name)
     if not action.settings.repeatable:
         progress.journals[action.name].note_begun()
@@ -97,7 +98,8 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     if process.listeners.attentive:
         number = len(progress.history)
         process.emit(ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id))
-    await process.checkpoint(soon=_ends(process, action, end))
+    if process.lasting:
+        await process.checkpoint(soon=_ends(process, action, end))
     return Failed(hide(str(end.error)), caller_mistake=True) if isinstance(end.error, BadInput) else None
 
 

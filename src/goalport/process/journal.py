@@ -18,8 +18,7 @@ import asyncio
 import json
 from asyncio import Future
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -29,7 +28,7 @@ from pydantic_core import to_json
 
 from goalport.llm import AssistantMessage, Message, ModelCall, ModelReply, ToolReply, UserMessage
 from goalport.process.questions import Question
-from goalport.tools import Interruption, ToolResult
+from goalport.tools import ContextValue, Interruption, ToolResult
 from goalport.upstream.active_calls import call_hooks
 
 __all__ = [
@@ -345,14 +344,9 @@ class Names:
         return f"{_place.get() or self._journal_key}/{kind}:{what}"
 
 
-@contextmanager
-def at_place(name: str) -> Generator[None]:
-    """The block in which all steps belong to the item or tool of this name; empty: to the action itself."""
-    token = _place.set(name)
-    try:
-        yield
-    finally:
-        _place.reset(token)
+def at_place(name: str) -> ContextValue[str]:
+    """A block in which all steps belong to the item or tool of this name; empty: to the action itself."""
+    return ContextValue(_place, name)
 
 
 def fingerprint_of_tool_call(tool: str, arguments: Mapping[str, object]) -> str:

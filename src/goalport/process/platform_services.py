@@ -1,8 +1,7 @@
 """What a process is lent by the platform: threads, tools, models, and the store."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from anyio import CapacityLimiter
 
@@ -15,8 +14,7 @@ __all__ = ["PlatformServices"]
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformServices(Generic[P]):
+class PlatformServices(NamedTuple, Generic[P]):
     """The services of the platform that a process, a `P`, uses."""
 
     limiter: CapacityLimiter
@@ -39,11 +37,11 @@ class PlatformServices(Generic[P]):
     """Stores a process between two of its actions."""
     store_steps: Callable[[P], Awaitable[None]]
     """Stores what the running actions of a process have done so far."""
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy
     """How often an action that fails is tried again, unless the action says otherwise."""
-    tells_errors: bool = True
+    tells_errors: bool
     """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
-    keep_journals: bool = False
+    keep_journals: bool
     """Whether the history keeps what models replied and tools returned."""
-    warned_of_blocking: set[str] = field(default_factory=set[str])
+    warned_of_blocking: set[str]
     """The actions for which the log has a warning that they block the event loop."""

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter
 from goalport.ai import Ai, Engine, Interaction, Request, StreamedObject
 from goalport.blackboard import DEFAULT_BINDING, Typed, matcher
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Action, Agent, Condition, WaitFor, parts_of, read_agent
+from goalport.domain import Action, Agent, Condition, RetryPolicy, WaitFor, parts_of, read_agent
 from goalport.events import Event
 from goalport.llm import TextDelta, ThinkingDelta, UserMessage
 from goalport.process import (
@@ -263,20 +263,30 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
     async def no_step(asked: AgentProcess) -> None:
         raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
 
+    def the_engine(*_: object) -> Engine:
+        return engine
+
+    def nothing(*_: object) -> None:
+        """Nothing runs that could go on."""
+
     async def unstored(_: AgentProcess) -> None:
         """Nothing is stored."""
 
-    lent = PlatformServices(
+    lent = PlatformServices[AgentProcess](
         limiter=CapacityLimiter(_THREADS),
         groups=ToolGroupResolver(groups),
         service=service,
         start_child=start_child,
-        engine=lambda _operation, _groups: engine,
-        ended_idle=lambda _process: None,
-        resume=lambda *_: None,
+        engine=the_engine,
+        ended_idle=nothing,
+        resume=nothing,
         step=no_step,
         checkpoint=unstored,
         store_steps=unstored,
+        retry=RetryPolicy(),
+        tells_errors=True,
+        keep_journals=False,
+        warned_of_blocking=set(),
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     process = AgentProcess("test", scope, ProcessOptions(), caller, lent)

@@ -19,7 +19,7 @@ from goalport.tools.definition import (
     with_confirmation,
 )
 from goalport.tools.exports import McpToolExport
-from goalport.tools.functions import Contained, Interruption, in_thread
+from goalport.tools.functions import Contained, ContextValue, Interruption, in_thread
 from goalport.tools.groups import (
     CoreToolGroups,
     Permission,
@@ -54,6 +54,7 @@ __all__ = [
     "CallSite",
     "Contained",
     "ContentBlock",
+    "ContextValue",
     "CoreToolGroups",
     "Interruption",
     "Layer",

@@ -5,8 +5,7 @@ the same kind of handler.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, cast, get_args
@@ -16,7 +15,7 @@ from goalport.introspection import Origin, read_docstring
 from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.decorator import ToolMark, mark_of
-from goalport.tools.functions import FunctionHandler, MappingHandler
+from goalport.tools.functions import ContextValue, FunctionHandler, MappingHandler
 from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
 from goalport.words import class_name, corrections, error_summary, excerpt
@@ -244,14 +243,9 @@ class Tool:
         return tuple(cls.of(getattr(instance, name)) for name in _marked_methods(type(instance)))
 
 
-@contextmanager
-def calling_from(site: CallSite | None) -> Generator[None]:
-    """Within this block tools are called from `site`; None: from no action."""
-    token = _site.set(site)
-    try:
-        yield
-    finally:
-        _site.reset(token)
+def calling_from(site: CallSite | None) -> ContextValue[CallSite | None]:
+    """A block in which tools are called from `site`; None: from no action."""
+    return ContextValue(_site, site)
 
 
 async def _called_from(site: CallSite, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:

@@ -11,6 +11,7 @@ import math
 from asyncio import CancelledError, Task, current_task
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -23,7 +24,9 @@ from goalport.errors import NonRetryable, leaves
 from goalport.tools.arguments import Arguments
 from goalport.tools.results import Output, ToolResult
 
-__all__ = ["Contained", "FunctionHandler", "Interruption", "MappingHandler", "in_thread"]
+__all__ = ["Contained", "ContextValue", "FunctionHandler", "Interruption", "MappingHandler", "in_thread"]
+
+V = TypeVar("V")
 
 
 class Interruption(BaseException):
@@ -52,6 +55,21 @@ class Contained:
                 raise NonRetryable(words) from None
         elif not _is_for_the_loop(escape) and _runs_in(task):
             raise NonRetryable(_in_words(escape)) from escape
+
+
+class ContextValue(Generic[V]):
+    """A block in which a context variable has a value; several are entered for each action, so it has to be quick."""
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[V], value: V) -> None:
+        self._variable, self._value = variable, value
+
+    def __enter__(self) -> None:
+        self._token = self._variable.set(self._value)
+
+    def __exit__(self, *_: object) -> None:
+        self._variable.reset(self._token)
 
 
 def _is_for_the_loop(escape: BaseException) -> bool:
