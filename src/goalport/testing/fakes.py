@@ -251,38 +251,42 @@ def _declaration(method: Callable[..., object]) -> Action | Condition:
     raise AssertionError(f"Expected an action or a condition of {agent.name}, but came {method!r}. Mark it.")
 
 
+def _no_child(*asked: object) -> AgentProcess:
+    raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
+
+
+async def _no_step(asked: AgentProcess) -> None:
+    raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
+
+
+async def _not_stored(_: AgentProcess) -> None:
+    """Nothing is stored."""
+
+
+def _nothing(*_: object) -> None:
+    """Nothing runs that could end or go on."""
+
+
 def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[object], engine: Engine) -> AgentProcess:
     """A process of an agent without actions, in the state in which an action runs."""
 
     def service(kind: type) -> object | None:
         return next((each for each in services if isinstance(each, kind)), None)
 
-    def start_child(*asked: object) -> AgentProcess:
-        raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
-
-    async def no_step(asked: AgentProcess) -> None:
-        raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
-
     def the_engine(*_: object) -> Engine:
         return engine
-
-    def nothing(*_: object) -> None:
-        """Nothing runs that could go on."""
-
-    async def unstored(_: AgentProcess) -> None:
-        """Nothing is stored."""
 
     lent = PlatformServices[AgentProcess](
         limiter=CapacityLimiter(_THREADS),
         groups=ToolGroupResolver(groups),
         service=service,
-        start_child=start_child,
+        start_child=_no_child,
         engine=the_engine,
-        ended_idle=nothing,
-        resume=nothing,
-        step=no_step,
-        checkpoint=unstored,
-        store_steps=unstored,
+        ended_idle=_nothing,
+        resume=_nothing,
+        step=_no_step,
+        checkpoint=_not_stored,
+        store_steps=_not_stored,
         retry=RetryPolicy(),
         tells_errors=True,
         keep_journals=False,
