@@ -178,7 +178,6 @@ class DatabaseProcessStore:
         return await self._database.write(partial(operations.delete_context, context_id))
 
     async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
-        """The next events of a family after the one of that number, in order."""
         return await self._database.read(partial(operations.events, root, after, limit))
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:

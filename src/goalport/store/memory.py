@@ -270,7 +270,6 @@ class InMemoryProcessStore:
         return known[:2]
 
     async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
-        """The next events of a family after the one of that number, in order."""
         family = self._family_of.get(root)
         known = family.events if family is not None and family.root == root else []
         first = bisect_right(known, after, key=itemgetter(0))
