@@ -7,7 +7,6 @@ servers that go on while their action is parked cannot be recorded. `restoring` 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from logging import getLogger
-from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from goalport.blackboard import DEFAULT_BINDING, Entry
@@ -67,18 +66,18 @@ class ProcessState(NamedTuple):
     progress: ActionProgressState
     entries: Sequence[tuple[int, int]] = ()
     """The objects on the blackboard, as ranges: the first number, and the one after the last."""
-    names: Mapping[str, int] = MappingProxyType({})
+    names: Mapping[str, int] = {}
     hidden: AbstractSet[int] = frozenset()
     protected: AbstractSet[str] = frozenset()
-    conditions: Mapping[str, bool] = MappingProxyType({})
+    conditions: Mapping[str, bool] = {}
     last_entry: int | None = None
-    results: Mapping[str, int] = MappingProxyType({})
+    results: Mapping[str, int] = {}
     """The last return value of each action."""
-    parked: Mapping[str, str] = MappingProxyType({})
+    parked: Mapping[str, str] = {}
     """The process that each parked action waits for."""
-    waits_for: Mapping[str, Sequence[str]] = MappingProxyType({})
+    waits_for: Mapping[str, Sequence[str]] = {}
     """All processes that an action has to wait for."""
-    unsettled: Mapping[str, TokenUsage] = MappingProxyType({})
+    unsettled: Mapping[str, TokenUsage] = {}
     """What each action that is not over has spent."""
     seconds_run: float = 0.0
     spendings: int | None = None
