@@ -319,10 +319,12 @@ class StoreError(GoalportError):
     The message says where the store is, what is wrong, and what to do. It never holds a password.
     """
 
-    def __init__(self, where: str, problem: str, fix: str) -> None:
+    def __init__(self, where: str, problem: str, fix: str, *, unknown: bool = False) -> None:
         self.where = where
         self.problem = problem
         self.fix = fix
+        self.unknown = unknown
+        """Whether what was to be written may be there all the same; to know it, write the same again."""
         super().__init__(f"The store {where}: {problem} {fix}")
 
 

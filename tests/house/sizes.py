@@ -21,7 +21,9 @@ FACADES = frozenset(
 )
 """What users hold in their hands, and the state of a process, which changes by named transitions alone. They have as
 many methods as those need: a limit made shapes that served only it."""
-STORES = frozenset({"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "ProcessStore"})
+STORES = frozenset(
+    {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "Operations", "ProcessStore"}
+)
 """One database keeps processes, leases, messages and contexts: a store, and the repository above it, is the place
 where all of them are reached."""
 

@@ -27,7 +27,6 @@ from goalport.process import (
     Question,
     Waiting,
     find_question,
-    kill_unreadable,
 )
 from goalport.publish.answers import reason_of
 from goalport.publish.forms import form_of
@@ -144,7 +143,7 @@ async def _kill(loaded: LoadedWorkspace, process_id: str, reason: str) -> None:
         await process.rest()
         say(f"Process {process_id} is {process.status}.")
     except Unreadable as error:
-        await kill_unreadable(loaded.platform.store, process_id, reason)
+        await processes.kill_unreadable(process_id, reason)
         say(f"Process {process_id} is killed with its family. Only its history is kept: {error}")
     finally:
         await loaded.platform.aclose()

@@ -26,7 +26,7 @@ def update_ancestors(process: AgentProcess) -> None:
 def interrupted_in(family: Sequence[AgentProcess]) -> list[str]:
     """The actions, each with its process, in whose middle the program ended and which may not be repeated."""
     for process in family:
-        if process.outcome is None:
+        if process.outcome is None and not process.driven:
             for action, journal in process.progress.journals.items():
                 if journal.running and not process.scope.actions[action].settings.repeatable:
                     process.progress.interrupt(action)

@@ -38,6 +38,8 @@ from goalport.process import (
     drive,
     family_of,
     find_question,
+    kill_unreadable,
+    retried,
     settle,
     step,
     with_descendants,
@@ -179,10 +181,13 @@ class Processes:
         `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
         stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
+        had = self._repository.has(process)
         if self._durable and not await self._repository.claim(process):
             command = answer_command(self.codec(process.id), question_id, response, declined)
             if await self._replicas.send(process, command):
                 return
+        if not had and self._drives:
+            self._go_on_with(tuple(family_of(process)))
         try:
             asker, question = find_question(process, question_id)
             if question.expired:
@@ -219,14 +224,15 @@ class Processes:
         for each in family:
             if any(question.expired for question in each.questions):
                 self._expire(each)
+        if self._go_on_with(family) or not self._timers.set_soon(family):
+            await self._repository.save(root)
+
+    def _go_on_with(self, family: Sequence[AgentProcess]) -> bool:
+        """Go on with what a program left in the middle of its work. Returns whether there is anything."""
         interrupted, ready = interrupted_in(family), ready_in(family)
         for each in ready:
-            if interrupted:
-                park(each, interrupted)
-            else:
-                self.begin(each)
-        if ready or not self._timers.set_soon(family):
-            await self._repository.save(root)
+            park(each, interrupted) if interrupted else self.begin(each)
+        return bool(ready)
 
     async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
         """Go on with a family in which actions were interrupted that may not be repeated.
@@ -272,6 +278,12 @@ class Processes:
             raise UnknownName("process", process_id, None)  # ids are secrets of those who started the processes
         return found
 
+    async def kill_unreadable(self, process_id: str, reason: str) -> None:
+        """End a process that today's classes cannot read, and its family, whoever runs it. Raises `StoreError`."""
+        kill = partial(kill_unreadable, self._repository.store, process_id, reason)
+        if not await kill():
+            await self._replicas.send_to(process_id, end_command(Killed(reason)), kill)
+
     async def events(self, process: AgentProcess, after: int) -> AsyncGenerator[LoggedEvent]:
         """The events of a process, and of those that it started, after the one of that number, as they happen."""
         self._replicas.start()
@@ -297,6 +309,7 @@ class Processes:
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""
         self._repository.renew_types()
+        self._replicas.renew()
 
     async def records(self) -> Sequence[ProcessRecord]:
         """What is known of all processes that are still kept, oldest first."""
@@ -324,7 +337,7 @@ class Processes:
         left = [] if self._durable else [each for each in await self.records() if not each.ended]
         waiting = [await self._repository.find(each.id) for each in left]
         for process in (*running.values(), *waiting, *self._repository.watched):
-            if process is not None and self._durable and self._repository.is_stored(process):
+            if process is not None and self._durable and self._repository.may_be_stored(process):
                 process.leave(gone=True)
             elif process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
@@ -408,6 +421,7 @@ class Processes:
         except StoreError as error:  # nothing has been done yet, and nobody would know of it later
             process.settle(Failed(f"It did not begin. Try again later. {error}"))
             self._continue_others(process)
+            self._repository.drop(process)
             return False
         if entered and not process.over:
             return True
@@ -447,7 +461,7 @@ class Processes:
             return await self._repository.claim(process) or not await self._replicas.send(process, end_command(wanted))
 
         try:
-            if not await self._repository.retried(process, taken):
+            if not await retried(process, taken):
                 return
         finally:
             process.stored()

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from logging import getLogger
 from typing import Final, cast
 
@@ -29,8 +29,8 @@ _PAUSE: Final = 0.5
 """The most seconds without a look at the store, and those after an error."""
 _EVENTS_WAIT: Final = 1.0
 """Seconds after which events are stored, if their process is not saved before."""
-_LATER: Final = timedelta(minutes=5)
-"""After which time a family is tried again that today's classes cannot take."""
+_LATER: Final = 300.0
+"""Seconds after which a family is tried again that cannot go on here."""
 
 
 class Replicas:
@@ -60,6 +60,10 @@ class Replicas:
         """Whether it goes on with families that nobody runs."""
         self._taken: deque[Lease] = deque()
         """The leases of families that are to go on here."""
+        self._orphans: Mapping[str, Lease] = {}
+        """The leases, by root, of which this program did not know when it looked last."""
+        self._unfit: dict[str, float] = {}
+        """The roots of families that cannot go on here, and perhaps elsewhere; each until when it is not tried."""
 
     def start(self) -> None:
         """Begin, unless it has begun on this event loop, or the store ends with the program."""
@@ -75,15 +79,29 @@ class Replicas:
             with suppress(asyncio.CancelledError):
                 await task
 
+    def renew(self) -> None:
+        """Try families again that could not go on here, because a workspace was loaded again."""
+        self._unfit.clear()
+
     async def send(self, process: AgentProcess, command: Command) -> bool:
         """Send a command to the program that runs a family. Returns False if none runs it now: then this one has it.
 
         Raises what the other program refuses it with.
         """
-        number = await self._store.send(process.id, command)
+        executed = await self.send_to(process.id, command, partial(self._repository.claim, process))
+        if executed:
+            await self._repository.refresh(process)
+        return executed
+
+    async def send_to(self, process_id: str, command: Command, claim: Callable[[], Awaitable[bool]]) -> bool:
+        """Send a command to the program that runs a family, until `claim` succeeds. Returns whether it was executed.
+
+        Raises what the other program refuses it with.
+        """
+        number = await self._store.send(process_id, command)
         try:
             while (reply := await self._store.replied(number)) is None:
-                if await self._repository.claim(process):
+                if await claim():
                     return False
                 self.start()
                 with suppress(TimeoutError):
@@ -91,7 +109,6 @@ class Replicas:
         finally:
             await self._store.withdraw(number)
         _raise(cast("_Reply", reply))
-        await self._repository.refresh(process)
         return True
 
     async def _live(self) -> None:
@@ -101,6 +118,7 @@ class Replicas:
                 if time.monotonic() - last_heartbeat >= self._seconds / 3:
                     await self._store.heartbeat(self._seconds)
                     await self._repository.check_leases()
+                    await self._find_orphans()
                     last_heartbeat = time.monotonic()
                 await self._look()
                 await self._repository.store_events(_EVENTS_WAIT)
@@ -116,13 +134,22 @@ class Replicas:
                 _log.exception("Processes of other programs were not looked after; it is tried again.")
                 await asyncio.sleep(_PAUSE)
 
+    async def _find_orphans(self) -> None:
+        """Go on with families of which this program has the leases and does not know for some time."""
+        if not self.takes_over:
+            return
+        before, self._orphans = self._orphans, await self._repository.orphans()
+        known = {each.root for each in self._taken}
+        self._taken += [each for root, each in self._orphans.items() if root not in known and before.get(root) == each]
+
     def _tell(self) -> None:
         looked, self._looked = self._looked, asyncio.Event()
         looked.set()
 
     async def _look(self) -> None:
         if self.takes_over:
-            self._taken += await self._store.due(_BATCH)
+            self._unfit = {root: until for root, until in self._unfit.items() if until > time.monotonic()}
+            self._taken += await self._store.due(_BATCH, without=self._unfit)
         while self._taken:
             await self._take_over(self._taken[0])
             self._taken.popleft()
@@ -140,7 +167,8 @@ class Replicas:
         except Exception as error:
             expected = isinstance(error, Unreadable)
             _log.error("Process %s cannot go on here: %s", lease.root, error, exc_info=None if expected else error)
-            await self._repository.postpone(lease, datetime.now(UTC) + _LATER)
+            self._unfit[lease.root] = time.monotonic() + _LATER
+            await self._repository.give_back(lease)
 
     async def _reply(self, message: Message) -> None:
         reply: _Reply = {"done": True}

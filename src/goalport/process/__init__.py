@@ -35,6 +35,7 @@ from goalport.process.process_options import (
 from goalport.process.questions import Question
 from goalport.process.recording import Definition, ProcessState
 from goalport.process.repository import AgentProcessRepository
+from goalport.process.retries import retried
 from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
 from goalport.process.tick import drive, step
 from goalport.process.unreadable import kill_unreadable
@@ -99,6 +100,7 @@ __all__ = [
     "planner_for",
     "pruned",
     "require_type",
+    "retried",
     "run_subagent",
     "settle",
     "step",

@@ -104,6 +104,8 @@ class Recorder:
         """The statuses of questions, as the store has them, by id."""
         self._steps: dict[str, set[tuple[str, str]]] = {}
         """The kinds and names of the steps that the store has, by action."""
+        self._unwritable: set[tuple[str, str, str]] = set()
+        """The actions, kinds and names of steps that cannot be written: they are not tried again."""
         self._next_step = 0
         self._given: Mapping[str, int] | None = None
         """The objects with which the process began."""
@@ -182,6 +184,7 @@ class Recorder:
         A step that cannot be written is left out: after a crash it is taken again.
         """
         over, steps = self._new_steps(process)
+        steps = [each for each in steps if (each.action, each.kind, each.name) not in self._unwritable]
         spendings = _own_spendings(process)[self._spendings :]
         stored = StoredProcess(
             record_of(process)._replace(definition=None),
@@ -197,6 +200,7 @@ class Recorder:
             try:
                 kept.append(each._replace(value=self._codec.encode(each.value)))
             except Unstorable as error:
+                self._unwritable.add((each.action, each.kind, each.name))
                 _log.info("A step of process %s is not stored: %s", process.id, error)
         return encoded(stored._replace(journal=()), self._codec)._replace(journal=kept)
 
@@ -213,12 +217,17 @@ class Recorder:
         """An entry of the history without those of its steps that cannot be written."""
         if self._codec is None or not invocation.steps:
             return invocation
-        return replace(invocation, steps=tuple(each for each in invocation.steps if self._can_be_written(each)))
+        kept = tuple(each for each in invocation.steps if self._can_be_written(invocation.action, each))
+        return replace(invocation, steps=kept)
 
-    def _can_be_written(self, step: Step) -> bool:
+    def _can_be_written(self, action: str, step: Step) -> bool:
+        key = (action, *step[:2])
+        if key in self._unwritable:
+            return False
         try:
             cast("Codec", self._codec).encode(step)
         except Unstorable as error:
+            self._unwritable.add(key)
             _log.info("A step is not kept: %s", error)
             return False
         return True

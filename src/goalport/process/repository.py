@@ -8,32 +8,29 @@ changes here. Below: the records. Above: the platform, which runs processes.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from logging import getLogger
 from types import MappingProxyType
-from typing import Final, TypeVar
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import Final
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import anyio
 
-from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unstorable
+from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
 from goalport.process.family import DUE_NOW, family_of, is_busy, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.recording import record_of
 from goalport.process.restoring import restored
+from goalport.process.retries import retried
 from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 __all__ = ["AgentProcessRepository"]
 
 _log = getLogger(__name__)
-T = TypeVar("T")
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 2.0
-"""Seconds between two attempts to reach a store that is away."""
 
 
 class AgentProcessRepository:
@@ -52,6 +49,8 @@ class AgentProcessRepository:
         """The processes that live in the memory of the program."""
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         """The lock under which a family is saved and its lease changes hands, by the id of its root."""
+        self._doubtful: WeakSet[AgentProcess] = WeakSet()
+        """The roots that were written for the first time, and of which it is not known whether that was committed."""
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
@@ -67,6 +66,15 @@ class AgentProcessRepository:
         """Whether the store has records of a process that lives in this program."""
         return self.records_of.stored(process)
 
+    def may_be_stored(self, process: AgentProcess) -> bool:
+        """Whether the store has records of the family of a process, as far as this program knows."""
+        return process.root in self._doubtful or self.is_stored(process.root)
+
+    def drop(self, process: AgentProcess) -> None:
+        """Forget a process that did not begin."""
+        self._held.pop(process.id, None)
+        self._known.pop(process.id, None)
+
     def has(self, process: AgentProcess) -> bool:
         """Whether this program may run and change a process without asking the store first."""
         root = process.root
@@ -75,20 +83,30 @@ class AgentProcessRepository:
     async def enter(self, process: AgentProcess) -> bool:
         """Prepare the store for a process that begins to run. Returns False if another program has its family.
 
-        Raises `StoreError` if its steps are to be stored, and the store cannot be reached for a new process.
+        Raises `StoreError` if its steps are to be stored, and the store cannot be reached for a new process. If it may
+        have been stored all the same, this waits for the store: otherwise another program would begin it later.
         """
         root = process.root
         if process.options.ephemeral:
             return True
         if self.is_stored(root):
-            if not await self.retried(process, lambda: self.claim(process)):
+            if not await retried(process, lambda: self.claim(process)):
                 return False
             if process.lasting:
                 await self.checkpoint(process)
         elif process.lasting:
             async with self._lock(root):
-                await self._commit_records(root, process)
+                await self._commit_first(root, process)
         return not process.elsewhere
+
+    async def _commit_first(self, root: AgentProcess, process: AgentProcess) -> None:
+        try:
+            await self._commit_records(root, process)
+        except StoreError as error:
+            if not error.unknown:
+                raise
+            self._doubtful.add(root)
+            await retried(process, lambda: self._commit_records(root, process))
 
     async def claim(self, process: AgentProcess) -> bool:
         """Take the lease of the family of a process, to run or change it. Returns False if another program has it.
@@ -114,7 +132,7 @@ class AgentProcessRepository:
                 self.records_of.forget(root)
                 return True
             if lease.version != self._versions.get(root):
-                await self._read_again(root)
+                await self._read_taken(root, lease)
             self._arrive(root, lease)
             return True
 
@@ -151,7 +169,7 @@ class AgentProcessRepository:
         async with self._lock(root):
             held = self._leases.get(root.id)
             try:
-                lease = held and await self.retried(process, lambda: self.postpone(held, wake_at))
+                lease = held and await retried(process, lambda: self.postpone(held, wake_at))
             finally:
                 self._leave(root)
                 process.release()
@@ -163,7 +181,7 @@ class AgentProcessRepository:
         async with self._lock(root):
             if process.elsewhere or not self.is_stored(root):
                 return
-            await self.retried(process, lambda: self._commit_records(root, process))
+            await retried(process, lambda: self._commit_records(root, process))
 
     async def _commit_records(self, root: AgentProcess, process: AgentProcess) -> None:
         try:
@@ -184,7 +202,7 @@ class AgentProcessRepository:
                 return
             change = self.records_of.steps(process)
             if change.journal or change.over or change.spendings:
-                await self.retried(process, lambda: self._commit(root, {process: change}, release=False))
+                await retried(process, lambda: self._commit(root, {process: change}, release=False))
 
     async def save(self, process: AgentProcess) -> None:
         """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
@@ -198,7 +216,7 @@ class AgentProcessRepository:
             if not self.is_stored(root):
                 await self._save_at_rest(process)
             elif not process.elsewhere:
-                await self.retried(process, lambda: self._commit_resting(root))
+                await retried(process, lambda: self._commit_resting(root))
 
     async def _save_at_rest(self, process: AgentProcess) -> None:
         family = [each for each in family_of(process) if not each.options.ephemeral]
@@ -303,20 +321,6 @@ class AgentProcessRepository:
         """How often a family was saved that lives in this program, as far as it knows."""
         return self._versions.get(root, 0)
 
-    async def retried(self, process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Do what needs the store; while that is away, try again. None: another program runs the process."""
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return await work()
-            except StoreError as error:
-                if process.elsewhere:
-                    return None
-                if pause == _FIRST_PAUSE:
-                    _log.warning("Process %s waits for the store: %s", process.id, error)
-                await anyio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-
     def _lock(self, root: AgentProcess) -> anyio.Lock:
         return self._locks.setdefault(root.id, anyio.Lock())
 
@@ -363,6 +367,15 @@ class AgentProcessRepository:
             self._arrive(found[lease.root], lease)
             return found[lease.root]
 
+    async def orphans(self) -> Mapping[str, Lease]:
+        """The leases of families that are due, by root, of which this program does not know that it has them."""
+        return {each.root: each for each in await self.store.due_here() if each.root not in self._leases}
+
+    async def give_back(self, lease: Lease) -> None:
+        """Leave a family to others that is due and cannot go on here."""
+        self._leases.pop(lease.root, None)
+        await self.store.release(lease)
+
     async def postpone(self, lease: Lease, until: datetime) -> Lease:
         """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
         self._leases.pop(lease.root, None)
@@ -385,6 +398,13 @@ class AgentProcessRepository:
                 async with self._lock(root):
                     if root_id not in self._leases and not any(each.driven for each in family_of(root)):
                         await self._read_again(root)
+
+    async def _read_taken(self, root: AgentProcess, lease: Lease) -> None:
+        try:
+            await self._read_again(root)
+        except Unreadable:
+            await self.store.release(lease)
+            raise
 
     async def _read_again(self, root: AgentProcess) -> None:
         stored, version = await self.store.family(root.id)

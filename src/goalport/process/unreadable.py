@@ -5,6 +5,7 @@ Below: the records. Above: the command line.
 
 from datetime import UTC, datetime
 
+from goalport.errors import LeaseHeld
 from goalport.process.action_progress import ActionProgress
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import Killed, ProcessStatus
@@ -14,16 +15,20 @@ from goalport.store import Codec, ProcessStore, StoredProcess, StoredTypes
 __all__ = ["kill_unreadable"]
 
 
-async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> None:
+async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> bool:
     """End the family of a process without the classes of its objects, which are lost to it then.
 
-    Raises `LeaseHeld` if another program runs it, and `StoreError`.
+    Returns False if another program runs it. Raises `StoreError`.
     """
-    lease = await store.claim(process_id)
+    try:
+        lease = await store.claim(process_id)
+    except LeaseHeld:
+        return False
     if lease is not None:
         family, _ = await store.family(process_id)
         changes = [_killed(each, reason) for each in family if not each.process.final]
         await store.save(changes, lease, wake_at=None, release=True)
+    return True
 
 
 def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
@@ -38,6 +43,13 @@ def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
         end_requested=None,
         failure=None,
         progress=ActionProgress[AgentProcess](stored.process.id).state,
+        # A store writes a dictionary, and no view of one, as the defaults are.
+        names={},
+        conditions={},
+        results={},
+        parked={},
+        waits_for={},
+        unsettled={},
     )
     record = stored.process._replace(
         status=str(ProcessStatus.KILLED),

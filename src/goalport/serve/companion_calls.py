@@ -10,7 +10,7 @@ import anyio
 
 from goalport.auth import current_caller
 from goalport.errors import AlreadyAnswered, BadInput
-from goalport.process import AgentProcess, Completed, Question
+from goalport.process import AgentProcess, Completed, ProcessStatus, Question
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import (
     CANCEL,
@@ -30,6 +30,7 @@ from goalport.serve.state import Context
 
 __all__ = ["call_companion"]
 
+_CANCELLED: Final = "Its caller cancelled it."
 _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
 
@@ -39,7 +40,12 @@ async def call_companion(context: Context, companion: Companion, arguments: dict
     (call,) = companion.arguments.read(arguments)
     assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)
     state = context.lifespan_context
-    process = await state.process(call.process_id, current_caller())
+    try:
+        process = await state.process(call.process_id, current_caller())
+    except BadInput:
+        if isinstance(call, CancelCall) and await state.kill_unreadable(call.process_id, current_caller(), _CANCELLED):
+            return _stopped(call.process_id, ProcessStatus.KILLED)
+        raise
     if process is None:
         raise BadInput(
             f"There is no process {call.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
@@ -79,11 +85,15 @@ async def _answer(context: Context, process: AgentProcess, question: Question, r
 async def _cancel(process: AgentProcess) -> Wire:
     if process.status.ended:
         raise BadInput(f"Process {process.id} has ended already: {process.status}. {_next_step(process)}")
-    process.kill("Its caller cancelled it.")
+    process.kill(_CANCELLED)
     with anyio.move_on_after(_END_SECONDS):
         await process.rest()
-    text = f"Process {process.id} was stopped. Nothing goes on."
-    return done([text_block(text)], {"processId": process.id, "status": str(process.status), "questions": []})
+    return _stopped(process.id, process.status)
+
+
+def _stopped(process_id: str, status: ProcessStatus) -> Wire:
+    text = f"Process {process_id} was stopped. Nothing goes on."
+    return done([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
 
 
 def _page(context: Context, process: AgentProcess, number: int) -> Wire:

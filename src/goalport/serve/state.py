@@ -64,6 +64,17 @@ class McpState:
             raise BadInput(str(error)) from error
         return found if (found.caller.id, found.caller.issuer) == (caller.id, caller.issuer) else None
 
+    async def kill_unreadable(self, process_id: str, caller: Caller, reason: str) -> bool:
+        """End a process of this caller that today's classes cannot read. Returns False if there is none that goes on.
+
+        Raises `StoreError`.
+        """
+        record = await self.platform.store.find(process_id)
+        if record is None or record.final or (record.caller.id, record.caller.issuer) != (caller.id, caller.issuer):
+            return False
+        await self.platform.processes.kill_unreadable(process_id, reason)
+        return True
+
     async def answer_of(self, name: str, handling: Awaitable[T]) -> T:
         """The result of a handler; `name` is the tool, prompt or resource that it answers for.
 

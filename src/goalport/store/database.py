@@ -131,11 +131,14 @@ class DatabaseProcessStore:
     async def release(self, lease: Lease, /) -> None:
         await self._database.write(partial(self._operations.release, lease))
 
-    async def due(self, limit: int, /) -> Sequence[Lease]:
-        some, dead = await self._database.read(partial(self._operations.awaited, limit))
+    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
+        some, dead = await self._database.read(partial(self._operations.awaited, limit, without))
         if not some and not dead:
             return ()
-        return await self._database.write(partial(self._operations.due, limit, dead))
+        return await self._database.write(partial(self._operations.due, limit, without, dead))
+
+    async def due_here(self) -> Sequence[Lease]:
+        return await self._database.read(self._operations.due_here)
 
     async def heartbeat(self, seconds: float, /) -> None:
         await self._database.write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))

@@ -87,7 +87,7 @@ class StoredClass:
         """The result of a function of the author's. Raises `Unreadable` for whatever it raises."""
         try:
             return function()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             what = f"{problem} ({type(error).__name__}: {error})."
             raise Unreadable(self.name, what, fix, field=field) from error
 

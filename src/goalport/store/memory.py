@@ -168,11 +168,15 @@ class InMemoryProcessStore:
         if family is not None and family.held and lease.token == _TOKEN:
             self._release(family)
 
-    async def due(self, limit: int, /) -> Sequence[Lease]:
+    async def due_here(self) -> Sequence[Lease]:
+        return ()
+
+    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
         if not self._asleep:
             return ()
         now = datetime.now(UTC)
-        due = sorted((at, number, root) for root, (at, number) in self._asleep.items() if at <= now)
+        asleep = self._asleep.items()
+        due = sorted((at, number, root) for root, (at, number) in asleep if at <= now and root not in without)
         return [self._claimed(self._family_of[root]) for _, _, root in due[:limit]]
 
     async def heartbeat(self, seconds: float, /) -> None:

@@ -144,16 +144,23 @@ class Operations:
         rows = yield the.HELD, {"me": self._program.id, "root_list": json.dumps(roots)}
         return [each["id"] for each in rows]
 
-    def awaited(self, limit: int) -> Operation[tuple[bool, Sequence[str]]]:
+    def due_here(self) -> Operation[Sequence[Lease]]:
+        rows = yield the.DUE_HERE, {"me": self._program.id}
+        return [_lease(each) for each in rows]
+
+    def awaited(self, limit: int, without: Collection[str]) -> Operation[tuple[bool, Sequence[str]]]:
         """Whether something is due, and which programs of this host have died; it only reads."""
         dead = _dead((yield the.NEIGHBOURS, {"host": self._program.host}), self._program)
-        rows = yield the.DUE, {"me": self._program.id, "limit": limit}
+        rows = yield the.DUE, self._wanted(limit, without)
         return bool(rows), dead
 
-    def due(self, limit: int, dead: Sequence[str]) -> Operation[Sequence[Lease]]:
+    def due(self, limit: int, without: Collection[str], dead: Sequence[str]) -> Operation[Sequence[Lease]]:
         yield from self.reap(dead)
-        rows = yield the.TAKEN, {"me": self._program.id, "limit": limit}
+        rows = yield the.TAKEN, self._wanted(limit, without)
         return [_lease(each) for each in sorted(rows, key=lambda row: (row["wake_at"], row["number"]))]
+
+    def _wanted(self, limit: int, without: Collection[str]) -> Values:
+        return {"me": self._program.id, "limit": limit, "root_list": json.dumps([*without])}
 
     # Programs.
 

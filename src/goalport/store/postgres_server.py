@@ -134,7 +134,10 @@ class DatabaseServer:
             if not _has_ended(error):
                 raise
             unknown = "The connection ended while it committed, so what was written is there or is not: {error}."
-            raise self._error(unknown, "Write the same again.", error) from error
+            raise self._error(unknown, "Write the same again.", error, unknown=True) from error
+        except asyncio.CancelledError:
+            # It takes too long. Of this, `asyncio.timeout` makes the `TimeoutError` that is put into words.
+            raise asyncio.CancelledError(_COMMITTING) from None
 
     @asynccontextmanager
     async def _ended(self, connection: Connection) -> AsyncGenerator[None]:
@@ -222,7 +225,8 @@ class DatabaseServer:
         match error:
             case TimeoutError():
                 # Perhaps it was to commit, and does so yet.
-                return self._error(f"It has not answered within {self.seconds:g} s.", "Try again, with the same.")
+                problem, committing = f"It has not answered within {self.seconds:g} s.", str(error.__cause__)
+                return self._error(problem, "Try again, with the same.", unknown=committing == _COMMITTING)
             case OSError():
                 return self._error(
                     "It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}", error
@@ -231,10 +235,10 @@ class DatabaseServer:
                 state = _state(error)
                 return self._error(*(_WORDS.get(state) or _WORDS.get(state[:2]) or _OTHER), error)
 
-    def _error(self, problem: str, fix: str, cause: Exception | None = None) -> StoreError:
+    def _error(self, problem: str, fix: str, cause: Exception | None = None, *, unknown: bool = False) -> StoreError:
         if cause is not None:
             problem = problem.replace("{error}", hide(str(cause)).strip().rstrip("."))
-        return StoreError(str(self._address), problem, fix)
+        return StoreError(str(self._address), problem, fix, unknown=unknown)
 
 
 @contextmanager
@@ -283,6 +287,7 @@ _TABLES: Final = """
     SELECT relname FROM pg_class
     WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND relkind IN ('r', 'p', 'v', 'm', 'f')
 """
+_COMMITTING: Final = "It was committing."
 _AGAIN: Final = "Nothing was written; it works again by itself."
 _AWAY: Final = ("It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}")
 _OTHER: Final = ("PostgreSQL refuses: {error}.", "Nothing was written.")

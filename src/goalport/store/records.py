@@ -211,8 +211,15 @@ class ProcessStore(Protocol):
         """Give a lease back without a save; nothing happens if it is lost."""
         ...
 
-    async def due(self, limit: int, /) -> Sequence[Lease]:
-        """Take the leases of families whose time to wake has come and that no living program has, the eldest first."""
+    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
+        """Take the leases of families whose time to wake has come and that no living program has, the eldest first.
+
+        Those of the roots `without` are left to others.
+        """
+        ...
+
+    async def due_here(self) -> Sequence[Lease]:
+        """The leases that this program has of families whose time to wake has come, such as those that run."""
         ...
 
     async def heartbeat(self, seconds: float, /) -> None:

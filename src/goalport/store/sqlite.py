@@ -307,7 +307,7 @@ def _settle(jobs: Sequence[_Job], error: StoreError | None) -> None:
     """Tell those who wait how their transaction ended."""
     if error is not None:
         for each in jobs:
-            each.error = StoreError(error.where, error.problem, error.fix)
+            each.error = StoreError(error.where, error.problem, error.fix, unknown=error.unknown)
     _call(jobs, _tell)
 
 

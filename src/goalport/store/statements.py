@@ -47,6 +47,7 @@ __all__ = [
     "DELETED_CONTEXT",
     "DROPPED",
     "DUE",
+    "DUE_HERE",
     "EVENTS",
     "EXPIRED",
     "FAMILY",
@@ -261,10 +262,11 @@ CLAIMED: Final = (
     .returning(*_LEASE_COLUMNS)
 )
 RELEASED: Final = update(process).where(_FENCED).values(lease_owner=literal_column("NULL"))
+DUE_HERE: Final = select(*_LEASE_COLUMNS).where(process.c.wake_at <= _NOW, process.c.lease_owner == _ME)
 HELD: Final = select(process.c.id).where(_among(process.c.id, "root_list"), process.c.lease_owner == _ME)
 DUE: Final = (
     select(process.c.number)
-    .where(process.c.wake_at <= _NOW, _NOBODYS)
+    .where(process.c.wake_at <= _NOW, _NOBODYS, not_(_among(process.c.id, "root_list")))
     .order_by(process.c.wake_at, process.c.number)
     .limit(bindparam("limit", type_=Integer))
     .offset(_ZERO)

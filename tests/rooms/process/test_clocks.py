@@ -1,8 +1,9 @@
 """The clock of a database may be ahead of that of a program."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -27,15 +28,15 @@ class Ahead(SqliteProcessStore):
     saves = taken = 0
 
     async def save(
-        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, release: bool
+        self, changes: Sequence[StoredProcess], lease: Lease, /, *, wake_at: datetime | None, **how: Any
     ) -> Lease:
         self.saves += 1
         if wake_at is not None and wake_at.year > 1970:
             wake_at -= timedelta(minutes=1)
-        return await super().save(changes, lease, wake_at=wake_at, release=release)
+        return await super().save(changes, lease, wake_at=wake_at, **how)
 
-    async def due(self, limit: int, /) -> Sequence[Lease]:
-        leases = await super().due(limit)
+    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
+        leases = await super().due(limit, without=without)
         self.taken += len(leases)
         return leases
 

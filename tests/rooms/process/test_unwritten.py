@@ -9,11 +9,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from goalport import AgentPlatform, UserInput, WaitFor, achieves_goal, action, agent
+from goalport import AgentPlatform, Ai, Export, UserInput, WaitFor, achieves_goal, action, agent, tool
 from goalport.errors import StoreError, Unreadable
 from goalport.process import Completed, Failed, Waiting
 from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
+from goalport.testing.scripted import ScriptedModel, calls_tool
+from goalport.tools import ToolResult
 from tests.rooms.process.test_persistence import Bid, Comment, Draft, Elsewhere, Market, Story, Writer, rested
 
 
@@ -109,6 +111,39 @@ async def test_a_running_process_waits_for_a_store_that_is_away_and_goes_on_by_i
             store.full = False
             assert isinstance(await process.wait(), Waiting)
         assert writer.ran == ["ask"]
+
+
+class Lock:
+    def __del__(self) -> None:
+        """It holds something, so it cannot be stored."""
+
+
+class Locksmith:
+    @tool
+    async def forge(self, number: int) -> ToolResult:
+        """Forge a lock."""
+        return ToolResult.of_artifact(f"Lock {number}", Lock())
+
+
+@agent(description="Has locks forged")
+class Shop:
+    @achieves_goal(description="A draft", export=Export(durable=True))
+    async def sell(self, user_input: UserInput, ai: Ai) -> Draft:
+        return Draft(await ai.with_tool_objects(Locksmith()).generate_text(user_input.content))
+
+
+async def test_a_step_that_cannot_be_written_is_told_once_and_not_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "goalport")
+    model = ScriptedModel([*(calls_tool("forge", number=each) for each in range(3)), "Three locks."])
+    async with (
+        SqliteProcessStore(tmp_path / "processes.db") as store,
+        AgentPlatform([Shop()], store=store, models=model) as platform,
+    ):
+        with anyio.fail_after(5):
+            assert await platform.start("Shop", UserInput("locks")).wait() == Completed(Draft("Three locks."))
+    assert caplog.text.count("is not stored: ") == 3
 
 
 async def test_an_action_that_is_gone_is_named_when_its_process_is_asked_for(tmp_path: Path) -> None:

@@ -168,6 +168,11 @@ def test_a_change_that_needs_help_is_named_with_what_to_do(
     ("mark", "more", "says"),
     [
         (
+            '@persistent("agents.writer:Image", version=2, upcast=leave)',
+            "",
+            r"Image cannot .*: upcast failed for version 1",
+        ),
+        (
             '@persistent("agents.writer:Image", version=2, upcast=fail)',
             "",
             r"Image cannot .*: upcast failed for version 1",
@@ -185,13 +190,16 @@ def test_whatever_the_code_of_an_author_raises_becomes_an_error_that_names_the_t
         def fail(*_):
             raise RuntimeError("no")
 
+        def leave(*_):
+            raise SystemExit("no")
+
         {mark}
         @dataclass(frozen=True)
         class Image:
             data: bytes
             {more}
     """)
-    with pytest.raises(Unreadable, match=rf"agents.writer:{says}.* \(RuntimeError: no\)"):
+    with pytest.raises(Unreadable, match=rf"agents.writer:{says}.* \((RuntimeError|SystemExit): no\)"):
         read('{"agents.writer:Image": {"data": {"$bytes": "iVA="}}}')
 
 
