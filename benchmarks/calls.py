@@ -37,7 +37,7 @@ AIMS: dict[tuple[str, str, int], str] = {
 _MEDIANS = (
     "Medians of {rounds} rounds of {seconds:g} s. *ratio*: goalport's calls per second over this server's, median over"
     " the rounds. *CPU*: the server's processor time per call; the load took {client:.0f} µs of its own, on the other"
-    " core. goalport keeps its processes in memory; it has no SQLite store yet."
+    " core. goalport keeps its processes in a SQLite file, as it does by default, which it writes after the answer."
 )
 _SERVERS = (
     "*SDK as shipped*: the MCP SDK's low-level server with a constant tool, on asyncio and h11. *SDK tuned*: the same"

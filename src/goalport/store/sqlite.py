@@ -236,18 +236,16 @@ class _Writer:
 
     def _write(self, batch: Sequence[_Job]) -> None:
         """Write saves in one transaction; if one of them fails, each in its own, so that the others do not suffer."""
-        try:
-            connection = self._begun()
-        except StoreError as error:
-            return _settle(batch, error)
+        begun = False
         try:
             with self._guarded():
-                cursor = connection.cursor()
+                connection = self._begun()
+                begun, cursor = True, connection.cursor()
                 for each in batch:
                     each.run(cursor)
                 connection.execute("commit")
         except StoreError as error:
-            if len(batch) == 1:
+            if len(batch) == 1 or not begun:
                 return _settle(batch, error)
             for each in batch:
                 self._write([each])
@@ -257,15 +255,14 @@ class _Writer:
 
     def _begun(self) -> sqlite3.Connection:
         """A connection to the file that is there now, in a transaction."""
-        with self._guarded():
-            if self._opened is None or not self._file.current(self._opened):
-                self._disconnect()
-                self._opened = self._file.for_writing()
-            connection = self._opened.connection
-            connection.execute("begin immediate")
-            # A newer program may have changed the schema since the file was opened.
-            self._file.check(connection)
-            return connection
+        if self._opened is None or not self._file.current(self._opened):
+            self._disconnect()
+            self._opened = self._file.for_writing()
+        connection = self._opened.connection
+        connection.execute("begin immediate")
+        # A newer program may have changed the schema since the file was opened.
+        self._file.check(connection)
+        return connection
 
     @contextmanager
     def _guarded(self) -> Generator[None]:
