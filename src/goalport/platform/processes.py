@@ -291,7 +291,7 @@ class Processes:
         unsubscribe = root.subscribe(_Alarm(root))
         try:
             while True:
-                ended, version = process.status.ended, self._repository.version(root)
+                ended, version = process.status.ended and not process.untold, self._repository.version(root)
                 found = await self._repository.events.read(root, after, _AT_A_TIME)
                 members = {each.id for each in with_descendants(process)}
                 for number, event in found:

@@ -6,9 +6,9 @@ and the store's records. Above: the repository, which saves them.
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from goalport.events import Event, as_json, from_json
 from goalport.process.agent_process import AgentProcess
@@ -35,11 +35,14 @@ class LoggedEvent(NamedTuple):
 class EventLog:
     """The events of a family as they happen: a listener.
 
-    Parameters: `dialogue`: keep what is said between models and tools, too.
+    Parameters: `dialogue`: keep what is said between models and tools, too. `holds` says whether this program may
+    number events of the family: another one does while it has the family.
     """
 
-    def __init__(self, *, dialogue: bool) -> None:
-        self._dialogue = dialogue
+    def __init__(self, holds: Callable[[], bool], *, dialogue: bool) -> None:
+        self._holds, self._dialogue = holds, dialogue
+        self._early: deque[Mapping[str, object]] = deque(maxlen=_MOST)
+        """What happened before this program had the family: it has no numbers yet."""
         self._unstored: deque[EventRecord] = deque(maxlen=_MOST)
         self._last = 0
         self.stored_up_to = 0
@@ -48,10 +51,17 @@ class EventLog:
 
     def on_event(self, event: Event, /) -> None:
         """Keep an event."""
+        written = _written(event, dialogue=self._dialogue)
+        if self._holds():
+            self._number(written)
+        else:
+            self._early.append(written)
+
+    def _number(self, event: Mapping[str, object]) -> None:
         self._last += 1
         if self._waiting_since is None:
             self._waiting_since = time.monotonic()
-        self._unstored.append(EventRecord(self._last, _written(event, dialogue=self._dialogue)))
+        self._unstored.append(EventRecord(self._last, event))
 
     def continue_at(self, incarnation: int) -> None:
         """Number the next events higher than those of any program that had the family before.
@@ -60,6 +70,8 @@ class EventLog:
         the family changes hands.
         """
         self._last = max(self._last, incarnation * _INCARNATIONS)
+        while self._early:
+            self._number(self._early.popleft())
 
     @property
     def unstored(self) -> Sequence[EventRecord]:
@@ -81,6 +93,7 @@ class EventLog:
     def forget(self) -> None:
         """Forget what the store does not have: another program goes on with the family, and knows nothing of it."""
         self._unstored.clear()
+        self._early.clear()
         self._waiting_since = None
 
 
@@ -92,16 +105,25 @@ def _written(event: Event, *, dialogue: bool) -> Mapping[str, object]:
 
 
 class EventLogs:
-    """The logs of the families that live in this program, by their roots; a family without one keeps no events."""
+    """The logs of the families that live in this program, by their roots; a family without one keeps no events.
 
-    def __init__(self, store: ProcessStore) -> None:
-        self._store = store
+    Parameters: `holds` says of a root whether this program has its family.
+    """
+
+    def __init__(self, store: ProcessStore, holds: Callable[[AgentProcess], bool]) -> None:
+        self._store, self._holds = store, holds
         self._logs: WeakKeyDictionary[AgentProcess, EventLog] = WeakKeyDictionary()
 
     def open(self, root: AgentProcess) -> None:
         """Keep the events of a family from now on."""
         if root not in self._logs:
-            log = self._logs[root] = EventLog(dialogue=root.services.keep_journals)
+            here = ref(root)  # the log must not keep it alive
+
+            def holds() -> bool:
+                process = here()
+                return process is not None and self._holds(process)
+
+            log = self._logs[root] = EventLog(holds, dialogue=root.services.keep_journals)
             root.listeners.add(log)
 
     def get(self, root: AgentProcess) -> EventLog | None:

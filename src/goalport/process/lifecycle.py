@@ -226,7 +226,7 @@ class Lifecycle:
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
         process. Raises `HandedOver` when this program ends first.
         """
-        while self._outcome is None or self._untold or (self.changing and not self.over):
+        while self._outcome is None or self.untold or (self.changing and not self.over):
             if self._gone:
                 raise HandedOver(self.id)
             await self._change()
@@ -323,7 +323,8 @@ class Lifecycle:
         self._storing, self._storing_ends = True, ends
 
     @property
-    def _untold(self) -> bool:
+    def untold(self) -> bool:
+        """Whether its outcome is not told yet, because it is not stored yet."""
         return self._storing and (self._storing_ends or not self.over)
 
     def stored(self) -> None:

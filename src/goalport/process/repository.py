@@ -55,7 +55,7 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
         """The version of each family that lives in this program, by its root."""
-        self.events = EventLogs(store)
+        self.events = EventLogs(store, self._holds)
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
@@ -77,8 +77,11 @@ class AgentProcessRepository:
 
     def has(self, process: AgentProcess) -> bool:
         """Whether this program may run and change a process without asking the store first."""
-        root = process.root
-        return not self.store.durable or root.id in self._leases or not self.is_stored(root)
+        return not self.store.durable or self._holds(process.root)
+
+    def _holds(self, root: AgentProcess) -> bool:
+        """Whether this program has the lease of a family, or made it and has stored nothing of it yet."""
+        return root.id in self._leases or not self.is_stored(root)
 
     async def enter(self, process: AgentProcess) -> bool:
         """Prepare the store for a process that begins to run. Returns False if another program has its family.
@@ -119,7 +122,7 @@ class AgentProcessRepository:
             if lease is None:
                 self.records_of.forget(root)
             else:
-                self._leases[root.id] = lease
+                self._arrive(root, lease)
             return True
         async with self._lock(root):
             if root.id in self._leases or not self.is_stored(root):
@@ -421,9 +424,12 @@ class AgentProcessRepository:
             process.tell_what_happened(count)
         self.records_of.know(found)
         self._known.update((each.id, each) for each in found)
-        if self.store.durable:
-            self.events.open(next(iter(found)))
-        self._versions[next(iter(found))] = version
+        root = next(iter(found))
+        if log := self.events.get(root):
+            log.forget()
+        elif self.store.durable or root.options.keep_events:
+            self.events.open(root)
+        self._versions[root] = version
         return {each.id: each for each in found}
 
     async def counts(self) -> Mapping[str, int]:

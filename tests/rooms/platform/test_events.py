@@ -1,5 +1,6 @@
 """The events of a process can be read while it runs, later, by other programs, and from where a reader stopped."""
 
+import gc
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -196,6 +197,25 @@ async def test_the_program_that_goes_on_numbers_its_events_higher(open_store: Op
         assert await all_of(second, process_id) == [*before, *after]
 
 
+async def test_a_process_that_another_program_ends_keeps_the_events_from_before(open_store: OpenStore) -> None:
+    async with (
+        open_store() as store,
+        open_store() as other_store,
+        AgentPlatform([Asker], store=store) as here,
+        AgentPlatform([Asker], store=other_store) as elsewhere,
+    ):
+        process = here.start("Asker", UserInput("the sea"))
+        await process.wait()
+        before = await until(here.events(process.id), ProcessFinished, [])
+        async with aclosing(elsewhere.events(process.id, before[-1].number)) as events:
+            (await elsewhere.process(process.id)).kill()
+            with anyio.fail_after(30):
+                after = [each async for each in events]
+        assert told(after) == ["killed"]
+        for platform in (here, elsewhere):
+            assert await all_of(platform, process.id) == [*before, *after]
+
+
 async def test_the_events_of_a_process_in_memory_are_kept_if_its_options_say_so() -> None:
     writer = Writer()
     writer.may_go_on.set()
@@ -206,6 +226,21 @@ async def test_the_events_of_a_process_in_memory_are_kept_if_its_options_say_so(
         other = platform.start("Writer", UserInput("the sea"))
         await other.wait()
         assert await all_of(platform, other.id) == []
+
+
+async def test_a_process_in_memory_that_waited_keeps_the_events_from_before_and_after_its_answer() -> None:
+    async with AgentPlatform([Asker]) as platform:
+        process = platform.start("Asker", UserInput("the sea"), options=ProcessOptions(keep_events=True))
+        await process.rest()
+        before = await until(platform.events(process.id), ProcessFinished, [])
+        process_id = process.id
+        del process
+        await anyio.wait_all_tasks_blocked()
+        gc.collect()  # it is made of its records again
+        await (await platform.answer(process_id, response="fish")).rest()
+        after = await all_of(platform, process_id, after=before[-1].number)
+        assert told(after) == ["Asker.ask starts", "Asker.ask succeeded", "completed"]
+        assert await all_of(platform, process_id) == [*before, *after]
 
 
 async def test_the_events_of_a_sub_process_are_its_own() -> None:
