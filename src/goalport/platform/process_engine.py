@@ -85,7 +85,7 @@ class Deliveries:
         """Whether the engine decides who runs a process: it is stored at each step, and none of its family runs."""
         if self._engine is None or self._closed or process.stepped or not process.lasting:
             return False
-        family = tuple(family_of(process))
+        family = family_of(process)
         return family[0].id not in self._delivered and all(each.cancel_scope is None for each in family)
 
     async def hand_over(self, process: AgentProcess) -> None:

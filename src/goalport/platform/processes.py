@@ -187,7 +187,7 @@ class Processes:
             if await self._replicas.send(process, command):
                 return
         if not had and self._drives:
-            self._go_on_with(tuple(family_of(process)))
+            self._go_on_with(family_of(process))
         try:
             asker, question = find_question(process, question_id)
             if question.expired:
@@ -220,7 +220,7 @@ class Processes:
 
     async def _continue_family(self, root: AgentProcess) -> None:
         """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
-        family = tuple(family_of(root))
+        family = family_of(root)
         for each in family:
             if any(question.expired for question in each.questions):
                 self._expire(each)
@@ -242,7 +242,7 @@ class Processes:
         held = await self._repository.claim(process)
         if not held and await self._replicas.send(process, go_on_command(retry=retry)):
             return
-        ready = ready_after(tuple(family_of(process)), retry=retry)
+        ready = ready_after(family_of(process), retry=retry)
         if ready is None:
             await self._repository.release(process)
             raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")

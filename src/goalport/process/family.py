@@ -1,6 +1,6 @@
 """What holds of the processes of a family together: who belongs to it, and when somebody has to run it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,18 +13,17 @@ DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a family wakes in which something runs: as soon as nobody runs it."""
 
 
-def family_of(process: AgentProcess) -> Iterator[AgentProcess]:
+def family_of(process: AgentProcess) -> Sequence[AgentProcess]:
     """The processes of a family, the root first and each before those that it started; `process` is any of them."""
     return with_descendants(process.root)
 
 
-def with_descendants(process: AgentProcess) -> Iterator[AgentProcess]:
+def with_descendants(process: AgentProcess) -> Sequence[AgentProcess]:
     """A process and all that it started, each before those that it started itself."""
-    waiting = [process]
-    while waiting:
-        each = waiting.pop(0)
-        yield each
-        waiting += each.children
+    found = [process]
+    for each in found:
+        found += each.children
+    return found
 
 
 def wakes_at(family: Sequence[AgentProcess]) -> datetime | None:

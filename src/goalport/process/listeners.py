@@ -52,7 +52,7 @@ class Listeners:
     def attentive(self) -> bool:
         """Whether any listener would receive an event; nested `Listeners` count only if they have one."""
         for each in tuple(self._listeners.values()):  # noqa: SIM110 - this is asked before each event, and a generator costs twice as much
-            if not isinstance(each, Listeners) or (each._listeners and each.attentive):
+            if not isinstance(each, Listeners) or each.attentive:
                 return True
         return False
 

@@ -253,7 +253,7 @@ class AgentProcessRepository:
     async def _commit_resting(self, root: AgentProcess) -> None:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.records_of.resting(root)
-        family = tuple(family_of(root))
+        family = family_of(root)
         kept = (is_busy(each) or self.records_of.only_here(each) for each in family)
         release = not any(kept)
         if changes or release:
@@ -264,7 +264,7 @@ class AgentProcessRepository:
     ) -> None:
         """Save records of a family under the lease of this program."""
         lease, events = self._leases.get(root.id) or Lease(root.id), self.events.unstored(root)
-        wake_at = wakes_at(tuple(family_of(root))) if release else DUE_NOW
+        wake_at = wakes_at(family_of(root)) if release else DUE_NOW
         try:
             new = await self.store.save([*changes.values()], lease, wake_at=wake_at, release=release, events=events)
         except LeaseLost:

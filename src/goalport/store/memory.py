@@ -136,7 +136,7 @@ class InMemoryProcessStore:
         if family is None:
             if token:
                 raise LeaseLost(root)
-            if all(each.process.id != root for each in changes):
+            if root not in [each.process.id for each in changes]:
                 raise ValueError(f"Expected the record of process {root!r}, the first of its family.")
             family = self._family_of[root] = _Family(root, next(self._numbers))
         elif token > _TOKEN:
