@@ -182,6 +182,8 @@ async def test_a_process_that_failed_is_forgotten_without_the_garbage_collector(
     gc.disable()
     try:
         process = weakref.ref(await platform.run("Fails", Order("tea")))
+        for _ in range(100):  # as many as are kept whole
+            await platform.run("Fails", Order("tea"))
         await asyncio.sleep(0)
         assert process() is None
     finally:
