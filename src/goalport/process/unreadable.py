@@ -43,13 +43,6 @@ def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
         end_requested=None,
         failure=None,
         progress=ActionProgress[AgentProcess](stored.process.id).state,
-        # A store writes a dictionary, and no view of one, as the defaults are.
-        names={},
-        conditions={},
-        results={},
-        parked={},
-        waits_for={},
-        unsettled={},
     )
     record = stored.process._replace(
         status=str(ProcessStatus.KILLED),
