@@ -7,7 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 
-from goalport import ActionContext, AgentPlatform, Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport import (
+    ActionContext,
+    AgentPlatform,
+    Export,
+    UserInput,
+    WaitFor,
+    achieves_goal,
+    action,
+    agent,
+)
+from goalport.errors import Retryable
 from goalport.store import ProcessStore
 from tests.crashes.crews import Effects
 from tests.crashes.faults import FORKS, Crew, opened
@@ -70,6 +80,20 @@ class Gunner:
         return Report(post.name)
 
 
+@agent(description="Knocks until somebody opens")
+class Visitor:
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+
+    @achieves_goal(description="A report", export=Export(durable=True))
+    async def knock(self, user_input: UserInput, context: ActionContext) -> Report:
+        self.effects.add("knock", os.getpid(), context.key)
+        context.spend(cost=0.25)
+        if not self.effects.file.with_name("open").exists():
+            raise Retryable("Nobody opens.")
+        return Report(user_input.content)
+
+
 @agent(description="Asks for the password, and not for long")
 class Porter:
     @action
@@ -82,7 +106,7 @@ class Porter:
 
 
 def castle(store: ProcessStore, effects: Effects) -> AgentPlatform:
-    return AgentPlatform([Guard(effects), Gunner(effects), Porter()], store=store, lease_seconds=1)
+    return AgentPlatform([Guard(effects), Gunner(effects), Visitor(effects), Porter()], store=store, lease_seconds=1)
 
 
 def _drive(crew: Crew, agent_name: str, given: str) -> None:

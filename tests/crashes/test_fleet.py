@@ -97,6 +97,24 @@ async def test_what_a_killed_driver_left_is_taken_over_within_the_lease(crew: Cr
     assert [each.action for each in process.history] == ["Guard.stand", "Guard.watch"]
 
 
+async def test_an_action_that_was_tried_again_when_its_driver_was_killed_is_tried_again_here(
+    crew: Crew, here: AgentPlatform
+) -> None:
+    with drives(crew, "Visitor") as driver:
+        await until(lambda: len(did(crew, "knock", driver.pid)) == 2)
+        driver.kill()
+        driver.join()
+    await until(lambda: len(did(crew, "knock", os.getpid())) == 1)
+    (crew.folder / "open").touch()
+    process = await found(here, crew)
+    with anyio.fail_after(10):
+        assert await process.wait() == Completed(Report("gate"))
+    assert len(set(did(crew, "knock"))) == 1
+    (entry,) = process.history
+    assert entry.attempts == len(did(crew, "knock", os.getpid()))
+    assert 0.25 * entry.attempts < process.usage.cost <= 0.25 * len(did(crew, "knock"))
+
+
 async def test_another_program_kills_what_a_driver_runs(crew: Crew, here: AgentPlatform) -> None:
     with drives(crew) as driver:
         await driver_watches(crew, driver)

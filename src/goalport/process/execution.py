@@ -205,6 +205,7 @@ async def _attempts(process: AgentProcess, action: Action) -> object:
             process.emit(ActionRetried(action.name, attempt, delay, process.words_for(error), process_id=process.id))
             for question in process.progress.journals[action.name].forget_work():
                 process.withdraw_question(question)
+            await process.store_steps()  # what the attempt has cost
             await anyio.sleep(delay)
     return await _attempt(process, action)
 
