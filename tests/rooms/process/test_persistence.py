@@ -33,6 +33,8 @@ from goalport.errors import AlreadyAnswered, BadInput
 from goalport.events import ActionStarted, Event
 from goalport.process import Completed, Failed, Killed, Stuck, Terminated, Waiting
 from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store.database import DatabaseProcessStore
+from goalport.store.postgres import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
@@ -80,17 +82,22 @@ OpenStore = Callable[[], ProcessStore]
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    memory, files = InMemoryProcessStore(), list[SqliteProcessStore]()
+    memory, files = InMemoryProcessStore(), list[DatabaseProcessStore]()
+    url = request.getfixturevalue("postgres").database() if request.param == "postgres" else ""
 
     def opened() -> ProcessStore:
         if request.param == "memory":
             return memory
-        files.append(SqliteProcessStore(tmp_path / "processes.db"))
+        files.append(PostgresProcessStore(url) if url else SqliteProcessStore(tmp_path / "processes.db"))
         return files[-1]
 
     yield opened
     for each in files:
         await each.close()
+
+
+everywhere = pytest.mark.parametrize("open_store", ["memory", "sqlite", "postgres"], indirect=True)
+"""For what databases may hold differently: numbers, texts, times, and what refers to what."""
 
 
 class Elsewhere:
@@ -239,6 +246,7 @@ class Traveller:
         return Story(f"{where} {when}")
 
 
+@everywhere
 async def test_what_a_model_and_a_tool_have_done_is_not_done_again_elsewhere(open_store: OpenStore) -> None:
     store, tools = open_store(), Tools()
     model, words = ScriptedModel([calls_tool("look_up", word="Oslo"), "Oslo"]), ToolGroup.of("words", tools)
@@ -264,6 +272,7 @@ class Publisher:
         return Draft(f"A book: {story.text}")
 
 
+@everywhere
 async def test_a_parent_and_its_child_find_each_other_again(open_store: OpenStore) -> None:
     store, writer = open_store(), Writer()
     process = await rested(
@@ -307,6 +316,7 @@ class Spender:
         return Story(draft.text)
 
 
+@everywhere
 async def test_budgets_count_on_elsewhere(open_store: OpenStore) -> None:
     store = open_store()
     options = ProcessOptions(budget=Budget(cost=1.0))
@@ -329,6 +339,7 @@ class Editor:
         return Story(f"{first.text} of {len(drafts)}")
 
 
+@everywhere
 async def test_what_is_on_the_blackboard_is_there_elsewhere_with_its_names_types_and_identity(
     open_store: OpenStore,
 ) -> None:
@@ -390,6 +401,7 @@ class Hasty:
         return WaitFor.form_submission("Quick?", Comment, expires_in=0.05)
 
 
+@everywhere
 async def test_a_question_that_expired_while_no_program_ran_is_declined_when_its_process_is_asked_for(
     open_store: OpenStore,
 ) -> None:
