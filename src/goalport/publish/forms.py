@@ -8,18 +8,21 @@ follow a handle, use the JSON Schema of the answer. A form does not ask the ques
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Protocol, runtime_checkable
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from goalport.errors import BadInput
 from goalport.process import Question
 from goalport.prompts import made_up
+from goalport.publish.elicitation import FlatForm
 from goalport.publish.portability import Schema
 from goalport.publish.published_arguments import PublishedArguments
+from goalport.words import corrections, validation_problems
 
 __all__ = ["FORMS", "Answer", "CompanionCall", "FieldsForm", "Form", "YesNoForm", "form_answered_by", "form_of"]
 
@@ -101,6 +104,24 @@ class Form(ABC):
     def instruction(self, call: str) -> str:
         """What a model does to get the answer; `call` is the sentence that says how to send it, with an example."""
 
+    @property
+    def url(self) -> str | None:
+        """The address that the person opens, of a question that is answered there; None for all others."""
+        return None
+
+    def elicitation(self, era: str) -> Schema | None:
+        """The schema that MCP elicitation shows as a form, in a version of the protocol such as `2025-11-25`.
+
+        None where the protocol has no fields for the answer; its client gets the handle.
+        """
+        flat = FlatForm.of(self.schema)
+        return None if flat is None else flat.schema(era)
+
+    def elicited(self, content: Mapping[str, Any]) -> Any:
+        """The answer for `read` in what the person entered into a form of `elicitation`."""
+        flat = FlatForm.of(self.schema)
+        return dict(content) if flat is None else flat.answer(content)
+
 
 class ConfirmCall(CompanionCall):
     """The arguments of `_confirm`."""
@@ -139,7 +160,21 @@ class YesNoForm(Form):
         return True
 
     def read(self, answer: Any) -> object:
-        return answer
+        try:
+            return TypeAdapter(bool).validate_python(answer)
+        except ValidationError as error:
+            problems = validation_problems(error, answer, root=self.argument)
+            raise BadInput(corrections(problems, of="answer")) from None
+
+    def elicitation(self, era: str) -> Schema | None:
+        return {
+            "type": "object",
+            "properties": {self.argument: {"type": "boolean", "title": "Yes"}},
+            "required": [self.argument],
+        }
+
+    def elicited(self, content: Mapping[str, Any]) -> Any:
+        return content.get(self.argument)
 
     def instruction(self, call: str) -> str:
         return f"Ask the person; for a yes, {call} For a no, with confirmed false."
