@@ -79,7 +79,6 @@ class ProcessState(NamedTuple):
     """All processes that an action has to wait for."""
     unsettled: Mapping[str, TokenUsage] = {}
     """What each action that is not over has spent."""
-    seconds_run: float = 0.0
     spendings: int | None = None
     """How many costs of its own models `unsettled` knows of; None: all."""
     given: Mapping[str, int] | None = None
@@ -307,7 +306,6 @@ def _end_state(process: AgentProcess) -> ProcessState:
         failure=process.failure,
         progress=process.progress.state,
         unsettled=process.ledger.all_unsettled,
-        seconds_run=process.seconds_run,
     )
 
 
@@ -361,6 +359,7 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         or any(process.scope.goals[each].export.long for each in process.goals)
         or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
         result=result,
+        seconds_run=process.seconds_run,
         definition=Definition(process.scope, options, process.services.groups),
         state=state,
     )

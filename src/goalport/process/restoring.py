@@ -93,7 +93,7 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
     for each in stored.journal:
         if each.kind == "begun":
             process.progress.restore_begun(each.action, cast("int", each.value))
-    process.restore(state.goal, state.plan, state.failure, state.seconds_run, forgotten=not stored.whole)
+    process.restore(state.goal, state.plan, state.failure, stored.process.seconds_run, forgotten=not stored.whole)
     return Recorder.after(stored, entries.values(), codec, state.given)
 
 

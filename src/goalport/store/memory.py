@@ -216,7 +216,7 @@ class InMemoryProcessStore:
             next(each for each in ids if each == after)  # the rest comes after it
         found = (self._family_of[each].members[each].process for each in ids)
         chosen = (
-            each._replace(definition=None, state=None)
+            each._replace(definition=None, state=None, seconds_run=0.0)
             for each in found
             if (caller is None or (caller.id, caller.issuer) == (each.caller.id, each.caller.issuer))
             and (not statuses or each.status in statuses)

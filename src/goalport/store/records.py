@@ -49,6 +49,8 @@ class ProcessRecord(NamedTuple):
     """Whether its caller may fetch the result later: it ran long, asked people, or has a goal that is declared long."""
     result: int | None
     """The number of the object that is the result; None: there is none."""
+    seconds_run: float
+    """For how long it has run, without the time in which it waited; 0 in a list: it was not read."""
     definition: object
     """What the process runs by: the agent, the options and the tool groups with which it began. It never changes; None
     in a change: the store has it; None in a list: it was not read."""

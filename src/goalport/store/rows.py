@@ -145,6 +145,7 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "long": record.long,
         "whole": stored.whole,
         "result": record.result,
+        "run_time": round(record.seconds_run * 1_000_000),
         "definition": _some_json(record.definition),
         "state": _some_json(record.state),
     }
@@ -180,6 +181,7 @@ def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
         finished_at=None if row["finished_at"] is None else _time(row["finished_at"]),
         long=bool(row["long"]),
         result=row["result"],
+        seconds_run=row["run_time"] / 1_000_000 if whole else 0.0,
         definition=json.loads(row["definition"]) if whole else None,
         state=json.loads(row["state"]) if whole else None,
     )

@@ -11,7 +11,7 @@ JSON as text.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text, text
 
 __all__ = [
     "LATEST_VERSION",
@@ -64,6 +64,8 @@ process = Table(
     # The long values come last: SQLite reads a row from its beginning, and most readers need only that.
     Column("definition", Text, nullable=False),
     Column("state", Text, nullable=False),
+    # Only who goes on with a process needs it.
+    Column("run_time", BigInteger, nullable=False, server_default=text("0")),
 )
 Index("process_root", process.c.root)
 Index(
@@ -231,6 +233,7 @@ _FIRST: Final = (
 _SECOND: Final = (
     "DROP INDEX process_open",
     "ALTER TABLE process DROP COLUMN lease_until",
+    "ALTER TABLE process ADD COLUMN run_time BIGINT NOT NULL DEFAULT 0",
     "CREATE INDEX process_wake ON process (wake_at) WHERE wake_at IS NOT NULL",
     "CREATE INDEX process_status ON process (status)",
     "CREATE INDEX process_caller ON process (caller_id, caller_issuer, number)",

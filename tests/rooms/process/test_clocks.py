@@ -1,4 +1,4 @@
-"""The clock of a database may be ahead of that of a program."""
+"""Clocks differ, and the time that counts for a deadline outlives the program."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from goalport import AgentPlatform, UserInput, WaitFor, achieves_goal, agent
+from goalport import AgentPlatform, Ai, Export, UserInput, WaitFor, achieves_goal, agent
 from goalport.process import Failed, Waiting
 from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
+from goalport.testing.scripted import ScriptedModel
 from tests.rooms.process.test_persistence import Comment
 
 
@@ -54,3 +55,29 @@ async def test_a_question_is_declined_at_its_time_although_the_database_says_so_
         assert anyio.current_time() - began > 1
         assert store.taken == 1
         assert store.saves < 10
+
+
+@agent(description="Asks a model, and then does not come to an end")
+class Endless:
+    @achieves_goal(description="A word", export=Export(durable=True))
+    async def ask(self, user_input: UserInput, ai: Ai) -> Comment:
+        await ai.generate_text(user_input.content)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_the_time_in_an_action_that_has_not_ended_is_stored_with_its_steps(tmp_path: Path) -> None:
+    file = tmp_path / "processes.db"
+    async with (
+        SqliteProcessStore(file) as store,
+        SqliteProcessStore(file) as other_store,
+        AgentPlatform([Endless()], store=store, models=ScriptedModel(["a word"])) as platform,
+        AgentPlatform([Endless()], store=other_store) as elsewhere,
+    ):
+        process = platform.start("Endless", UserInput("x"))
+        with anyio.fail_after(20):
+            while not any(each.journal for each in (await store.family(process.id))[0]):
+                await anyio.lowlevel.checkpoint()
+            found = await elsewhere.process(process.id)
+        assert not found.history
+        assert 0 < found.seconds_run < process.seconds_run

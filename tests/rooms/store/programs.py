@@ -38,6 +38,7 @@ def record(process_id: str, parent: str = "", *, root: str = "", status: str = "
         finished_at=START + timedelta(seconds=1) if ended else None,
         long=False,
         result=None,
+        seconds_run=1.5,
         definition={"agent": "Writer"},
         state=[1, 2.5, None],
     )

@@ -73,7 +73,7 @@ async def test_what_was_saved_comes_back_as_it_was(store: ProcessStore) -> None:
     )
     await save(store, saved)
     assert await store.find("one") == saved.process
-    assert list(await store.records()) == [saved.process._replace(definition=None, state=None)]
+    assert list(await store.records()) == [saved.process._replace(definition=None, state=None, seconds_run=0.0)]
     assert await member(store, "one") == saved
 
 
