@@ -345,11 +345,13 @@ class LeaseLost(GoalportError):
 
 
 class HandedOver(GoalportError):
-    """This program ends, and the process goes on in another, or when this one starts again."""
+    """This program ends or cannot read the process any more; it goes on in another, or when this one starts again."""
 
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
-        super().__init__(f"This program ends. Process {process_id} goes on elsewhere: ask again for it in a moment.")
+        super().__init__(
+            f"This program is done with process {process_id}, which goes on elsewhere: ask again for it in a moment."
+        )
 
 
 class ProcessEnded(GoalportError):

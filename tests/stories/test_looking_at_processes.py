@@ -132,6 +132,10 @@ async def test_an_interrupted_purchase_waits_for_a_decision_and_goes_on_here(tmp
     printed, _ = await goalport(tmp_path, "resume", process_id, "--retry", "--wait", "--json")
     assert json.loads(printed) == {"city": "Rome", "amount": 7}
     assert (tmp_path / "agents/done.txt").read_text() == "bought\nbought\n"
+    events = json.loads((await goalport(tmp_path, "show", process_id, "--events", "--json"))[0])["events"]
+    numbers = [each["event_number"] for each in events]
+    assert numbers == sorted(set(numbers))
+    assert [each["number"] for each in events if each["event"] == "ActionFinished"] == [1, 2, 3]
     exported, _ = await goalport(tmp_path, "export", process_id)
     assert json.loads(exported)["format"] == 1
     assert "Rome" in exported

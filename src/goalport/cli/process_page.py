@@ -62,7 +62,7 @@ async def _events(store: ProcessStore, family: Sequence[StoredProcess], process_
     while records := await store.events(family[0].process.id, number, _AT_A_TIME):
         number = records[-1].number
         told = [(each.number, cast("Mapping[str, Any]", each.value)) for each in records]
-        found += [{"number": place, **data} for place, data in told if data["process_id"] in members]
+        found += [{"event_number": place, **data} for place, data in told if data["process_id"] in members]
     return found
 
 

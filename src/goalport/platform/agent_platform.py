@@ -325,7 +325,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         Each has a number; who comes back gives the number of the last event in `after` and misses none. The events end
         when the process has ended. There are those of processes whose steps are stored, in any program that uses the
         store, and of those with `ProcessOptions(keep_events=True)`. What models and tools say to each other is left out
-        unless `keep_journals` is set. Raises `UnknownName`, and `HandedOver` when this program ends first.
+        unless `keep_journals` is set. Raises `UnknownName`, `StoreError` while the store is away, and `HandedOver` when
+        this program ends first.
         """
         async with aclosing(self.processes.events(await self.process(process_id), after)) as events:
             async for each in events:

@@ -375,7 +375,7 @@ class Lifecycle:
         """Stand where a process stood that nothing ran, of which there are records."""
         self._status, self._outcome = status, outcome
         self.created_at, self._finished_at = created_at, finished_at
-        self.end_requested, self.stepped = end_requested, stepped
+        self.end_requested, self.stepped, self._gone = end_requested, stepped, False
 
     def reopen(self) -> None:
         """Return a process that waits or is stuck to a state in which it can continue."""

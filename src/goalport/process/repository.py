@@ -22,6 +22,7 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
 from goalport.process.family import DUE_NOW, family_of, is_busy, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
+from goalport.process.lifecycle import Terminated
 from goalport.process.recording import record_of
 from goalport.process.restoring import restored
 from goalport.process.retries import retried
@@ -395,12 +396,20 @@ class AgentProcessRepository:
     async def follow(self) -> None:
         """Read those families again that somebody watches here and another program has changed."""
         roots = {root.id: root for each in self.watched if self.is_stored(root := each.root)}
-        for root_id, version in (await self.store.versions([*roots]) if roots else _NONE).items():
-            root = roots[root_id]
-            if version != self._versions.get(root):
+        versions = await self.store.versions([*roots]) if roots else _NONE
+        for root_id, root in roots.items():
+            if versions.get(root_id) != self._versions.get(root):
                 async with self._lock(root):
                     if root_id not in self._leases and not any(each.driven for each in family_of(root)):
-                        await self._read_again(root)
+                        await self._follow(root)
+
+    async def _follow(self, root: AgentProcess) -> None:
+        try:
+            await self._read_again(root)
+        except Unreadable as error:  # the program that runs it may be a newer one
+            _log.warning("Process %s is not followed here any more: %s", root.id, error)
+            for each in family_of(root):
+                each.leave(gone=True)
 
     async def _read_taken(self, root: AgentProcess, lease: Lease) -> None:
         try:
@@ -411,7 +420,12 @@ class AgentProcessRepository:
 
     async def _read_again(self, root: AgentProcess) -> None:
         stored, version = await self.store.family(root.id)
-        self._read(stored, version)
+        if stored:
+            self._read(stored, version)
+            return
+        self.records_of.forget(root)
+        for each in family_of(root):
+            each.settle(Terminated("It has ended, and was dropped from the store before this program saw how."))
 
     def _read(self, stored: Sequence[StoredProcess], version: int) -> dict[str, AgentProcess]:
         """The processes of a family as the store has them; those that live in this program are changed to that."""
