@@ -14,17 +14,16 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams
 from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, UnknownName
 from goalport.platform.runs import IdempotentCall
-from goalport.process import Failed, Stuck, Terminated
+from goalport.process import AgentProcess, Failed, Stuck, Terminated
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
-from goalport.publish.output import Wire
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import disconnect_of
-from goalport.serve.progress_notifications import heartbeat, outcome_of
-from goalport.serve.sessions import progress_wanted
+from goalport.serve.elicitation import answer_when_settled, earlier_round
+from goalport.serve.progress_notifications import Observer, heartbeat
 from goalport.serve.state import Context, HandlerFailed
 from goalport.words import first_line
 
@@ -60,7 +59,7 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
         case GoalTool():
             return await _call_goal(context, published, params)
         case Companion():
-            return await call_companion(context, published, params.arguments or {})
+            return await call_companion(context, published, params)
         case FunctionTool():
             state = context.lifespan_context
             async with heartbeat(context, params.name):
@@ -73,27 +72,31 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
     return error_wire("Its caller went away.")
 
 
-async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestParams) -> Wire:
+async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestParams) -> HandlerResult:
     state = context.lifespan_context
-    arguments = params.arguments or {}
-    objects, caller = goal.arguments.begin(arguments), current_caller()
-
-    name, key = goal.tool.name, (params.meta or {}).get(_KEY)
-    if key is None:
-        process = state.platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
+    earlier = earlier_round(params)
+    if earlier is None:
+        process = await _begin(context, goal, params)
     else:
-        call = IdempotentCall.of(caller, name, key, arguments)
-        process = (
-            await state.platform.start_once(
-                call.name, call.digest, goal.agent, *objects, goals=goal.goals, caller=caller
-            )
-            or call.refuse()
-        )
+        process = await state.known_process(earlier.process_id, current_caller())
     run = state.runs.of(process, detached=goal.policy.detached)
-    outcome = await outcome_of(context, run, goal.policy.seconds(gets_progress=progress_wanted(context)))
+    answer = await answer_when_settled(Observer(context, process, run), goal.policy, earlier)
+    outcome = process.outcome
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
-        _log.warning("%s (process %s) %s: %s", name, run.process.id, outcome.status, outcome.reason)
-    return state.answers.of(goal.policy, run.process, outcome)
+        _log.warning("%s (process %s) %s: %s", goal.tool.name, process.id, outcome.status, outcome.reason)
+    return answer
+
+
+async def _begin(context: Context, goal: GoalTool, params: CallToolRequestParams) -> AgentProcess:
+    """Start a process, or join the one that was started under the same idempotency key."""
+    platform, arguments = context.lifespan_context.platform, params.arguments or {}
+    objects, caller = goal.arguments.begin(arguments), current_caller()
+    key = (params.meta or {}).get(_KEY)
+    if key is None:
+        return platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
+    call = IdempotentCall.of(caller, goal.tool.name, key, arguments)
+    joined = await platform.start_once(call.name, call.digest, goal.agent, *objects, goals=goal.goals, caller=caller)
+    return joined or call.refuse()
 
 
 def _ended_by_disconnect(context: Context) -> anyio.CancelScope:

@@ -7,6 +7,8 @@ A call that answers a question then waits for the process and is answered as a c
 from typing import Final, NoReturn, assert_never
 
 import anyio
+from mcp.server.context import HandlerResult
+from mcp_types import CallToolRequestParams
 
 from goalport.auth import current_caller
 from goalport.errors import AlreadyAnswered, BadInput
@@ -24,8 +26,8 @@ from goalport.publish.forms import Answer, form_answered_by, form_of
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
-from goalport.serve.progress_notifications import observed_outcome, outcome_of
-from goalport.serve.sessions import progress_wanted
+from goalport.serve.elicitation import answer_when_settled, earlier_round
+from goalport.serve.progress_notifications import Observer
 from goalport.serve.state import Context
 
 __all__ = ["call_companion"]
@@ -35,31 +37,28 @@ _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
 
 
-async def call_companion(context: Context, companion: Companion, arguments: dict[str, object]) -> Wire:
+async def call_companion(context: Context, companion: Companion, params: CallToolRequestParams) -> HandlerResult:
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
-    (call,) = companion.arguments.read(arguments)
+    (call,) = companion.arguments.read(params.arguments or {})
     assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)
-    state = context.lifespan_context
+    state, earlier = context.lifespan_context, earlier_round(params)
     try:
-        process = await state.process(call.process_id, current_caller())
+        process = await state.known_process(call.process_id, current_caller())
     except BadInput:
         if isinstance(call, CancelCall) and await state.kill_unreadable(call.process_id, current_caller(), _CANCELLED):
             return _stopped(call.process_id, ProcessStatus.KILLED)
         raise
-    if process is None:
-        raise BadInput(
-            f"There is no process {call.process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
-            " A process that ended long ago is forgotten, and one that ran when the server stopped is lost: call the"
-            " goal's tool again then."
-        )
     try:
         match call:
             case StatusCall():
-                outcome = await observed_outcome(context, process, call.wait_seconds)
-                return state.answers.of(CallPolicy.of_process(process), process, outcome)
+                policy = CallPolicy.of_process(process)
+                return await answer_when_settled(Observer(context, process), policy, earlier, call.wait_seconds)
             case Answer():
-                question = _question(process, call.question_id, form_answered_by(call).kind)
-                return await _answer(context, process, question, form_of(question).read(call.answer))
+                policy = CallPolicy.of_process(process)
+                if earlier is None:
+                    await _answer(context, process, call)
+                run = state.runs.of(process, detached=policy.detached)
+                return await answer_when_settled(Observer(context, process, run), policy, earlier)
             case CancelCall():
                 return await _cancel(process)
             case ReadCall():
@@ -71,15 +70,13 @@ async def call_companion(context: Context, companion: Companion, arguments: dict
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 
 
-async def _answer(context: Context, process: AgentProcess, question: Question, response: object) -> Wire:
-    state, policy = context.lifespan_context, CallPolicy.of_process(process)
+async def _answer(context: Context, process: AgentProcess, call: Answer) -> None:
+    question = _question(process, call.question_id, form_answered_by(call).kind)
+    response = form_of(question).read(call.answer)
     try:
-        await state.platform.answer(process.id, question.id, response)
+        await context.lifespan_context.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
-    run = state.runs.of(process, detached=policy.detached)
-    outcome = await outcome_of(context, run, policy.seconds(gets_progress=progress_wanted(context)))
-    return state.answers.of(policy, process, outcome)
 
 
 async def _cancel(process: AgentProcess) -> Wire:

@@ -36,7 +36,7 @@ from goalport.serve.state import Context
 from goalport.upstream.active_calls import call_hooks
 from goalport.words import first_line
 
-__all__ = ["Meter", "ProgressStep", "heartbeat", "observed_outcome", "outcome_of"]
+__all__ = ["Meter", "Observer", "ProgressStep", "heartbeat"]
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 _EARLY: Final = 0.95
@@ -88,9 +88,9 @@ class Meter:
             case _:
                 return None
 
-    def beat(self, seconds: float) -> ProgressStep:
-        """The heartbeat after this many seconds of work."""
-        doing = f"still at {self._action}" if self._action else "still planning"
+    def beat(self, seconds: float, doing: str = "") -> ProgressStep:
+        """The heartbeat after this many seconds; `doing` says what is done, if that is not the current action."""
+        doing = doing or (f"still at {self._action}" if self._action else "still planning")
         return self._between_actions(f"{doing} after {seconds:.0f} s")
 
     def _between_actions(self, message: str) -> ProgressStep:
@@ -102,33 +102,48 @@ def _short(action: str) -> str:
     return action.rpartition(".")[2]
 
 
-async def outcome_of(context: Context, run: Run, patience: float | None) -> Outcome | None:
-    """The outcome of the run; None if it still runs after `patience` seconds.
+class Observer:
+    """One request that waits for a process, perhaps several times; the numbers of its progress only grow.
 
-    If the request is cancelled or its client disconnects, its watch on the run ends (`Watch.leave`).
+    With a `run` it watches that: if the request is cancelled or its client disconnects while it waits, its watch ends
+    (`Watch.leave`). Without one the process runs on in any case.
     """
-    watch = Watch(run)
-    disconnect = disconnect_of(context)
-    if disconnect is not None:
-        disconnect.then(watch.leave)
-    try:
-        with context.lifespan_context.cancellations.reachable(call_of(context), watch):
-            outcome = await observed_outcome(context, run.process, patience)
-        watch.end()
-    finally:
-        # After `end` this does nothing; after a cancellation or an error this request watches the run no more.
-        watch.leave()
-    return outcome
 
+    def __init__(self, context: Context, process: AgentProcess, run: Run | None = None) -> None:
+        self.context, self.process = context, process
+        self._run = run
+        self._progress: _ProcessProgress | None = None
 
-async def observed_outcome(context: Context, process: AgentProcess, patience: float | None) -> Outcome | None:
-    """As `outcome_of`, without a watch: the process runs on if the request is cancelled or its client disconnects."""
-    with anyio.move_on_after(patience):
-        progress, level = progress_wanted(context), log_level_of(context)
-        if progress or level:
-            await _ProcessProgress(context, progress=progress, level=level).follow(process)
-        return await process.wait()
-    return process.outcome
+    async def outcome(self, patience: float | None) -> Outcome | None:
+        """The outcome of the process; None if it still runs after `patience` seconds."""
+        if self._run is None:
+            return await self._observed(patience)
+        watch = Watch(self._run)
+        disconnect = disconnect_of(self.context)
+        if disconnect is not None:
+            disconnect.then(watch.leave)
+        try:
+            with self.context.lifespan_context.cancellations.reachable(call_of(self.context), watch):
+                outcome = await self._observed(patience)
+            watch.end()
+        finally:
+            # After `end` this does nothing; after a cancellation or an error this request watches the run no more.
+            watch.leave()
+        return outcome
+
+    async def beat(self, doing: str) -> None:
+        """Send heartbeats that say what is done meanwhile, until cancelled; none to a client that wants no progress."""
+        if self._progress is not None:
+            await self._progress.beat(doing)
+
+    async def _observed(self, patience: float | None) -> Outcome | None:
+        with anyio.move_on_after(patience):
+            progress, level = progress_wanted(self.context), log_level_of(self.context)
+            if progress or level:
+                self._progress = self._progress or _ProcessProgress(self.context, progress=progress, level=level)
+                await self._progress.follow(self.process)
+            return await self.process.wait()
+        return self.process.outcome
 
 
 class _ProcessProgress:
@@ -142,8 +157,9 @@ class _ProcessProgress:
         self._meter = Meter()
         self._unreported: deque[Event] = deque(maxlen=_MOST_EVENTS)
         self._arrived = asyncio.Event()
-        self._reported_at = 0.0
-        """The time of the last progress notification, on anyio's clock."""
+        self._began = self._reported_at = anyio.current_time()
+        """The times of the first and the last progress notification, on anyio's clock."""
+        self._following = False
 
     def on_event(self, event: Event, /) -> None:
         """Store the event; `follow` reports it."""
@@ -152,10 +168,11 @@ class _ProcessProgress:
 
     async def follow(self, process: AgentProcess) -> None:
         """Report all events until the process has ended or waits for a person."""
-        began = self._reported_at = anyio.current_time()
         unsubscribe = process.subscribe(self)
         try:
-            await self._report(ProgressStep(0, None, f"process {process.id} begins"))
+            if not self._following:
+                self._following = True
+                await self._report(ProgressStep(0, None, f"process {process.id} begins"))
             while process.outcome is None or self._unreported:
                 due = self._reported_at + self._interval if self._progress else math.inf
                 with anyio.CancelScope(deadline=due):
@@ -165,9 +182,16 @@ class _ProcessProgress:
                     await self._report_event(self._unreported.popleft())
                 # Events that are no progress also set `_arrived`, so the clock decides whether a heartbeat is due.
                 if anyio.current_time() >= self._reported_at + self._interval and process.outcome is None:
-                    await self._report(self._meter.beat(anyio.current_time() - began))
+                    await self._report(self._meter.beat(anyio.current_time() - self._began))
         finally:
             unsubscribe()
+
+    async def beat(self, doing: str) -> None:
+        """Send a heartbeat whenever nothing was sent for an interval, until cancelled."""
+        while self._progress:
+            await anyio.sleep_until(self._reported_at + self._interval)
+            if anyio.current_time() >= self._reported_at + self._interval:
+                await self._report(self._meter.beat(anyio.current_time() - self._began, doing))
 
     async def _report(self, step: ProgressStep) -> None:
         if self._progress:

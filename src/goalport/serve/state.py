@@ -47,6 +47,8 @@ class McpState:
         self.runs = Runs()
         self.cancellations = Cancellations(self.platform)
         self.answers = AnswerFormat(self.settings.max_result_bytes)
+        self.asked: set[str] = set()
+        """The ids of the questions that clients are asked in the middle of their calls just now."""
         publisher.subscribe(self.notifications.announce)
 
     @property
@@ -74,6 +76,17 @@ class McpState:
             return False
         await self.platform.processes.kill_unreadable(process_id, reason)
         return True
+
+    async def known_process(self, process_id: str, caller: Caller) -> AgentProcess:
+        """A process of this caller that a call names. Raises `BadInput` if there is none."""
+        process = await self.process(process_id, caller)
+        if process is None:
+            raise BadInput(
+                f"There is no process {process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
+                " A process that ended long ago is forgotten, and one that ran when the server stopped is lost: call"
+                " the goal's tool again then."
+            )
+        return process
 
     async def answer_of(self, name: str, handling: Awaitable[T]) -> T:
         """The result of a handler; `name` is the tool, prompt or resource that it answers for.

@@ -15,6 +15,7 @@ from goalport import __version__
 from goalport.errors import GoalportError
 from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
+from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned
 
 if TYPE_CHECKING:
@@ -228,7 +229,10 @@ class Connection:
                 await report(progress, total, None if message is None else cleaned(message, _PROGRESS))
 
         return await self._client.call_tool(
-            name, dict(arguments), progress_callback=None if report is None else progress
+            name,
+            dict(arguments),
+            progress_callback=None if report is None else progress,
+            meta={PREFERS_HANDLE: True},
         )
 
     async def list(self) -> Listing:

@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-__all__ = ["RemoteProcess", "remote_process", "with_renamed_tools"]
+__all__ = ["PREFERS_HANDLE", "RemoteProcess", "remote_process", "with_renamed_tools"]
 
+PREFERS_HANDLE: Final = "goalport/handle"
+"""The key of a call's `_meta` by which a client says that it follows handles by itself, and is not to be asked else.
+
+A handle survives both servers; a question in the middle of a call does not.
+"""
 _PROCESS: Final = "goalport/processId"
 _CANCEL: Final = "process_cancel"
 _NAME: Final = r"[A-Za-z0-9_.-]+"

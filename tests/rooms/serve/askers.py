@@ -1,12 +1,14 @@
 """Agents that ask people, and what their clients do with a handle. No test is in here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio
 import jsonschema
 from mcp import Client
-from mcp_types import CallToolResult
+from mcp.client import ClientRequestContext
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData
 from pydantic import BaseModel, Field
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent, run_subagent
@@ -104,3 +106,29 @@ def handle_of(server: Served, tool: str, result: CallToolResult) -> dict[str, An
     if schema is not None:
         jsonschema.validate(handle, schema)
     return handle
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A person who answers the forms that a client shows, one after another, and what was asked."""
+
+    answers: list[Mapping[str, Any] | ErrorData | str]
+    asked: list[str] = field(default_factory=list[str])
+    schemas: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+
+    @classmethod
+    def with_(cls, *answers: Mapping[str, Any] | ErrorData | str) -> "Answering":
+        """The fields of a form, `decline`, `cancel`, or an error in place of an answer, in this order."""
+        return cls([*answers])
+
+    async def __call__(self, _: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        assert params.mode == "form"
+        self.asked.append(params.message)
+        self.schemas.append(params.requested_schema)
+        match self.answers.pop(0):
+            case ErrorData() as error:
+                return error
+            case "decline" | "cancel" as action:
+                return ElicitResult(action=action)
+            case content:
+                return ElicitResult.model_validate({"action": "accept", "content": content})

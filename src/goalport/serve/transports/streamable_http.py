@@ -8,16 +8,18 @@ longer than a second, a stream is begun after all: no proxy then times out, and 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp_types import LOG_LEVEL_META_KEY
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.publish.companions import Companion
+from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
 from goalport.serve.server import GoalServer
@@ -37,6 +39,12 @@ _STREAM: Final = (
 _MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
 """Keys of `_meta` by which a client asks for messages before the answer."""
 _brief: ContextVar[bool] = ContextVar("goalport_brief_reply", default=False)
+
+
+class AsksBack(Protocol):
+    """Whether a tool may send messages to its client before its answer; `elicits`: whether the client can be asked."""
+
+    def __call__(self, tool: str, *, elicits: bool) -> bool: ...
 
 
 class StreamableHttp:
@@ -67,8 +75,9 @@ class StreamableHttp:
         """A context in which sessions can be opened; at its end all are closed."""
         return self._sessions.run()
 
-    def _asks_back(self, tool: str) -> bool:
-        return isinstance(self._state.publication.tools.get(tool), RawTool)
+    def _asks_back(self, tool: str, *, elicits: bool) -> bool:
+        published = self._state.publication.tools.get(tool)
+        return isinstance(published, RawTool) or (elicits and isinstance(published, GoalTool | Companion))
 
 
 class _JsonWhenBrief:
@@ -81,21 +90,23 @@ class _JsonWhenBrief:
 class _Replies:
     """Decides for each POST whether it is answered as JSON or as an event stream.
 
-    `asks_back` says of the name of a tool whether it may send messages to its client before its answer. `sessions` is
-    the most sessions at once. `ping_seconds` is the interval of the pings of a stream.
+    `sessions` is the most sessions at once. `ping_seconds` is the interval of the pings of a stream.
     """
 
-    def __init__(self, app: ASGIApp, asks_back: Callable[[str], bool], sessions: int, ping_seconds: float) -> None:
+    def __init__(self, app: ASGIApp, asks_back: AsksBack, sessions: int, ping_seconds: float) -> None:
         self._app = app
         self._ping_seconds = ping_seconds
         self._asks_back = asks_back
         self._sessions = sessions
         self._logging: dict[bytes, None] = {}
         """The sessions that asked for log messages, the latest last."""
+        self._eliciting: dict[bytes, None] = {}
+        """The sessions whose clients can ask a person, the latest last."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._is_brief(scope, message_of(scope)):
-            await self._app(scope, receive, send)
+        message = message_of(scope)
+        if not self._is_brief(scope, message):
+            await self._app(scope, receive, self._noting(send) if _declares_elicitation(message) else send)
             return
         token, reply = _brief.set(True), _Reply(scope, receive, send, self._ping_seconds)
         try:
@@ -108,9 +119,7 @@ class _Replies:
         method, params = _method_and_params(message)
         session = header(scope, SESSION_ID)
         if method == "logging/setLevel":
-            self._logging[session] = None
-            if len(self._logging) > self._sessions:
-                del self._logging[next(iter(self._logging))]
+            self._note(self._logging, session)
         if method != "tools/call" or session in self._logging:
             return False
         accepted = header(scope, b"accept")
@@ -118,7 +127,22 @@ class _Replies:
             return False
         tool, meta = params.get("name"), params.get("_meta")
         wanted = cast("dict[str, object]", meta).keys() & _MESSAGE_KEYS if isinstance(meta, dict) else ()
-        return isinstance(tool, str) and not wanted and not self._asks_back(tool)
+        return isinstance(tool, str) and not wanted and not self._asks_back(tool, elicits=session in self._eliciting)
+
+    def _noting(self, send: Send) -> Send:
+        """A `send` that notes the session which a response opens as one whose client can ask a person."""
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start" and (session := header(message, SESSION_ID)):
+                self._note(self._eliciting, session)
+            await send(message)
+
+        return note
+
+    def _note(self, sessions: dict[bytes, None], session: bytes) -> None:
+        sessions[session] = None
+        if len(sessions) > self._sessions:
+            del sessions[next(iter(sessions))]
 
 
 class _Reply:
@@ -174,6 +198,13 @@ class _Reply:
             pass
         if not self._answered:
             self._disconnect.note()
+
+
+def _declares_elicitation(message: object) -> bool:
+    """Whether a message opens a session of a client that can ask a person."""
+    method, params = _method_and_params(message)
+    declared = params.get("capabilities")
+    return method == "initialize" and isinstance(declared, dict) and "elicitation" in declared
 
 
 def _method_and_params(message: object) -> tuple[object, dict[str, object]]:

@@ -1,0 +1,251 @@
+"""Elicitation: the questions of a process, asked through the client whose call waits for it.
+
+Before revision 2026-07-28 a question is a request to the client in the middle of its call. Since then the call ends
+with the questions and a state, and the client repeats the call with the answers; the server encrypts that state and
+binds it to the caller, the tool and the arguments (`server`). A client that cannot be asked gets the handle, and so
+does one that fails to answer in the time that its call may take. `publish.forms` says what of a form clients can show.
+`calls` and `companion_calls` are above.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+from mcp.server.context import HandlerResult
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    ClientCapabilities,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponses,
+)
+from pydantic import ValidationError
+
+from goalport.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName
+from goalport.process import AgentProcess, Question, Waiting
+from goalport.publish.forms import Form, form_of
+from goalport.publish.goal_tools import CallPolicy
+from goalport.secrecy import hide_known
+from goalport.serve.disconnects import disconnect_of
+from goalport.serve.progress_notifications import Observer
+from goalport.serve.sessions import is_modern, progress_wanted
+from goalport.serve.state import Context
+from goalport.tools.schemas import UNREADABLE
+from goalport.upstream.remote_process import PREFERS_HANDLE
+from goalport.words import cleaned
+
+__all__ = ["Round", "answer_when_settled", "earlier_round"]
+
+_MOST: Final = 3
+"""How often one call asks a question whose answers are not valid."""
+_MOST_ROUNDS: Final = 10
+"""How often one call ends with questions. Clients repeat a call no more often than that."""
+_DECLINED: Final = "The person who was asked declined."
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a call and its repetitions have asked so far: the state that the client holds meanwhile."""
+
+    process_id: str
+    number: int = 0
+    """How many calls have ended with questions."""
+    asked: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How often each question was asked, by its id."""
+    responses: InputResponses = field(default_factory=InputResponses)
+    """What the client answers."""
+
+    @property
+    def state(self) -> str:
+        """All but the responses, as a text."""
+        return json.dumps([self.process_id, self.number, self.asked])
+
+
+def earlier_round(params: CallToolRequestParams) -> Round | None:
+    """The round that a repeated call goes on with; None for a first call.
+
+    Raises `MCPError` for answers without the state, since the call would begin anew.
+    """
+    if params.request_state is None:
+        if params.input_responses:
+            reason = "This call has inputResponses and no requestState: repeat the call with the state that came last."
+            raise MCPError(INVALID_PARAMS, reason)
+        return None
+    process_id, number, asked = json.loads(params.request_state)
+    return Round(process_id, number, asked, params.input_responses or {})
+
+
+async def answer_when_settled(
+    observer: Observer, policy: CallPolicy, earlier: Round | None = None, patience: float | None = None
+) -> HandlerResult:
+    """The answer to a call about a process: its result, the questions for its client, or the handle.
+
+    It waits as long as the policy says, but for `patience` seconds only as long as nobody is asked.
+    """
+    context, process = observer.context, observer.process
+    elicitation = Elicitation(context, process, policy, earlier)
+    if earlier is not None:
+        await elicitation.take(earlier.responses)
+    seconds = policy.seconds(gets_progress=progress_wanted(context))
+    deadline = math.inf if seconds is None else anyio.current_time() + seconds
+    outcome = await observer.outcome(seconds if patience is None or earlier is not None else patience)
+    while isinstance(outcome, Waiting) and elicitation.in_mid_call and (asked := elicitation.next):
+        with anyio.CancelScope(deadline=deadline) as scope:
+            await elicitation.ask(asked, observer)
+        if scope.cancelled_caught:
+            break
+        outcome = await observer.outcome(None if seconds is None else deadline - anyio.current_time())
+    return elicitation.input_required() or context.lifespan_context.answers.of(policy, process, outcome)
+
+
+class Elicitation:
+    """The questions that one call asks its client about a process, each at most `_MOST` times."""
+
+    def __init__(self, context: Context, process: AgentProcess, policy: CallPolicy, earlier: Round | None) -> None:
+        self._context, self._process = context, process
+        self._round = earlier or Round(process.id)
+        self._asked = Counter(self._round.asked)
+        self._problems: dict[str, str] = {}
+        """What was wrong with the last answer to each question."""
+        meta = context.meta or {}
+        self._asks = policy.may_give_handle and not meta.get(PREFERS_HANDLE)
+
+    @property
+    def in_mid_call(self) -> bool:
+        """Whether the client can be sent requests before its call is answered."""
+        return self._asks and not is_modern(self._context) and self._context.session.can_send_request
+
+    @property
+    def next(self) -> "AskedQuestion | None":
+        """The question to ask now: the first that the client can be asked, and no other call asks just now."""
+        shown = self._context.lifespan_context.asked
+        return next((each for each in self._questions() if each.question.id not in shown), None)
+
+    async def ask(self, asked: "AskedQuestion", observer: Observer) -> None:
+        """Ask one question in the middle of the call, until it is settled in any way.
+
+        If the client does not answer, nothing more is asked in this call.
+        """
+        shown, identity = self._context.lifespan_context.asked, asked.question.id
+        self._asked[identity] += 1
+        result: ElicitResult | None = None
+        shown.add(identity)
+        try:
+            async with anyio.create_task_group() as tasks:
+                disconnect = disconnect_of(self._context)
+                if disconnect is not None:
+                    disconnect.then(tasks.cancel_scope.cancel)
+                tasks.start_soon(self._until_settled, identity, tasks.cancel_scope)
+                tasks.start_soon(observer.beat, "a person is asked")
+                result = await self._send(asked.request)
+                tasks.cancel_scope.cancel()
+        finally:
+            shown.discard(identity)
+        if result is not None:
+            await self._take(asked, result)
+        elif self._is_open(identity):
+            self._asks = False
+
+    async def take(self, responses: InputResponses) -> None:
+        """Take the answers of the round before; a question that has none is asked again."""
+        for asked in self._questions(repeated=True):
+            result = responses.get(asked.question.id)
+            if isinstance(result, ElicitResult):
+                await self._take(asked, result)
+
+    def input_required(self) -> InputRequiredResult | None:
+        """The questions as the end of the call; None if there are none, or the client is not asked in this way."""
+        if not (self._asks and is_modern(self._context)) or self._round.number >= _MOST_ROUNDS:
+            return None
+        questions = {each.question.id: each.request for each in self._questions()}
+        if not questions:
+            return None
+        self._asked.update(questions.keys())
+        state = Round(self._process.id, self._round.number + 1, self._asked).state
+        return InputRequiredResult(input_requests={**questions}, request_state=state)
+
+    def _questions(self, *, repeated: bool = False) -> Iterator["AskedQuestion"]:
+        """The open questions that the client can be asked; with `repeated` only those that it was asked before."""
+        for question in self._process.open_questions if self._asks else ():
+            times = self._asked[question.id]
+            if (0 < times <= _MOST) if repeated else times < _MOST:
+                asked = _asked(self._context, question, self._problems.get(question.id, ""))
+                if asked is not None:
+                    yield asked
+
+    async def _send(self, request: ElicitRequest) -> ElicitResult | None:
+        """What the client answers; None if it answers with an error, or with something else than an answer."""
+        related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        try:
+            return await self._context.session.send_request(request, ElicitResult, metadata=related)
+        except (MCPError, ValidationError):
+            return None
+
+    async def _take(self, asked: "AskedQuestion", result: ElicitResult) -> None:
+        platform, identity = self._context.lifespan_context.platform, asked.question.id
+        try:
+            match result.action:
+                case "accept":
+                    response = asked.form.read(asked.form.elicited(result.content or {}))
+                    await platform.answer(self._process.id, identity, response)
+                case "decline":
+                    await platform.answer(self._process.id, identity, declined=_DECLINED)
+                case "cancel":
+                    self._asked[identity] = _MOST
+        except BadInput as refusal:
+            self._problems[identity] = str(refusal)
+        except (AlreadyAnswered, UnknownName):
+            return  # The first answer counts, and this is a later one.
+
+    async def _until_settled(self, question_id: str, scope: anyio.CancelScope) -> None:
+        """Cancel the scope when somebody else answers the question, or this program ends."""
+        try:
+            while self._is_open(question_id):
+                await self._process.changed()
+        except HandedOver:
+            self._asks = False
+        scope.cancel()
+
+    def _is_open(self, question_id: str) -> bool:
+        return any(each.id == question_id for each in self._process.open_questions)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A question with its form, and the request that shows it to the person."""
+
+    question: Question
+    form: Form
+    request: ElicitRequest
+
+
+def _asked(context: Context, question: Question, problems: str) -> AskedQuestion | None:
+    """The question as this client can be asked; None: it cannot."""
+    declared = (context.session.client_capabilities or ClientCapabilities()).elicitation
+    if declared is None:
+        return None
+    try:
+        form = form_of(question)
+        schema = form.elicitation(context.protocol_version)
+    except UNREADABLE:
+        return None
+    message = cleaned(hide_known(f"{problems}\n\n{question.message}" if problems else question.message))
+    # A client of the first revision with elicitation declares no mode, and can show forms alone.
+    if schema is not None and (declared.form is not None or declared.url is None):
+        params = ElicitRequestFormParams(message=message, requested_schema=schema)
+        return AskedQuestion(question, form, ElicitRequest(params=params))
+    if form.url is not None and declared.url is not None:
+        identity = None if is_modern(context) else question.id
+        url = ElicitRequestURLParams(message=message, url=form.url, elicitation_id=identity)
+        return AskedQuestion(question, form, ElicitRequest(params=url))
+    return None
