@@ -116,7 +116,9 @@ async def _listen(process: Process, heard: Heard) -> None:
 
 
 @asynccontextmanager
-async def over_stdio(root: Path, files: Mapping[str, str], era: str) -> AsyncGenerator[tuple[Client, Heard]]:
+async def over_stdio(
+    root: Path, files: Mapping[str, str], era: str, **options: Any
+) -> AsyncGenerator[tuple[Client, Heard]]:
     """A client that starts its server, and what that server says; it listens on after the client has gone."""
     place = workspace(root, files)
     heard = Heard()
@@ -127,7 +129,7 @@ async def over_stdio(root: Path, files: Mapping[str, str], era: str) -> AsyncGen
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_listen_to_pipe, reading, heard)
         with os.fdopen(writing, "w") as errors:
-            async with Client(stdio_client(server, errlog=errors), mode=era) as client:
+            async with Client(stdio_client(server, errlog=errors), mode=era, **options) as client:
                 yield client, heard
     os.close(reading)
 
@@ -144,12 +146,12 @@ async def _listen_to_pipe(reading: int, heard: Heard) -> None:
 
 @asynccontextmanager
 async def connected(
-    root: Path, files: Mapping[str, str], transport: str, era: str
+    root: Path, files: Mapping[str, str], transport: str, era: str, **options: Any
 ) -> AsyncGenerator[tuple[Client, Heard]]:
     """A client over a transport, and what its server says."""
     if transport == "stdio":
-        async with over_stdio(root, files, era) as pair:
+        async with over_stdio(root, files, era, **options) as pair:
             yield pair
     else:
-        async with running(root, files) as server, server.client(transport, era) as client:
+        async with running(root, files) as server, server.client(transport, era, **options) as client:
             yield client, server.heard

@@ -229,7 +229,7 @@ async def test_the_first_answer_counts_also_while_a_form_is_shown(tmp_path: Path
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(answer)
             result = await call(client, "order_pizza", size=30)
-        assert result.structured_content == {"content": "30 cm with 2 ham"}
+            assert result.structured_content == {"content": "30 cm with 2 ham"}
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -267,7 +267,7 @@ async def test_a_question_that_one_call_asks_is_not_asked_by_another_meanwhile(t
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(look)
             result = await call(client, "order_pizza", size=30)
-        assert result.structured_content == {"content": "30 cm with 2 ham"}
+            assert result.structured_content == {"content": "30 cm with 2 ham"}
 
 
 @pytest.mark.parametrize("era", ERAS)
