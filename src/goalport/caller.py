@@ -20,6 +20,10 @@ class Caller:
     scopes: frozenset[str] = frozenset()
     """The scopes that the credential grants."""
 
+    def same_as(self, other: "Caller") -> bool:
+        """Whether both are the same party, whatever the scopes of their credentials are."""
+        return (self.id, self.issuer) == (other.id, other.issuer)
+
 
 ANONYMOUS = Caller()
 """The caller of a run that nobody authenticated."""

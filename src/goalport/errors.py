@@ -99,6 +99,11 @@ class GoalportError(Exception):
 class BadInput(GoalportError):
     """The caller's mistake. The message goes to the client word for word, so it must not hold a secret."""
 
+    def __init__(self, message: str, problems: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+        """The same as one line for each wrong value, such as `stops[1].nights: required, but missing`, if it can be."""
+
 
 class DeclarationError(GoalportError):
     """A class or function that cannot be read: where, what was expected, what came, and the fix."""

@@ -280,6 +280,23 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             key, digest, self.create_agent_process(agent, *inputs, goals=goals, caller=caller)
         )
 
+    async def start_stored(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        once: tuple[str, str] | None = None,
+        goals: Sequence[str] | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess | None:
+        """Start a process that its caller may leave alone, to find it again by its id; with all its events.
+
+        It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
+        the digest of `start_once`, with the same result. Raises `UnknownName`, and `StoreError`.
+        """
+        options = self._options.with_(keep_events=True)
+        process = self.create_agent_process(agent, *inputs, goals=goals, options=options, caller=caller)
+        return await self.processes.once(*(once or ("", "")), process)
+
     def create_agent_process(
         self,
         agent: str | Agent,

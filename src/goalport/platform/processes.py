@@ -103,6 +103,7 @@ class Processes:
         """The stores of objects that outlive processes, by id."""
         self._factory = ProcessFactory(self.contexts, self._services, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
+        self.page_of_records = self._repository.page_of_records
         self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
@@ -129,7 +130,7 @@ class Processes:
         return process
 
     async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
-        """Begin a process under a key, or find the one that began under it; None: that has another digest.
+        """Begin a process, stored; or find the one that began under its key, if any. None: that has another digest.
 
         A process that was killed, or is not known any more, has no result: then the given one takes its place. Raises
         `StoreError`.
@@ -139,15 +140,16 @@ class Processes:
             self._repository.events.open(process)
         waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
         while True:
-            known_digest, known_id = await self._repository.store.join(key, digest, process.id, instead_of=instead_of)
+            joined = self._repository.store.join(key, digest, process.id, instead_of=instead_of) if key else None
+            known_digest, known_id = await joined if joined else (digest, process.id)
             if known_id == process.id:
                 self.begin(process)
-                return process
+                return await self._repository.once_stored(process)
             if known_digest != digest:
                 return None
             found = await self._repository.find(known_id)
             if found is not None and not isinstance(found.outcome, Killed) and found.end_requested is None:
-                return found
+                return await self._repository.once_stored(found)
             if found is None and (pause := next(waits, None)) is not None:
                 await asyncio.sleep(pause)
             else:
@@ -424,6 +426,7 @@ class Processes:
             self._repository.drop(process)
             return False
         if entered and not process.over:
+            process.notify_waiters()
             return True
         process.release()
         process.notify_waiters()

@@ -12,10 +12,11 @@ from typing import Final, NoReturn
 from weakref import WeakValueDictionary
 
 from goalport.caller import Caller
-from goalport.errors import BadInput
+from goalport.errors import BadInput, UnknownName
+from goalport.platform.agent_platform import AgentPlatform
 from goalport.process import AgentProcess
 
-__all__ = ["CANCELLED", "Disconnect", "IdempotentCall", "Run", "Runs", "Watch"]
+__all__ = ["CANCELLED", "Disconnect", "IdempotentCall", "Run", "Runs", "Watch", "process_of"]
 
 _LONGEST_KEY: Final = 256
 CANCELLED: Final = "Its caller cancelled the call or went away."
@@ -86,11 +87,11 @@ class IdempotentCall:
 
     @classmethod
     def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "IdempotentCall":
-        """The identity of a call; `key` is from its `_meta`. Raises `BadInput` for a key that is not valid."""
+        """The identity of a call; `key` is what its caller says. Raises `BadInput` for a key that is not valid."""
         if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
-            raise BadInput(
-                f"goalport/idempotencyKey must be a text of 1 to {_LONGEST_KEY} characters, not {key!r:.80}."
-            )
+            place = "goalport/idempotencyKey, or the header Idempotency-Key"
+            text = f"a text of 1 to {_LONGEST_KEY} characters"
+            raise BadInput(f"An idempotency key ({place}) must be {text}, not {key!r:.80}.")
         name = [caller.issuer, caller.id, tool, key]
         return cls(tool, key, _hashed(name), _hashed([*name, arguments]))
 
@@ -100,6 +101,18 @@ class IdempotentCall:
             f"The idempotency key {self.key!r} was used for a call of {self.tool} with other arguments."
             " Repeat those arguments to join that call, or use another key."
         )
+
+
+async def process_of(platform: AgentPlatform, process_id: str, caller: Caller) -> AgentProcess | None:
+    """A process of this caller; None if there is none, or, without a difference, if it is another caller's.
+
+    Raises `StoreError`, and `Unreadable`.
+    """
+    try:
+        found = await platform.process(process_id)
+    except UnknownName:
+        return None
+    return found if found.caller.same_as(caller) else None
 
 
 def _hashed(value: object) -> str:

@@ -14,13 +14,13 @@ from goalport.events import Event, as_json, from_json
 from goalport.process.agent_process import AgentProcess
 from goalport.store import EventRecord, ProcessStore
 
-__all__ = ["EventLogs", "LoggedEvent"]
+__all__ = ["DIALOGUE", "EventLogs", "LoggedEvent"]
 
 _INCARNATIONS: Final = 1 << 20
 """How many events a program may number before the next one that takes the family over goes on at a higher number."""
 _MOST: Final = 10_000
 """The most events that wait for the store; if it is away for so long, the oldest are dropped."""
-_DIALOGUE: Final = frozenset({"prompt", "reply", "arguments", "result"})
+DIALOGUE: Final = frozenset({"prompt", "reply", "arguments", "result"})
 """The fields of events with what is said between models and tools."""
 
 
@@ -100,7 +100,7 @@ class EventLog:
 def _written(event: Event, *, dialogue: bool) -> Mapping[str, object]:
     data = as_json(event)
     if not dialogue:
-        data.update(dict.fromkeys(_DIALOGUE & data.keys(), ""))
+        data.update(dict.fromkeys(DIALOGUE & data.keys(), ""))
     return data
 
 

@@ -75,7 +75,8 @@ class Question:
         try:
             return self.wait.accept(read)
         except ValueError as error:
-            raise BadInput(corrections([f"answer: {error}"], of="answer")) from error
+            problems = [f"answer: {error}"]
+            raise BadInput(corrections(problems, of="answer"), problems) from error
 
     def _read(self, response: object) -> Any:
         if matcher(self.response_type)(response):
@@ -83,7 +84,8 @@ class Question:
         try:
             return TypeAdapter[Any](cast("type", self.response_type)).validate_python(response)
         except ValidationError as error:
-            raise BadInput(corrections(validation_problems(error, response, root="answer"), of="answer")) from None
+            problems = validation_problems(error, response, root="answer")
+            raise BadInput(corrections(problems, of="answer"), problems) from None
         except PydanticUserError:
             wanted = type_name(self.response_type)
             raise BadInput(f"A {wanted} cannot be read from JSON: a program must give the object.") from None

@@ -355,7 +355,8 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         final=process.over,
         created_at=process.created_at,
         finished_at=finished_at,
-        long=any(process.questions)
+        long=options.keep_events
+        or any(process.questions)
         or any(process.scope.goals[each].export.long for each in process.goals)
         or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
         result=result,

@@ -8,8 +8,9 @@ changes here. Below: the records. Above: the platform, which runs processes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from logging import getLogger
 from types import MappingProxyType
 from typing import Final
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import anyio
 
+from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
@@ -178,6 +180,12 @@ class AgentProcessRepository:
                 self._leave(root)
                 process.release()
             return lease and lease.version
+
+    async def once_stored(self, process: AgentProcess) -> AgentProcess:
+        """The process, which has begun, as soon as the store has it, if its steps are stored."""
+        while process.lasting and process.outcome is None and not self.is_stored(process):
+            await process.changed()
+        return process
 
     async def checkpoint(self, process: AgentProcess) -> None:
         """Store a process between two of its actions; wait for the store as long as it takes."""
@@ -462,6 +470,23 @@ class AgentProcessRepository:
         here = [each for each in self._known.values() if each.id in records or each.id in self._held]
         records.update((each.id, record_of(each)) for each in here)
         return sorted(records.values(), key=lambda each: each.created_at)
+
+    async def page_of_records(
+        self, caller: Caller, *, after: str, limit: int, statuses: Collection[str], newest_first: bool
+    ) -> Sequence[ProcessRecord]:
+        """At most `limit` records of a caller's processes, from the one that follows the process `after`.
+
+        A store that outlives the program does not know processes yet that it only gets when they have ended.
+        """
+        if self.store.durable:
+            return await self.store.records(
+                after=after, limit=limit, caller=caller, statuses=statuses, newest_first=newest_first
+            )
+        known = await self.records()
+        ordered = known[::-1] if newest_first else known
+        begin = next((place for place, each in enumerate(ordered, 1) if each.id == after), len(known)) if after else 0
+        own = (each for each in ordered[begin:] if each.caller.same_as(caller))
+        return [*islice((each for each in own if not statuses or each.status in statuses), limit)]
 
     def renew_types(self) -> None:
         """Look classes up anew from now on, because a workspace was loaded again."""

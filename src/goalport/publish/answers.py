@@ -21,7 +21,7 @@ from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import cleaned, counted, first_line
 
-__all__ = ["AnswerFormat", "error_wire", "reason_of"]
+__all__ = ["AnswerFormat", "error_wire", "reason_of", "result_of"]
 
 _ENVELOPE: Final = 1_000
 """Bytes that a result needs beside its content and structured content, including `_meta`."""
@@ -85,11 +85,9 @@ class AnswerFormat:
         if not isinstance(outcome, Completed):
             return error_wire(reason_of(outcome, tool) or "")
         try:
-            wire, bound = output.wire(outcome.value)
-        except PydanticSerializationError as error:
-            return error_wire(f"{tool} was done, but its result cannot be written as its declared type: {error}.")
+            wire, bound = result_of(tool, output, outcome.value)
         except ToolError as error:
-            return error_wire(f"{tool} was done, but {error}")
+            return error_wire(str(error))
         return wire if bound <= self.max_bytes else self._fitted(tool, process, wire)
 
     def _fitted(self, tool: str, process: AgentProcess, wire: Wire) -> Wire:
@@ -116,6 +114,16 @@ class AnswerFormat:
         if structured is None or room < 0 or [each["type"] for each in content] != ["text"]:
             return None
         return done([text_block(beginning_of(content[0]["text"], room) + below)], structured)
+
+
+def result_of(tool: str, output: OutputFormat, value: object) -> tuple[Wire, int]:
+    """The result of a goal, and an upper bound of its size in bytes. Raises `ToolError` if it cannot be written."""
+    try:
+        return output.wire(value)
+    except PydanticSerializationError as error:
+        raise ToolError(f"{tool} was done, but its result cannot be written as its declared type: {error}.") from error
+    except ToolError as error:
+        raise ToolError(f"{tool} was done, but {error}") from error
 
 
 def reason_of(outcome: Outcome, goal: str) -> str | None:

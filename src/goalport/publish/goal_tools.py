@@ -25,7 +25,7 @@ from goalport.publish.portability import snake_identifier
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.words import type_label, type_name
 
-__all__ = ["CallPolicy", "GoalTool", "Offer", "Refusal", "UnreadableGoal", "offers_of", "start_sets"]
+__all__ = ["CallPolicy", "GoalTool", "Offer", "Refusal", "UnreadableGoal", "offers_of", "published_name", "start_sets"]
 
 _SECONDS_WITHOUT_PROGRESS: Final = 45.0
 """How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
@@ -82,7 +82,7 @@ class _StartingPoint:
     """The start types as part of a name."""
 
 
-def _published_name(agent: Agent, goal: Goal) -> str:
+def published_name(agent: Agent, goal: Goal) -> str:
     """The name under which a goal is published, for the first of its sets of start types."""
     return goal.export.name or f"{snake_identifier(agent.name)}_{snake_identifier(goal.short_name)}"
 
@@ -113,7 +113,7 @@ def _starting_points(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[
     """The starting points of a goal, and a refusal for each that does not work. Raises what the goal's types raise."""
     if not goal.export.remote:
         return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
-    name = _published_name(agent, goal)
+    name = published_name(agent, goal)
     points: list[_StartingPoint | Refusal] = []
     for starts in start_sets(platform, goal):
         explanation = platform.explain(goal, starts)
@@ -173,7 +173,7 @@ class CallPolicy:
     def of_process(cls, process: AgentProcess) -> "CallPolicy":
         """The policy of a process that a caller follows by its handle."""
         goals = [process.scope.goals[name] for name in process.goals]
-        return cls.of(_published_name(process.agent, goals[0]), goals, may_wait=True)
+        return cls.of(published_name(process.agent, goals[0]), goals, may_wait=True)
 
     def seconds(self, *, gets_progress: bool) -> float | None:
         """Seconds that a request waits before it is answered with the handle; None means without limit."""

@@ -107,6 +107,23 @@ class OutputFormat:
         return wire, _ESCAPED * (_bytes_of(written) + 2 * _bytes_of(text)) + _ENVELOPE
 
     @property
+    def value_schema(self) -> Schema:
+        """The schema of `value_in`."""
+        if self.schema is None:
+            return {"type": "array", "items": {"type": "object"}, "description": "Content blocks, as in MCP"}
+        if not self._wrapped:
+            return self.schema
+        shown, definitions = split_definitions(self.schema)
+        return {**shown["properties"]["result"], **definitions}
+
+    def value_in(self, wire: Wire) -> Any:
+        """The value by itself in a result that `wire` made, as JSON data; content blocks if it has no schema."""
+        if self.schema is None:
+            return wire["content"]
+        structured = wire["structuredContent"]
+        return structured["result"] if self._wrapped else structured
+
+    @property
     def may_be_large(self) -> bool:
         """Whether values may be too large for one answer, as texts, lists and open objects may be."""
         return self.schema is None or any(map(_is_unbounded, nodes(self.schema)))

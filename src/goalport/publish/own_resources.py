@@ -30,6 +30,7 @@ __all__ = [
     "own_templates",
     "process_uri",
     "process_view",
+    "question_view",
     "read_uri",
     "result_uri",
 ]
@@ -154,7 +155,7 @@ def process_view(process: AgentProcess) -> dict[str, Any]:
         "reason": process.outcome.reason if process.outcome is not None else None,
         "goal": process.goal.name if process.goal is not None else None,
         "plan": list(process.plan),
-        "questions": [_question_view(each) for each in process.open_questions],
+        "questions": [question_view(each) for each in process.open_questions],
         "history": [invocation_view(each) for each in process.history],
         "createdAt": process.created_at.isoformat(),
         "finishedAt": process.finished_at.isoformat() if process.finished_at is not None else None,
@@ -211,7 +212,8 @@ def _short(action: str) -> str:
     return action.rpartition(".")[2].replace('"', "'")
 
 
-def _question_view(question: Question) -> dict[str, Any]:
+def question_view(question: Question) -> dict[str, Any]:
+    """An open question; without a schema if its answer cannot be read from JSON."""
     try:
         view = OpenQuestion.of(question).structured
     except UNREADABLE:

@@ -50,7 +50,7 @@ class PublishedArguments:
         """
         try:
             fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
-            return fields or cls._by_name({snake_identifier(type_label(start)): start for start in starts})
+            return fields or cls.by_type(starts)
         except UNREADABLE as error:
             raise DeclarationError(
                 f"The input {' and '.join(map(type_name, starts))}",
@@ -58,6 +58,11 @@ class PublishedArguments:
                 came=f"it cannot be ({why_not_json(tuple[*starts], error)})",
                 fix="Start from a pydantic model or a dataclass whose fields JSON can express.",
             ) from error
+
+    @classmethod
+    def by_type(cls, starts: Sequence[object]) -> "PublishedArguments":
+        """One argument for each of these start types, by the name of the type. Raises one of `UNREADABLE`."""
+        return cls._by_name({snake_identifier(type_label(start)): start for start in starts})
 
     @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
@@ -99,9 +104,10 @@ class PublishedArguments:
                 for each in validation_problems(error, arguments, self.schema.get("properties", {}))
                 if each.partition(": ")[0] not in named
             ]
-            raise BadInput(corrections([*unknown, *refused])) from None
+            problems = [*unknown, *refused]
+            raise BadInput(corrections(problems), problems) from None
         if unknown:
-            raise BadInput(corrections(unknown))
+            raise BadInput(corrections(unknown), unknown)
         return objects
 
 

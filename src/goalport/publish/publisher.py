@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from goalport.errors import SettingsError
 from goalport.platform import AgentPlatform
+from goalport.platform.runs import Runs
 from goalport.publish.exported_tools import exported_groups
 from goalport.publish.publication import Publication, publish
 from goalport.settings import Settings
@@ -64,6 +65,7 @@ class Publisher:
         self.workspace = workspace
         self.settings = settings
         self.calls = OpenCalls()
+        self.runs = Runs()
         self.publication: Publication = publish(platform, workspace, settings)
         self._publishing = asyncio.Lock()
         self._subscribers: list[Callable[..., Awaitable[None]]] = []

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from goalport.caller import Caller
-from goalport.errors import BadInput, HandedOver, StoreError, UnknownName, Unreadable
-from goalport.platform.runs import Runs
+from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
+from goalport.platform.runs import process_of
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
 from goalport.publish.faults import logged
@@ -44,7 +44,7 @@ class McpState:
         self.settings = publisher.settings
         self.keys = sealing_keys(self.settings)
         self.notifications = Notifications()
-        self.runs = Runs()
+        self.runs = publisher.runs
         self.cancellations = Cancellations(self.platform)
         self.answers = AnswerFormat(self.settings.max_result_bytes)
         self.asked: set[str] = set()
@@ -59,12 +59,9 @@ class McpState:
     async def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
         """A process of this caller; None if there is none, or, without a difference, if it is another caller's."""
         try:
-            found = await self.platform.process(process_id)
-        except UnknownName:
-            return None
+            return await process_of(self.platform, process_id, caller)
         except (StoreError, Unreadable) as error:
             raise BadInput(str(error)) from error
-        return found if (found.caller.id, found.caller.issuer) == (caller.id, caller.issuer) else None
 
     async def kill_unreadable(self, process_id: str, caller: Caller, reason: str) -> bool:
         """End a process of this caller that today's classes cannot read. Returns False if there is none that goes on.

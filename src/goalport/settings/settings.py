@@ -48,6 +48,7 @@ SETTINGS_FILE = Path("server", "settings.toml")
 """The path of the settings file in a workspace; the file is optional."""
 _ENV_FILE = ".env"
 _PREFIX = "GOALPORT_"
+_LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
 _WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _SHORTEST_KEY = 32
@@ -106,6 +107,8 @@ class Settings(BaseSettings):
     """Host headers that are accepted beside those of the loopback interface."""
     allowed_origins: Words = ()
     """Origins of web pages that may call the server; without any, only pages of this machine may."""
+    rest: bool | None = None
+    """Whether processes are also served over REST; None: if nobody else can reach the server than this machine."""
     stateless: bool = False
     """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024
@@ -172,6 +175,16 @@ class Settings(BaseSettings):
     """The language models, the role of each, and how their providers are reached."""
     llm_operations: Annotated[LlmOperations, Table] = LlmOperations()
     """How goalport works with models, whichever provider they come from."""
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether the server listens to this machine alone."""
+        return self.host.lower() in _LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def serves_rest(self) -> bool:
+        """Whether processes are also served over REST."""
+        return self.on_loopback if self.rest is None else self.rest
 
     @field_validator("workspace")
     @classmethod

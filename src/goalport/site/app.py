@@ -18,6 +18,7 @@ from goalport import __version__
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
+from goalport.rest import RestDoor
 from goalport.serve.door import McpDoor
 from goalport.settings import Settings
 from goalport.site.body_limit import BodyLimit
@@ -69,7 +70,7 @@ class Door(Protocol):
         ...
 
 
-DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor,)
+DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor, RestDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
 
 
@@ -86,7 +87,8 @@ class Site:
 
     def __init__(self, publisher: Publisher) -> None:
         self.publisher = publisher
-        self.doors = [door(publisher) for door in DOORS]
+        served = publisher.settings.serves_rest
+        self.doors = [door(publisher) for door in DOORS if served or door is not RestDoor]
         exposed = [header for door in self.doors for header in door.exposed_headers]
         self.app = Starlette(
             routes=list(self._routes()),

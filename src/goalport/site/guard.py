@@ -39,7 +39,7 @@ def exposures(settings: Settings) -> Iterator[str]:
     """One sentence for each setting that admits callers from other machines or from web pages."""
     if settings.host.lower() in _WILDCARDS:
         yield f"It listens on all interfaces ({settings.host}). {_WITHOUT_AUTHENTICATION}"
-    elif _bracketed(settings.host.lower()) not in _LOOPBACK and not settings.host.startswith("127."):
+    elif not settings.on_loopback:
         yield f"It listens on {settings.host}, which other machines may reach. {_WITHOUT_AUTHENTICATION}"
     if _ANY in _patterns(settings.allowed_hosts):
         yield (

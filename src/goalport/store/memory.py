@@ -218,8 +218,7 @@ class InMemoryProcessStore:
         chosen = (
             each._replace(definition=None, state=None, seconds_run=0.0)
             for each in found
-            if (caller is None or (caller.id, caller.issuer) == (each.caller.id, each.caller.issuer))
-            and (not statuses or each.status in statuses)
+            if (caller is None or caller.same_as(each.caller)) and (not statuses or each.status in statuses)
         )
         return list(islice(chosen, limit))
 

@@ -62,7 +62,13 @@ async def test_a_second_door_is_served_reported_and_closed(tmp_path: Path, monke
             assert (answer.status_code, answer.json()) == (200, 1)
         exposed = answer.headers["access-control-expose-headers"]
         assert (await http.get("/health")).json()["openCalls"] == 0
-    assert [each.strip() for each in exposed.split(",")] == ["Mcp-Session-Id", "Knocks", "WWW-Authenticate"]
+    assert [each.strip() for each in exposed.split(",")] == [
+        "Mcp-Session-Id",
+        "Location",
+        "Retry-After",
+        "Knocks",
+        "WWW-Authenticate",
+    ]
 
     await site.close()
     assert [each.closed for each in site.doors if isinstance(each, Knocker)] == [True]

@@ -1,0 +1,50 @@
+"""The REST door (`site.app.Door`): its paths, and how clients find them.
+
+It neither listens nor mounts its routes; `site` does. The handlers are below.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from starlette.routing import Route
+
+from goalport.publish.publisher import Publisher
+from goalport.rest.endpoint import Endpoint, Handler
+from goalport.rest.event_stream import EventHandlers
+from goalport.rest.process_answers import EVENTS, PROCESSES
+from goalport.rest.processes import ProcessHandlers
+
+__all__ = ["RestDoor"]
+
+
+class RestDoor:
+    """Processes over HTTP and JSON, and their events."""
+
+    exposed_headers: Sequence[str] = ("Location", "Retry-After")
+    """The response headers that a web page needs as a client."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        processes, events = ProcessHandlers(publisher), EventHandlers(publisher)
+
+        def at(path: str, **handlers: Handler) -> Route:
+            return Route(path, Endpoint(publisher, **handlers))
+
+        self.routes: Sequence[Route] = [
+            at(PROCESSES, POST=processes.start),
+            at(f"{PROCESSES}/{{id}}", GET=processes.look, DELETE=processes.end),
+            at(f"{PROCESSES}/{{id}}/continue", POST=processes.resume),
+            at("/api/v1/processes", GET=processes.list),
+            at(f"{EVENTS}/{{id}}", GET=events.follow),
+            at("/api/{unknown:path}"),
+        ]
+
+    def report(self, address: str) -> Iterator[str]:
+        """How clients connect, in lines; `address` is the URL of the server."""
+        yield f"REST: {address}{PROCESSES}"
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A context that does nothing: a request needs nothing beside the platform."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Do nothing: an event stream ends with the platform or the listener."""

@@ -1,0 +1,99 @@
+"""One path of the REST door: it finds the handler of a method, and answers every failure with problem details.
+
+Only this module of the room catches every exception: a bug becomes a response with status 500 and a line of the log.
+The handlers are above.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
+from goalport.publish.faults import logged
+from goalport.publish.publisher import Publisher
+from goalport.rest.problems import Problem, invalid, problem
+from goalport.words import corrections, validation_problems
+
+__all__ = ["Endpoint", "Handler", "body_of", "read"]
+
+T = TypeVar("T", bound=BaseModel)
+Handler = Callable[[Request], Awaitable[Response]]
+_RETRY_SECONDS: Final = 5
+
+
+class Endpoint:
+    """An ASGI app that answers the requests for one path, whatever their method is."""
+
+    def __init__(self, publisher: Publisher, **handlers: Handler) -> None:
+        self._publisher = publisher
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            with self._publisher.calls:
+                response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        await response(scope, request.receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None:
+            return self._wrong_method(request)
+        try:
+            return await handler(request)
+        except Problem as refusal:
+            return refusal.response
+        except BadInput as error:
+            return invalid(error.problems, str(error)).response
+        except (HandedOver, StoreError, Unreadable) as error:
+            again = {"Retry-After": str(_RETRY_SECONDS)}
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error), again)
+        except ClientDisconnect:
+            raise
+        except Exception as bug:
+            what = f"{request.method} {request.url.path}"
+            words = logged(what, bug, tells_errors=self._publisher.settings.show_errors)
+            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
+
+    def _wrong_method(self, request: Request) -> Response:
+        if not self._handlers:
+            detail = "There is nothing here. /openapi.json describes every path of this server."
+            return problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
+        allowed = ", ".join(self._handlers)
+        detail = f"Expected one of the methods {allowed}, but got {request.method}."
+        return problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": allowed})
+
+
+async def body_of(request: Request) -> Mapping[str, Any]:
+    """The JSON object in the body of a request. Raises `Problem`: 415, 400 if it is no JSON, 422 if it is no object."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json" and not media.endswith("+json"):
+        came = repr(media[:100]) if media else "none"
+        detail = f"Expected the header Content-Type: application/json, but got {came}. Send JSON."
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "no-json", detail)
+    try:
+        value = from_json(await request.body(), allow_inf_nan=False)
+    except ValueError as error:
+        detail = f"The body is not JSON in UTF-8: {error}. Correct it there."
+        raise Problem(HTTPStatus.BAD_REQUEST, "no-json", detail) from None
+    if not isinstance(value, dict):
+        raise invalid(["should be a JSON object"], "Expected a JSON object as the body. /openapi.json describes it.")
+    return cast("dict[str, Any]", value)
+
+
+def read(kind: type[T], value: Mapping[str, Any]) -> T:
+    """The parameters of a request. Raises `Problem` with an entry for each field that is wrong."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        known = [each.alias or name for name, each in kind.model_fields.items()]
+        problems = validation_problems(error, value, known)
+        raise invalid(problems, corrections(problems)) from None

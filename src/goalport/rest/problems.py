@@ -1,0 +1,53 @@
+"""Refusals as problem details (RFC 9457): what went wrong, and in one sentence what to do about it.
+
+`endpoint` makes problems of exceptions; the handlers raise a `Problem` where no exception says enough.
+"""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.responses import JSONResponse
+
+from goalport.secrecy import hide_known
+from goalport.words import cleaned
+
+__all__ = ["MEDIA_TYPE", "Problem", "invalid", "problem"]
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+class Problem(Exception):
+    """A request that is refused, with the response that says so."""
+
+    def __init__(self, status: HTTPStatus, kind: str, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.response = problem(status, kind, detail, **members)
+
+
+def problem(
+    status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any
+) -> JSONResponse:
+    """A response with problem details; `kind` is the end of their `type`, which programs compare."""
+    content = {
+        "type": f"urn:goalport:problem:{kind}",
+        "title": status.phrase,
+        "status": int(status),
+        "detail": cleaned(hide_known(detail)),
+        **members,
+    }
+    return JSONResponse(content, status, headers, media_type=MEDIA_TYPE)
+
+
+def invalid(problems: Iterable[str], detail: str, *, within: str = "") -> Problem:
+    """The refusal of values; each problem is a line that begins with the field, `within` is the field around them."""
+    errors = [_entry(each, within) for each in problems]
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-value", detail, errors=errors)
+
+
+def _entry(line: str, within: str) -> dict[str, str]:
+    field, colon, reason = line.partition(": ")
+    if not colon:
+        field, reason = "", line
+    place = ".".join(filter(None, (within, field)))
+    return {"field": place, "detail": cleaned(hide_known(reason))}

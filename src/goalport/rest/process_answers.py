@@ -1,0 +1,145 @@
+"""The answers about processes, as JSON: a result, the state of what goes on or waits, and why there is no result.
+
+Every answer about one process begins with the same members. Nothing is awaited. The handlers are above.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+from starlette.responses import JSONResponse
+
+from goalport.errors import ToolError
+from goalport.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.publish.answers import reason_of, result_of
+from goalport.publish.goal_tools import CallPolicy
+from goalport.publish.own_resources import cost_of, process_view, question_view
+from goalport.publish.portability import Schema
+from goalport.rest.problems import Problem
+from goalport.secrecy import hide_known
+from goalport.store import ProcessRecord
+from goalport.words import cleaned
+
+__all__ = ["EVENTS", "PROCESSES", "answer_to", "record_line", "view_of"]
+
+PROCESSES: Final = "/api/v1/process"
+EVENTS: Final = "/events/process"
+
+
+def answer_to(process: AgentProcess, outcome: Outcome | None) -> JSONResponse:
+    """The answer to a request that started or continued a process; None: it still runs.
+
+    Raises `Problem` if it ended without a result.
+    """
+    goal = CallPolicy.of_process(process).name
+    head = {"processId": process.id, "goal": goal, "status": str(outcome.status if outcome else process.status)}
+    links = {"links": _links(process.id)}
+    if outcome is None or isinstance(outcome, Waiting):
+        questions = [_question(each) for each in map(question_view, process.open_questions)]
+        first = _first(questions) if isinstance(outcome, Waiting) and questions else {}
+        content = {**head, **first, "questions": questions, **links}
+        return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": _path(process.id)})
+    try:
+        result = _result(process, outcome) if isinstance(outcome, Completed) else None
+        why = reason_of(outcome, goal)
+    except ToolError as error:
+        result, why = None, str(error)
+    if why is not None:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "no-result", why, errors=[], **_about(head), **links)
+    return JSONResponse({**head, "result": result, "cost": cost_of(process), **links})
+
+
+def _about(head: Mapping[str, str]) -> Mapping[str, str]:
+    """The members about the process in problem details, of which `status` is that of HTTP."""
+    return {"processId": head["processId"], "goal": head["goal"], "processStatus": head["status"]}
+
+
+def _result(process: AgentProcess, outcome: Completed) -> Any:
+    policy = CallPolicy.of_process(process)
+    wire, _ = result_of(policy.name, policy.output, outcome.value)
+    return policy.output.value_in(wire)
+
+
+def view_of(process: AgentProcess) -> dict[str, Any]:
+    """All that is known of a process: its status, plan, history, cost and questions, and its result if it has one."""
+    view = process_view(process)
+    del view["id"]
+    content = {
+        "processId": process.id,
+        **view,
+        "goal": CallPolicy.of_process(process).name,
+        "reason": None if view["reason"] is None else cleaned(hide_known(view["reason"])),
+        "questions": [_question(each) for each in view["questions"]],
+        "links": _links(process.id),
+    }
+    if isinstance(process.outcome, Completed):
+        try:
+            content["result"] = _result(process, process.outcome)
+        except ToolError as error:
+            content["reason"] = cleaned(hide_known(str(error)))
+    return content
+
+
+def record_line(record: ProcessRecord) -> dict[str, Any]:
+    """A process in a list."""
+    return {
+        "processId": record.id,
+        "agent": record.agent,
+        "status": record.status,
+        "startedBy": record.parent or None,
+        "createdAt": record.created_at.isoformat(),
+        "finishedAt": None if record.finished_at is None else record.finished_at.isoformat(),
+        "links": _links(record.id),
+    }
+
+
+def _path(process_id: str) -> str:
+    return f"{PROCESSES}/{quote(process_id, safe='')}"
+
+
+def _links(process_id: str) -> dict[str, str]:
+    path = _path(process_id)
+    return {"self": path, "continue": f"{path}/continue", "events": f"{EVENTS}/{quote(process_id, safe='')}"}
+
+
+def _question(view: Mapping[str, Any]) -> dict[str, Any]:
+    schema = view.get("schema", {})
+    options = [*_options(schema)]
+    return {
+        "awaitableId": view["id"],
+        "prompt": view["message"],
+        "kind": view.get("kind", "form"),
+        "schema": schema,
+        **({"options": options} if options else {}),
+        "askedAt": view["askedAt"],
+    }
+
+
+def _first(questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        name: value for name, value in questions[0].items() if name in {"awaitableId", "prompt", "schema", "options"}
+    }
+
+
+def _options(schema: Schema) -> Iterator[dict[str, Any]]:
+    """The answers to choose from, each whole, if that is all that is asked: one field with a fixed list of values."""
+    if schema.get("type") == "boolean":
+        yield from ({"label": label, "response": value} for label, value in (("Yes", True), ("No", False)))
+        return
+    properties = cast("Mapping[str, Schema]", schema.get("properties", {}))
+    chosen = [name for name, each in properties.items() if _values(each)]
+    if len(chosen) == 1 and set(schema.get("required", ())) <= {*chosen}:
+        (name,) = chosen
+        for label, value in _values(properties[name]):
+            yield {"label": label, "response": {name: value}}
+
+
+def _values(schema: Schema) -> list[tuple[str, Any]]:
+    """The values that a field can have, with their labels; none if there is no fixed list of them."""
+    if "enum" in schema:
+        return [(str(each), each) for each in schema["enum"]]
+    titled: list[Schema] = schema.get("oneOf", schema.get("anyOf", []))
+    if all("const" in each for each in titled):
+        return [(str(each.get("title", each["const"])), each["const"]) for each in titled]
+    return []

@@ -1,0 +1,78 @@
+"""What the requests of the REST door may say, as models; the document at `/openapi.json` shows their schemas."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from goalport.process import ProcessStatus
+
+__all__ = ["ContinueRequest", "EventsQuery", "ListQuery", "StartRequest", "StateQuery"]
+
+_LONGEST_WAIT: Final = 300.0
+_LARGEST_PAGE: Final = 500
+_LARGEST_NUMBER: Final = 2**53
+_Wait = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=_LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="For how many seconds the answer may wait for the result; 0: not at all",
+    ),
+]
+
+
+class StartRequest(BaseModel):
+    """The body of a request that starts a process."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    goal: str | None = Field(None, description="The published goal")
+    agent: str | None = Field(None, description="In place of the goal, if the agent has only one that is published")
+    input: dict[str, Any] | None = Field(None, description="The arguments of the goal, as its tool takes them")
+    bindings: dict[str, Any] | None = Field(
+        None, description="In place of the input: each object to start from, by its type's name in snake case"
+    )
+    wait: _Wait = 30.0
+
+
+class ContinueRequest(BaseModel):
+    """The body of a request that answers a question."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    awaitable_id: str | None = Field(
+        None, alias="awaitableId", description="The question; needed only if several are open"
+    )
+    response: Any = Field(None, description="The person's answer, valid against the schema of the question")
+    declined: str | None = Field(
+        None, min_length=1, max_length=2_000, description="In place of the response: why the person says no"
+    )
+    wait: _Wait = 30.0
+
+
+class StateQuery(BaseModel):
+    """The query of a request for the state of a process."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait: _Wait = 0.0
+
+
+class ListQuery(BaseModel):
+    """The query of a request for processes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: str = Field("", description="The id of the process after which the page begins")
+    limit: int = Field(50, ge=1, le=_LARGEST_PAGE)
+    status: list[ProcessStatus] = Field(default_factory=list[ProcessStatus], description="Only those; may be repeated")
+    newest_first: bool = Field(default=True, alias="newestFirst")
+
+
+class EventsQuery(BaseModel):
+    """The query of a request for events."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: int = Field(0, ge=0, le=_LARGEST_NUMBER, description="The number of the event after which to begin")

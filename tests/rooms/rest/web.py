@@ -1,0 +1,87 @@
+"""A server with the REST door on a socket of this machine, and its clients. No test is in here."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import uvicorn
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.types import Receive, Scope, Send
+
+from goalport.platform import AgentPlatform
+from goalport.publish.publisher import Publisher
+from goalport.site.app import Site
+from tests.rooms.serve.served import state_of
+
+PROCESS = "/api/v1/process"
+
+
+class ByHeader:
+    """Stands for an authentication: a request is made by the caller that its header `Caller` names."""
+
+    def __init__(self, site: Site) -> None:
+        self._app = site.app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = dict(scope.get("headers", ())).get(b"caller", b"").decode()
+        user = AuthenticatedUser(AccessToken(token="t", client_id="app", scopes=["run"], subject=name))
+        before = auth_context_var.set(user if name else None)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            auth_context_var.reset(before)
+
+
+@dataclass(frozen=True)
+class Web:
+    """A server, and a client of it."""
+
+    http: httpx2.AsyncClient
+    publisher: Publisher
+    address: tuple[str, int]
+
+    @property
+    def platform(self) -> AgentPlatform:
+        return self.publisher.platform
+
+    async def start(self, goal: str, given: Mapping[str, Any], **more: Any) -> httpx2.Response:
+        return await self.http.post(PROCESS, json={"goal": goal, "input": given, **more})
+
+    async def resume(self, state: Mapping[str, Any], response: object, **more: Any) -> httpx2.Response:
+        """Answer the question of an answer that waits."""
+        given = {"awaitableId": state["awaitableId"], "response": response, **more}
+        return await self.http.post(f"{PROCESS}/{state['processId']}/continue", json=given)
+
+
+@asynccontextmanager
+async def web(root: Path, *agents: object, **settings: Any) -> AsyncGenerator[Web]:
+    """Serve agents on a free port for as long as the block lasts."""
+    publisher = state_of(root, *agents, **settings).publisher
+    config = uvicorn.Config(ByHeader(Site(publisher)), port=0, log_config=None, timeout_graceful_shutdown=2)
+    server = _Server(config)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve)
+        with anyio.fail_after(20):
+            await server.ready.wait()
+        host, port = server.servers[0].sockets[0].getsockname()[:2]
+        try:
+            async with httpx2.AsyncClient(base_url=f"http://{host}:{port}", timeout=20) as http:
+                yield Web(http, publisher, (host, port))
+        finally:
+            server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = anyio.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
