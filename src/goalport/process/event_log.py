@@ -18,7 +18,7 @@ __all__ = ["DIALOGUE", "EventLogs", "LoggedEvent"]
 
 _INCARNATIONS: Final = 1 << 20
 """How many events a program may number before the next one that takes the family over goes on at a higher number."""
-_MOST: Final = 10_000
+_MOST: Final = 100_000
 """The most events that wait for the store; if it is away for so long, the oldest are dropped."""
 DIALOGUE: Final = frozenset({"prompt", "reply", "arguments", "result"})
 """The fields of events with what is said between models and tools."""
