@@ -126,7 +126,7 @@ class Processes:
             if lasts or self.keep_journals:
                 process.store_each_step()
         if inputs.parent is None and (process.lasting or options.keep_events):
-            self._repository.events.open(process)
+            self._repository.events.open(process, new=True)
         return process
 
     async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
@@ -137,7 +137,7 @@ class Processes:
         """
         if self._durable:
             process.store_each_step()
-            self._repository.events.open(process)
+            self._repository.events.open(process, new=True)
         waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
         while True:
             joined = self._repository.store.join(key, digest, process.id, instead_of=instead_of) if key else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 from weakref import WeakKeyDictionary, ref
 
-from goalport.events import Event, as_json, from_json
+from goalport.events import Event, ProcessCreated, as_json, from_json
 from goalport.process.agent_process import AgentProcess
 from goalport.store import EventRecord, ProcessStore
 
@@ -114,8 +114,8 @@ class EventLogs:
         self._store, self._holds = store, holds
         self._logs: WeakKeyDictionary[AgentProcess, EventLog] = WeakKeyDictionary()
 
-    def open(self, root: AgentProcess) -> None:
-        """Keep the events of a family from now on."""
+    def open(self, root: AgentProcess, *, new: bool = False) -> None:
+        """Keep the events of a family from now on; of a `new` one the first is that it was created."""
         if root not in self._logs:
             here = ref(root)  # the log must not keep it alive
 
@@ -124,6 +124,8 @@ class EventLogs:
                 return process is not None and self._holds(process)
 
             log = self._logs[root] = EventLog(holds, dialogue=root.services.keep_journals)
+            if new:
+                log.on_event(ProcessCreated(root.agent.name, root.caller.id, process_id=root.id, at=root.created_at))
             root.listeners.add(log)
 
     def get(self, root: AgentProcess) -> EventLog | None:

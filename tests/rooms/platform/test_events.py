@@ -129,7 +129,13 @@ def told(events: list[LoggedEvent]) -> list[str]:
 
 
 COURSE = [
-    *("Writer.draft starts", "sharpening the pencil", "Writer.draft succeeded", "Writer.finish starts"),
+    *(
+        "Writer is created",
+        "Writer.draft starts",
+        "sharpening the pencil",
+        "Writer.draft succeeded",
+        "Writer.finish starts",
+    ),
     *("Titler is created", "Titler.find starts", "thinking of a title", "Titler.find succeeded", "completed"),
     *("Writer.finish succeeded", "completed"),
 ]
