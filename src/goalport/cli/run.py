@@ -206,6 +206,8 @@ def answer_to(question: Question) -> object:
     """The person's answer, asked again until it is valid. Raises `Unanswered`."""
     form = form_of(question)
     say(f"\n{question.message}")
+    if form.url:
+        say(f"Do it at {form.url} and come back.")
     while True:
         try:
             return form.read(_typed(form.schema))
@@ -229,19 +231,37 @@ def _typed(schema: Mapping[str, Any]) -> object:
 
 def _field(name: str, field: Mapping[str, Any]) -> object | None:
     """Ask for one field of a form; None when it is left empty."""
-    choices: Sequence[object] = () if field.get("type") == "boolean" else field.get("enum", ())
-    for number, choice in enumerate(choices, start=1):
-        say(f"  {number}. {choice}")
+    choices = _choices(field)
+    for number, label in enumerate(choices, start=1):
+        say(f"  {number}. {label}")
     described = f" ({field['description']})" if "description" in field else ""
-    default = f" [{field['default']}]" if field.get("default") is not None else ""
+    default = f" [{_shown(field['default'], choices)}]" if field.get("default") is not None else ""
     typed = _line(f"{name}{described}{default}: ")
     return _value(typed, field, choices) if typed else None
 
 
-def _value(typed: str, field: Mapping[str, Any], choices: Sequence[object]) -> object:
+def _choices(field: Mapping[str, Any]) -> Mapping[str, object]:
+    """What can be chosen, by the labels that the person reads."""
+    if field.get("type") == "boolean":
+        return {}
+    titled = [each for each in field.get("oneOf", ()) if "const" in each]
+    return {str(each): each for each in field.get("enum", ())} | {
+        str(each.get("title", each["const"])): each["const"] for each in titled
+    }
+
+
+def _shown(default: object, choices: Mapping[str, object]) -> object:
+    if isinstance(default, bool):
+        return "y" if default else "n"
+    return next((label for label, value in choices.items() if value == default), default)
+
+
+def _value(typed: str, field: Mapping[str, Any], choices: Mapping[str, object]) -> object:
     """The typed text as JSON, if the field takes no text; invalid text is returned as it is, to be refused later."""
+    if typed in choices:
+        return choices[typed]
     if typed.isdecimal() and 0 < int(typed) <= len(choices):
-        return choices[int(typed) - 1]
+        return [*choices.values()][int(typed) - 1]
     if field.get("type") == "boolean" and (yes := _boolean(typed)) is not None:
         return yes
     if field.get("type") == "string" or choices:

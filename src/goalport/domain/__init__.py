@@ -43,7 +43,7 @@ from goalport.domain.values import (
     parts_of,
     state,
 )
-from goalport.domain.wait_for import WaitFor, awaited
+from goalport.domain.wait_for import VisitedUrl, WaitFor, awaited
 
 __all__ = [
     "FRAMEWORK_FIELDS",
@@ -71,6 +71,7 @@ __all__ = [
     "SomeOf",
     "State",
     "UserInput",
+    "VisitedUrl",
     "WaitFor",
     "achieves_goal",
     "action",

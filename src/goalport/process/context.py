@@ -207,21 +207,28 @@ class ActionContext(OperationContext):
     async def ask(
         self, message: str, schema: Mapping[str, object], /, *, key: str = "", expires_in: float | None = None
     ) -> dict[str, Any]: ...
-    async def ask(self, message: str, kind: Any, /, *, key: str = "", expires_in: float | None = None) -> Any:
+    @overload
+    async def ask(self, wait: WaitFor[T], /, *, key: str = "") -> T: ...
+    async def ask(
+        self, message: str | WaitFor[Any], kind: Any = None, /, *, key: str = "", expires_in: float | None = None
+    ) -> Any:
         """Ask a person in the middle of the action, and return the answer.
 
         `kind` is the type of the answer, `bool` for a yes or no, or the JSON Schema of an object, which comes as a
-        dict. The action is parked: its code stops here, and starts from the beginning once there is an answer. What
-        its models replied, its tools returned and people answered is then taken from the journal; other code before
-        this line runs again. `key` identifies the question if its text changes each time. Without an answer within
-        `expires_in` seconds the answer is a no. Raises `Declined` after a no, and `NonRetryable` outside of actions.
+        dict. A question that says all of it may stand in place of the message, such as `WaitFor.choice(…)`. The action
+        is parked: its code stops here, and starts from the beginning once there is an answer. What its models replied,
+        its tools returned and people answered is then taken from the journal; other code before this line runs again.
+        `key` identifies the question if its text changes each time. Without an answer within `expires_in` seconds the
+        answer is a no. Raises `Declined` after a no, and `NonRetryable` outside of actions.
         """
         wait: WaitFor[Any]
-        if isinstance(kind, Mapping):
+        if isinstance(message, WaitFor):
+            wait = message
+        elif isinstance(kind, Mapping):
             wait = SchemaSubmission(message, cast("Mapping[str, object]", kind), expires_in)
         else:
             wait = WaitFor[Any].form_submission(message, kind, expires_in=expires_in)
-        name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint_of_question(message))
+        name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint_of_question(wait.message))
         return await self.asked(name, wait)
 
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:

@@ -1,6 +1,6 @@
 """The companion tools, which a client calls with a handle to follow, answer or end a process, or to read its result.
 
-This module declares them; `serve.companion_calls` carries them out. The tools that take answers are declared by the
+This module declares them; `serve.companion_calls` carries them out. The tools that take answers are declared beside the
 kinds of questions, in `forms`. A companion tool is published when some goal may answer with a handle or with a link to
 a large result. It publishes no output schema, since it answers with the output of any goal.
 """
@@ -12,7 +12,7 @@ from typing import Final
 from mcp_types import Tool, ToolAnnotations
 from pydantic import Field
 
-from goalport.publish.forms import FORMS, CompanionCall
+from goalport.publish.forms import ANSWER_TOOLS, CompanionCall
 from goalport.publish.published_arguments import PublishedArguments
 
 __all__ = [
@@ -106,7 +106,7 @@ def handle_tools(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ..
             StatusCall,
             _READ_ONLY,
         ),
-        *(Companion.of(each.tool, each.title, each.description, each.call, answering) for each in FORMS),
+        *(Companion.of(each.name, each.title, each.description, each.call, answering) for each in ANSWER_TOOLS),
         Companion.of(
             CANCEL,
             "Cancel a process",

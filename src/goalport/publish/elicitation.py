@@ -276,7 +276,8 @@ def _without_null(schema: Schema) -> tuple[Schema, bool]:
             members = [each for each in schema[key] if each != _NULL]
             nullable = nullable or len(members) < len(schema[key])
             beside = {name: value for name, value in schema.items() if name != key}
-            only = members[0] if len(members) == 1 else _text(members)
+            # The one option of a choice stays an option, which has a title of its own.
+            only = members[0] if len(members) == 1 and "const" not in members[0] else _text(members)
             schema = {**beside, key: members} if only is None else {**only, **beside}
     return schema, nullable
 

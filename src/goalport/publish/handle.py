@@ -44,6 +44,16 @@ HANDLE: Final[Schema] = {
                     "message": {"type": "string"},
                     "schema": {"type": "object", "description": "The JSON Schema of the answer"},
                     "kind": {"type": "string", "enum": [each.kind for each in FORMS]},
+                    "options": {
+                        "type": "array",
+                        "description": "What can be chosen: the answer is a key, the person reads the labels",
+                        "items": {
+                            "type": "object",
+                            "properties": {"key": {"type": "string"}, "label": {"type": "string"}},
+                            "required": ["key", "label"],
+                        },
+                    },
+                    "url": {"type": "string", "description": "The address that the person opens"},
                 },
                 "required": ["id", "message", "schema", "kind"],
             },
@@ -103,7 +113,15 @@ class OpenQuestion:
     @property
     def structured(self) -> dict[str, Any]:
         """The question as JSON."""
-        return {"id": self.id, "message": self.message, "schema": self.form.schema, "kind": self.form.kind}
+        form = self.form
+        return {
+            "id": self.id,
+            "message": self.message,
+            "schema": form.schema,
+            "kind": form.kind,
+            **({"options": [*form.options]} if form.options else {}),
+            **({"url": form.url} if form.url else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +146,8 @@ class Handle:
     def answer_call(self, question: OpenQuestion) -> NextCall:
         """The call that answers a question, with an example of an answer in it."""
         which = {"questionId": question.id} if len(self.questions) > 1 else {}
-        form = question.form
-        return NextCall(form.tool, {"processId": self.process_id, form.argument: form.example, **which})
+        tool, example = question.form.tool, question.form.example
+        return NextCall(tool.name, {"processId": self.process_id, tool.argument: example, **which})
 
     @property
     def status_call(self) -> NextCall:
@@ -146,8 +164,8 @@ class Handle:
         """The handle as JSON, valid against `HANDLE`."""
         if self.questions:
             first = self.questions[0]
-            call = self.answer_call(first)
-            when = f"Ask the person the first question, then make this call with their answer in {first.form.argument}."
+            call, argument = self.answer_call(first), first.form.tool.argument
+            when = f"Ask the person the first question, then make this call with their answer in {argument}."
         else:
             call, when = self.status_call, "To get the result, make this call."
         return {

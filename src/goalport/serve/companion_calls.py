@@ -22,7 +22,7 @@ from goalport.publish.companions import (
     ReadCall,
     StatusCall,
 )
-from goalport.publish.forms import Answer, form_answered_by, form_of
+from goalport.publish.forms import Answer, AnswerTool, form_of, tool_called
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
@@ -71,7 +71,7 @@ async def call_companion(context: Context, companion: Companion, params: CallToo
 
 
 async def _answer(context: Context, process: AgentProcess, call: Answer) -> None:
-    question = _question(process, call.question_id, form_answered_by(call).kind)
+    question = _question(process, call.question_id, tool_called(call))
     response = form_of(question).read(call.answer)
     try:
         await context.lifespan_context.platform.answer(process.id, question.id, response)
@@ -107,29 +107,29 @@ def _page(context: Context, process: AgentProcess, number: int) -> Wire:
     return wire
 
 
-def _question(process: AgentProcess, question_id: str | None, kind: str) -> Question:
-    """The open question of this id and kind. Raises `BadInput` if there is none, or several without an id."""
+def _question(process: AgentProcess, question_id: str | None, tool: AnswerTool) -> Question:
+    """The open question of this id that a tool answers. Raises `BadInput` for none, and for several without an id."""
     if question_id is None:
-        return _only_question(process, kind)
+        return _only_question(process, tool)
     question = next((each for each in _questions(process) if each.id == question_id), None)
     if question is None:
         raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_next_step(process)}")
     if question.status != "open":
         _refuse_settled(process, question)
     form = form_of(question)
-    if form.kind != kind:
-        raise BadInput(f"Question {question.id} is of kind {form.kind}: answer it with {form.tool}.")
+    if form.tool is not tool:
+        raise BadInput(f"Question {question.id} is of kind {form.kind}: answer it with {form.tool.name}.")
     return question
 
 
-def _only_question(process: AgentProcess, kind: str) -> Question:
-    fitting = [each for each in process.open_questions if form_of(each).kind == kind]
+def _only_question(process: AgentProcess, tool: AnswerTool) -> Question:
+    fitting = [each for each in process.open_questions if form_of(each).tool is tool]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         named = "; ".join(f"{each.id}: {each.message}" for each in fitting)
         raise BadInput(f"Process {process.id} asks several things. Give the questionId of the one you answer: {named}")
-    raise BadInput(f"Process {process.id} waits for no {kind}. {_next_step(process)}")
+    raise BadInput(f"Process {process.id} waits for no {tool.takes}. {_next_step(process)}")
 
 
 def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
@@ -141,7 +141,9 @@ def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
 def _next_step(process: AgentProcess) -> str:
     """The state of a process, and which companion tool can be called next."""
     if process.open_questions:
-        asked = "; ".join(f"{each.id}, with {form_of(each).tool}: {each.message}" for each in process.open_questions)
+        asked = "; ".join(
+            f"{each.id}, with {form_of(each).tool.name}: {each.message}" for each in process.open_questions
+        )
         return f"It waits for an answer to {asked}"
     if process.outcome is None:
         return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."

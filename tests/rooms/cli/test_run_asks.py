@@ -91,3 +91,60 @@ def test_without_a_terminal_the_questions_are_printed(program: Command, books: P
     assert "submitFormAndResumeProcess" not in ran.out + ran.err
     (question,) = json.loads(ran.out)["questions"]
     assert (question["message"], question["kind"]) == ("What kind of book?", "form")
+
+
+CHOOSES = """
+from dataclasses import dataclass
+from pydantic import BaseModel, Field
+from goalport import UserInput, WaitFor, achieves_goal, action, agent
+from goalport.domain import VisitedUrl
+
+@dataclass(frozen=True)
+class Room:
+    id: int
+    name: str
+
+class Guest(BaseModel):
+    name: str
+    pets: bool = True
+
+class Stay(BaseModel):
+    content: str
+
+@agent(description="Lets rooms")
+class Inn:
+    @action
+    def which(self, user_input: UserInput) -> WaitFor[Room]:
+        return WaitFor.choice("Which room?", [Room(12, "Attic"), Room(14, "Garden")], Room)
+
+    @action
+    def why(self, room: Room) -> WaitFor[str]:
+        return WaitFor.input("What brings you here?")
+
+    @action
+    def deposit(self, reason: str) -> WaitFor[VisitedUrl]:
+        return WaitFor.url("Leave a deposit.", "https://example.com/deposit")
+
+    @action
+    def who(self, paid: VisitedUrl) -> WaitFor[Guest]:
+        return WaitFor.form_submission("Is that right?", Guest, prefill=Guest(name="Ada"))
+
+    @achieves_goal(description="A stay")
+    def make(self, room: Room, reason: str, guest: Guest) -> Stay:
+        return Stay(content=f"{guest.name} and pets ({guest.pets}) in {room.name}: {reason}")
+"""
+
+
+@pytest.mark.parametrize("room", ["2", "Garden", "14"])
+def test_options_texts_addresses_and_drafts_are_shown(terminal: Command, tmp_path: Path, room: str) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "inn.py").write_text(CHOOSES)
+    ran = terminal(*RUN, cwd=tmp_path, typed=f"Cellar\n{room}\n\nThe sea\ny\n\nn\n")
+    assert "  1. Attic\n  2. Garden\nchoice: " in ran.err.replace("\r", "")
+    assert "- choice: should be one of the options; came 'Cellar'. Known: Attic, Garden" in ran.err
+    assert "- answer: " in ran.err
+    assert "Do it at https://example.com/deposit and come back." in ran.err
+    assert "name [Ada]: " in ran.err
+    assert "pets [y]: " in ran.err
+    assert ran.code == 0, ran.err
+    assert "Ada and pets (False) in Garden: The sea" in ran.out

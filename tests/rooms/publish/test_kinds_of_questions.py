@@ -1,0 +1,230 @@
+"""What clients see of each kind of question, and how they answer it: with a companion tool, or a form of their own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp import Client
+from pydantic import BaseModel, Field, SecretStr
+
+from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.domain import VisitedUrl
+from goalport.errors import BadInput
+from goalport.process import Question
+from goalport.publish.forms import Form, form_of
+from goalport.publish.handle import HANDLE
+from tests.rooms.serve.askers import call, handle_of
+from tests.rooms.serve.served import ERAS, Served, served, text_of
+
+
+@dataclass(frozen=True)
+class Room:
+    id: int
+    name: str
+
+
+class Address(BaseModel):
+    city: str = "Bergen"
+    street: str
+
+
+class Guest(BaseModel):
+    name: str
+    nights: int = Field(1, ge=1)
+    home: Address | None = None
+    note: str | None = "none"
+    code: SecretStr | None = None
+
+
+class Stay(BaseModel):
+    content: str
+
+
+ROOMS = [Room(12, "Attic"), Room(14, "Garden")]
+DRAFT = Guest(name="Ada", nights=2, home=Address(city="Oslo", street="Kirkeveien"), note=None, code=SecretStr("0000"))
+
+
+@agent(description="Lets rooms")
+class Inn:
+    @action
+    def which(self, user_input: UserInput) -> WaitFor[Room]:
+        return WaitFor.choice("Which room?", ROOMS, Room)
+
+    @action
+    def why(self, room: Room) -> WaitFor[str]:
+        return WaitFor.input("What brings you here?")
+
+    @action
+    def deposit(self, reason: str) -> WaitFor[VisitedUrl]:
+        return WaitFor.url("Leave a deposit.", "https://example.com/deposit?stay=1")
+
+    @action
+    def who(self, paid: VisitedUrl) -> WaitFor[Guest]:
+        return WaitFor.form_submission("Is that right?", Guest, prefill=DRAFT)
+
+    @achieves_goal(description="Take a room", export=Export(remote=True, name="take_room"))
+    def take(self, room: Room, reason: str, guest: Guest) -> Stay:
+        return Stay(content=f"{guest.name}, {guest.nights} nights in {room.name}: {reason}")
+
+
+async def asked(server: Served, client: Client, *answers: object) -> dict[str, Any]:
+    """The handle after these answers."""
+    result = await call(client, "take_room", content="a room")
+    handle = handle_of(server, "take_room", result)
+    for each in answers:
+        tool, argument = (
+            ("_confirm", "confirmed") if isinstance(each, bool) else ("submitFormAndResumeProcess", "formData")
+        )
+        result = await call(client, tool, **{"processId": handle["processId"], argument: each})
+        assert not result.is_error, result
+        handle = handle_of(server, "take_room", result)
+    return handle
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_choice_shows_its_options_and_takes_a_key_or_a_label(tmp_path: Path, era: str) -> None:
+    async with served(tmp_path, Inn()) as server, server.client(era) as client:
+        jsonschema.Draft202012Validator.check_schema(HANDLE)
+        first = await call(client, "take_room", content="a room")
+        handle = handle_of(server, "take_room", first)
+        (question,) = handle["questions"]
+        assert question["kind"] == "choice"
+        jsonschema.validate(handle, HANDLE)
+        assert question["options"] == [{"key": "12", "label": "Attic"}, {"key": "14", "label": "Garden"}]
+        assert question["schema"] == {
+            "type": "object",
+            "properties": {
+                "choice": {
+                    "type": "string",
+                    "oneOf": [{"const": "12", "title": "Attic"}, {"const": "14", "title": "Garden"}],
+                }
+            },
+            "required": ["choice"],
+        }
+        assert "The options are: 12 (Attic); 14 (Garden)" in text_of(first)
+        assert handle["next"]["arguments"]["formData"] == {"choice": "12"}
+        process = {"processId": handle["processId"]}
+        for wrong in ({"choice": "Cellar"}, {"choise": "12"}, {}):
+            refused = await call(client, "submitFormAndResumeProcess", **process, formData=wrong)
+            assert refused.is_error
+            assert "choice: " in text_of(refused)
+        by_label = await call(client, "submitFormAndResumeProcess", **process, formData={"choice": "Garden"})
+        assert handle_of(server, "take_room", by_label)["questions"][0]["kind"] == "input"
+
+
+async def test_a_text_and_an_address_have_their_kinds_too(tmp_path: Path) -> None:
+    async with served(tmp_path, Inn()) as server, server.client() as client:
+        (question,) = (await asked(server, client, {"choice": "14"}))["questions"]
+        assert (question["kind"], question["schema"]["required"]) == ("input", ["answer"])
+        handle = await asked(server, client, {"choice": "14"}, {"answer": "The sea"})
+        (question,) = handle["questions"]
+        assert (question["kind"], question["url"]) == ("url", "https://example.com/deposit?stay=1")
+        assert handle["next"]["tool"] == "_confirm"
+        status = await call(client, "process_status", processId=handle["processId"])
+        assert "https://example.com/deposit?stay=1 Once they say that it is done, call _confirm" in text_of(status)
+        wrong = await call(
+            client, "submitFormAndResumeProcess", processId=handle["processId"], formData={"answer": "x"}
+        )
+        assert "waits for no form" in text_of(wrong)
+
+
+async def test_a_draft_stands_in_the_form_and_counts_for_what_is_left_out(tmp_path: Path) -> None:
+    async with served(tmp_path, Inn()) as server, server.client() as client:
+        handle = await asked(server, client, {"choice": "14"}, {"answer": "The sea"}, True)
+        (question,) = handle["questions"]
+        fields = question["schema"]["properties"]
+        assert "required" not in question["schema"]
+        assert {name: each.get("default") for name, each in fields.items()} == {
+            "name": "Ada",
+            "nights": 2,
+            "home": {"city": "Oslo", "street": "Kirkeveien"},
+            "note": None,
+            "code": None,
+        }
+        answered = await call(
+            client, "submitFormAndResumeProcess", processId=handle["processId"], formData={"nights": 3}
+        )
+        assert text_of(answered) == "Ada, 3 nights in Garden: The sea"
+
+
+def form(wait: WaitFor[Any]) -> Form:
+    return form_of(Question("q-1", "p-1", "ask", wait))
+
+
+def test_a_draft_counts_for_each_field_of_a_form_that_a_client_shows() -> None:
+    wait = WaitFor.form_submission("Is that right?", Prefilled, prefill=Prefilled(name="Ada", home=DRAFT.home))
+    schema = form(wait).elicitation("2025-11-25")
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "default": "Ada"},
+            "home.city": {"type": "string", "default": "Oslo"},
+            "home.street": {"type": "string", "default": "Kirkeveien"},
+            "nights": {"type": "integer", "default": 3},
+        },
+    }
+    read = form(wait).read(form(wait).elicited({"home.street": "Storgata"}))
+    assert read == Prefilled(name="Ada", home=Address(city="Oslo", street="Storgata"))
+
+
+class Prefilled(BaseModel):
+    name: str
+    home: Address | None = None
+    nights: int | None = 3
+
+
+def test_the_empty_field_of_a_draft_stays_empty() -> None:
+    wait = WaitFor.form_submission("Is that right?", Prefilled, prefill=Prefilled(name="Ada", nights=None))
+    assert form(wait).read({}) == Prefilled(name="Ada", nights=None)
+    assert form(wait).read(form(wait).elicited({})) == Prefilled(name="Ada", nights=None)
+
+
+@pytest.mark.parametrize("era", ["2025-06-18", "2025-11-25", "2026-07-28"])
+def test_a_choice_is_an_enumeration_with_titles_in_each_version(era: str) -> None:
+    asked = form(WaitFor.choice("Which room?", ROOMS, Room))
+    assert asked.elicitation(era) == {
+        "type": "object",
+        "properties": {
+            "choice": {"type": "string", "enum": ["12", "14"], "enumNames": ["Attic", "Garden"]}
+            if era == "2025-06-18"
+            else {"type": "string", "oneOf": [{"const": "12", "title": "Attic"}, {"const": "14", "title": "Garden"}]}
+        },
+        "required": ["choice"],
+    }
+    assert asked.read(asked.elicited({"choice": "14"})) == "14"
+
+
+def test_a_choice_of_one_keeps_its_title() -> None:
+    asked = form(WaitFor.choice("Which room?", ROOMS[:1], Room)).elicitation("2025-11-25")
+    assert asked is not None
+    assert asked["properties"] == {"choice": {"type": "string", "oneOf": [{"const": "12", "title": "Attic"}]}}
+
+
+def test_labels_that_are_their_own_keys_are_a_bare_enumeration() -> None:
+    asked = form(
+        WaitFor.choice("Which?", [Address(street="b"), Address(street="a")], Address, label=lambda x: x.street)
+    )
+    assert asked.schema["properties"] == {"choice": {"type": "string", "enum": ["b", "a"]}}
+    assert asked.read("a") == "a"
+
+
+def test_an_address_is_no_form_but_an_address() -> None:
+    asked = form(WaitFor.url("Pay.", "https://example.com"))
+    assert [asked.elicitation(era) for era in ("2025-06-18", "2025-11-25")] == [None, None]
+    assert asked.url == "https://example.com"
+    assert asked.read(asked.elicited({})) is True
+    assert form(WaitFor.input("Who?")).url is None
+
+
+def test_a_text_is_a_form_of_one_field_with_its_draft() -> None:
+    asked = form(WaitFor.input("Who?", prefill="Ada"))
+    assert asked.elicitation("2025-11-25") == {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "minLength": 1, "default": "Ada"}},
+    }
+    assert [asked.read(asked.elicited(each)) for each in ({}, {"answer": ""}, {"answer": "Bo"})] == ["Ada", "Ada", "Bo"]
+    assert asked.read("Cy") == "Cy"
+    with pytest.raises(BadInput, match="answer: required"):
+        form(WaitFor.input("Who?")).read({})
