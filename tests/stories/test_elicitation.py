@@ -57,10 +57,52 @@ async def test_without_sessions_only_the_newest_revision_shows_forms(tmp_path: P
     assert person.asked == ["Which cake?"]
 
 
-async def test_the_repeated_call_is_answered_by_the_other_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_an_answer_may_reach_the_other_server(tmp_path: Path, era: str) -> None:
     person = Person(colour="blue")
     async with fleet(tmp_path) as servers:
-        async with servers.client("auto", elicitation_callback=person) as client:
+        async with servers.client(era, elicitation_callback=person) as client:
             results = [await call(client, "crown", {"content": "Ada"}) for _ in range(2)]
         assert [each.structured_content for each in results] == [CROWN, CROWN]
         assert person.asked == ["Which gem?"] * 2
+
+
+async def test_a_form_is_closed_when_another_server_gets_the_answer(tmp_path: Path) -> None:
+    shown, closed = anyio.Event(), anyio.Event()
+    ended: list[CallToolResult] = []
+    told: list[str] = []
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        shown.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            closed.set()
+        raise AssertionError(params)
+
+    async with fleet(tmp_path) as servers:
+        one, other = servers.servers
+        async with (
+            one.client("http", "legacy", elicitation_callback=person) as client,
+            other.client("http", "auto") as companion,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def on_progress(_: float, __: float | None, message: str | None) -> None:
+                told.append(message or "")
+
+            async def crown() -> None:
+                with anyio.fail_after(30):
+                    content = {"content": "Ada"}
+                    ended.append(await client.call_tool("crown", content, progress_callback=on_progress))
+
+            tasks.start_soon(crown)
+            with anyio.fail_after(30):
+                await shown.wait()
+            _, identity, _ = told[0].split()  # "process … begins"
+            given = {"processId": identity, "formData": {"colour": "blue"}}
+            answered = await call(companion, "submitFormAndResumeProcess", given)
+            assert answered.structured_content == CROWN
+            with anyio.fail_after(30):
+                await closed.wait()
+    assert [each.structured_content for each in ended] == [CROWN]

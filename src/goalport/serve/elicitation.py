@@ -8,16 +8,16 @@ does one that fails to answer in the time that its call may take. `publish.forms
 """
 
 import json
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import anyio
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
@@ -31,26 +31,32 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from goalport.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName
+from goalport.auth import current_caller
+from goalport.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, UnknownName
 from goalport.process import AgentProcess, Question, Waiting
 from goalport.publish.forms import Form, form_of
 from goalport.publish.goal_tools import CallPolicy
 from goalport.secrecy import hide_known
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.progress_notifications import Observer
-from goalport.serve.sessions import is_modern, progress_wanted
-from goalport.serve.state import Context
+from goalport.serve.sessions import ask_client, is_modern, progress_wanted
+from goalport.serve.state import Context, McpState
 from goalport.tools.schemas import UNREADABLE
 from goalport.upstream.remote_process import PREFERS_HANDLE
-from goalport.words import cleaned
+from goalport.words import cleaned, first_line
 
-__all__ = ["Round", "answer_when_settled", "earlier_round"]
+__all__ = ["Round", "answer_when_settled", "earlier_round", "take_from_elsewhere"]
 
 _MOST: Final = 3
 """How often one call asks a question whose answers are not valid."""
 _MOST_ROUNDS: Final = 10
 """How often one call ends with questions. Clients repeat a call no more often than that."""
 _DECLINED: Final = "The person who was asked declined."
+_REQUEST: Final = "goalport-question"
+"""Begins the ids of requests that ask questions. They name server, process and question, so that any server can take
+the answer, and none takes it for that to another question."""
+_SEPARATOR: Final = ":"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class Elicitation:
                     disconnect.then(tasks.cancel_scope.cancel)
                 tasks.start_soon(self._until_settled, identity, tasks.cancel_scope)
                 tasks.start_soon(observer.beat, "a person is asked")
-                result = await self._send(asked.request)
+                result = await self._send(asked)
                 tasks.cancel_scope.cancel()
         finally:
             shown.discard(identity)
@@ -183,29 +189,25 @@ class Elicitation:
                 if asked is not None:
                     yield asked
 
-    async def _send(self, request: ElicitRequest) -> ElicitResult | None:
+    async def _send(self, asked: "AskedQuestion") -> ElicitResult | None:
         """What the client answers; None if it answers with an error, or with something else than an answer."""
-        related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        program, identity = self._context.lifespan_context.program, asked.question.id
+        parts = (_REQUEST, program, self._process.id, identity, str(self._asked[identity]))
         try:
-            return await self._context.session.send_request(request, ElicitResult, metadata=related)
+            return await ask_client(self._context, asked.request, _SEPARATOR.join(parts))
         except (MCPError, ValidationError):
             return None
 
     async def _take(self, asked: "AskedQuestion", result: ElicitResult) -> None:
-        platform, identity = self._context.lifespan_context.platform, asked.question.id
+        identity = asked.question.id
         try:
-            match result.action:
-                case "accept":
-                    response = asked.form.read(asked.form.elicited(result.content or {}))
-                    await platform.answer(self._process.id, identity, response)
-                case "decline":
-                    await platform.answer(self._process.id, identity, declined=_DECLINED)
-                case "cancel":
-                    self._asked[identity] = _MOST
+            await _settle(self._context.lifespan_context, asked.question, asked.form, result)
         except BadInput as refusal:
             self._problems[identity] = str(refusal)
         except (AlreadyAnswered, UnknownName):
             return  # The first answer counts, and this is a later one.
+        if result.action == "cancel":
+            self._asked[identity] = _MOST
 
     async def _until_settled(self, question_id: str, scope: anyio.CancelScope) -> None:
         """Cancel the scope when somebody else answers the question, or this program ends."""
@@ -218,6 +220,37 @@ class Elicitation:
 
     def _is_open(self, question_id: str) -> bool:
         return any(each.id == question_id for each in self._process.open_questions)
+
+
+async def _settle(state: McpState, question: Question, form: Form, result: ElicitResult) -> None:
+    """Answer a question with what a client answered. Raises what `AgentPlatform.answer` raises."""
+    if result.action == "accept":
+        response = form.read(form.elicited(result.content or {}))
+        await state.platform.answer(question.process_id, question.id, response)
+    elif result.action == "decline":
+        await state.platform.answer(question.process_id, question.id, declined=_DECLINED)
+
+
+async def take_from_elsewhere(state: McpState, message: object) -> None:
+    """Take a client's answer to a question that another server of the store asks in the middle of a call.
+
+    The messages of a session may reach any server. An answer that is not valid is dropped: that call ends with the
+    handle, where its time is over.
+    """
+    fields = cast("Mapping[str, object]", message)
+    match str(fields.get("id")).split(_SEPARATOR):
+        case [begin, program, process_id, question_id, _] if begin == _REQUEST and program != state.program:
+            pass
+        case _:
+            return
+    try:
+        process = await state.process(process_id, current_caller())
+        questions = () if process is None else process.open_questions
+        for question in (each for each in questions if each.id == question_id):
+            result = ElicitResult.model_validate(fields["result"], by_name=False)
+            await _settle(state, question, form_of(question), result)
+    except (AlreadyAnswered, BadInput, StoreError, UnknownName, *UNREADABLE) as error:
+        _log.warning("The answer to a question that another server asks is dropped: %s", first_line(str(error)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPDeprecationWarning
-from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
+from mcp_types import LOG_LEVEL_META_KEY, ElicitRequest, ElicitResult, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 __all__ = [
+    "ask_client",
     "connection_of",
     "is_modern",
     "log_level_of",
@@ -37,6 +38,17 @@ def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
 def is_modern(context: ServerRequestContext[Any, Any]) -> bool:
     """Whether the protocol version of the request has no handshake and no sessions."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+async def ask_client(context: ServerRequestContext[Any, Any], request: ElicitRequest, request_id: str) -> ElicitResult:
+    """Ask the client in the middle of its call, by a request with this id.
+
+    Raises `MCPError` where the client answers with an error, and `ValidationError` where it answers with nonsense.
+    """
+    data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+    outbound = context.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - `send_request` takes no id
+    answer = await outbound.send_raw_request(data["method"], data["params"], {"request_id": request_id})
+    return ElicitResult.model_validate(answer, by_name=False)
 
 
 def progress_wanted(context: ServerRequestContext[Any, Any]) -> bool:

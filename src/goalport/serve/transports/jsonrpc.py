@@ -28,7 +28,7 @@ __all__ = [
     "refusal",
     "refuse",
     "replayed",
-    "without_message",
+    "with_message",
 ]
 
 SESSION_ID: Final = b"mcp-session-id"
@@ -103,9 +103,9 @@ def message_of(scope: Scope) -> object:
     return scope.get(_KEY)
 
 
-def without_message(scope: Scope) -> Scope:
-    """A copy of the scope of a POST for a request with another message."""
-    return {key: value for key, value in scope.items() if key != _KEY}
+def with_message(scope: Scope, message: object) -> Scope:
+    """A copy of the scope of a POST for a request with another message; None: without any."""
+    return {**scope, _KEY: message}
 
 
 def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:

@@ -29,7 +29,7 @@ from goalport.serve.transports.jsonrpc import (
     refusal,
     refuse,
     replayed,
-    without_message,
+    with_message,
 )
 
 __all__ = ["SessionResumption"]
@@ -60,7 +60,8 @@ class SessionResumption:
 
     The manager has at most `most` sessions. For a new one beyond those, the session that has been idle longest is
     closed: its client can go on, since its session is opened again. A session that its client has ended is not opened
-    again by this server. `cancel` is told of a request that a client has cancelled, by its ticket and its id.
+    again by this server. `cancel` is told of a request that a client has cancelled, by its ticket and its id; `answer`
+    of a message that answers a request.
     """
 
     def __init__(
@@ -69,11 +70,12 @@ class SessionResumption:
         tickets: SessionTickets,
         most: int,
         cancel: Callable[[bytes, object], Awaitable[None]],
+        answer: Callable[[object], Awaitable[None]],
     ) -> None:
         self._app = app
         self._tickets = tickets
         self._most = most
-        self._cancel = cancel
+        self._cancel, self._answer = cancel, answer
         self._sessions: dict[bytes, _Session] = {}
         self._idle: dict[bytes, None] = {}
         """The tickets of the sessions without an open request, the one longest idle first."""
@@ -124,13 +126,15 @@ class SessionResumption:
             self._end(ticket)
         await response.release()
         if response.status == HTTPStatus.ACCEPTED:
-            await self._cancel_elsewhere(ticket, message_of(scope))
+            await self._pass_on(ticket, message_of(scope))
 
-    async def _cancel_elsewhere(self, ticket: bytes, message: object) -> None:
-        """Cancel a request that another server answers; the manager cancels one of its own."""
+    async def _pass_on(self, ticket: bytes, message: object) -> None:
+        """Pass on what concerns a call that another server answers; the manager has done so for one of its own."""
         match message:
             case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
                 await self._cancel(ticket, request_id)
+            case {"result": dict()}:
+                await self._answer(message)
             case _:
                 return
 
@@ -185,7 +189,7 @@ class SessionResumption:
         """Send the manager a request of this middleware's own, whose response nobody else gets."""
         response = _Response(_ignore)
         body: Message = {"type": "http.request", "body": json.dumps(message).encode() if message else b""}
-        await self._app(scope, replayed(body, _silence), response)
+        await self._app(with_message(scope, message), replayed(body, _silence), response)
         return response
 
     def _add(self, ticket: bytes, inner: bytes, scope: Scope) -> _Session:
@@ -267,7 +271,7 @@ class _Response:
 def _own_scope(scope: Scope, method: str, session: bytes = b"") -> Scope:
     """The scope of a request to the manager in the name of the client of `scope`."""
     headers = [*_HEADERS, (SESSION_ID, session)] if session else list(_HEADERS)
-    return {**without_message(scope), "method": method, "headers": headers}
+    return {**scope, "method": method, "headers": headers}
 
 
 async def _silence() -> Message:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
+from functools import partial
 from typing import Final, Protocol, cast
 
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
@@ -22,6 +23,7 @@ from goalport.publish.companions import Companion
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
+from goalport.serve.elicitation import take_from_elsewhere
 from goalport.serve.server import GoalServer
 from goalport.serve.session_tickets import SessionTickets
 from goalport.serve.state import McpState
@@ -68,7 +70,8 @@ class StreamableHttp:
         if not settings.stateless:
             # Before `_Replies`, because the SDK's task of a session keeps the context in which the session is opened.
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
-            app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel)
+            answer = partial(take_from_elsewhere, state)
+            app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel, answer)
         self.routes: Sequence[Route] = [Route("/mcp", PostReader(app))]
 
     def running(self) -> AbstractAsyncContextManager[None]:
