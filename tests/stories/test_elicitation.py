@@ -88,8 +88,8 @@ async def test_a_form_is_closed_when_another_server_gets_the_answer(tmp_path: Pa
             anyio.create_task_group() as tasks,
         ):
 
-            async def on_progress(_: float, __: float | None, message: str | None) -> None:
-                told.append(message or "")
+            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                told.append(message or f"{progress} of {total}")
 
             async def crown() -> None:
                 with anyio.fail_after(30):
@@ -106,3 +106,39 @@ async def test_a_form_is_closed_when_another_server_gets_the_answer(tmp_path: Pa
             with anyio.fail_after(30):
                 await closed.wait()
     assert [each.structured_content for each in ended] == [CROWN]
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_client_that_goes_away_while_it_asks_leaves_the_process_waiting(tmp_path: Path, era: str) -> None:
+    shown = anyio.Event()
+    told: list[str] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message or f"{progress} of {total}")
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        shown.set()
+        await anyio.sleep_forever()
+        raise AssertionError(params)
+
+    async with running(tmp_path, FILES) as server:
+        async with (
+            server.client("http", era, elicitation_callback=person) as client,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def bake() -> None:
+                await client.call_tool("bake_cake", {"guests": 3}, progress_callback=on_progress)
+
+            tasks.start_soon(bake)
+            with anyio.fail_after(30):
+                await shown.wait()
+            tasks.cancel_scope.cancel()
+        async with server.client("http", "auto") as client:
+            _, identity, _ = told[0].split()  # "process … begins"
+            looked = await call(client, "process_status", {"processId": identity})
+            assert looked.structured_content is not None
+            assert looked.structured_content["status"] == "waiting"
+            given = {"processId": identity, "formData": {"cake": "plum"}}
+            result = await call(client, "submitFormAndResumeProcess", given)
+            assert result.structured_content == {"content": "plum for 3"}

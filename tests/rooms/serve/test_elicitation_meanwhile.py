@@ -1,0 +1,112 @@
+"""What goes on while a form is shown: other servers ask, progress is told, and many answer at once."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.client import ClientRequestContext
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
+
+from goalport.serve.server import make_server
+from tests.rooms.serve.askers import Answering, Pizzeria, call
+from tests.rooms.serve.served import ERAS, Served, served, state_of
+from tests.rooms.serve.test_upstream import server_entry
+from tests.rooms.upstream.connected import nothing_left_behind
+
+HAM = {"name": "ham", "portions": 2}
+OFFICE = """
+from dataclasses import dataclass
+from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+
+@dataclass(frozen=True)
+class Sign:
+    content: str
+
+@agent(description="Asks elsewhere")
+class Office:
+    @achieves_goal(
+        description="A sign", export=Export(remote=True, name="find_sign", starting_input_types=[UserInput], long=True)
+    )
+    @action(tool_groups=["theirs"])
+    async def find(self, said: UserInput, context: ActionContext) -> Sign:
+        return Sign((await context.tool("ask").call({})).text)
+"""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_question_of_an_upstream_server_is_a_form_of_our_client(tmp_path: Path, era: str) -> None:
+    config = {"mcpServers": {"plain": server_entry()}, "toolGroups": {"theirs": {"include": ["ask"]}}}
+    files = {"agents/office.py": OFFICE, "mcp_config.json": json.dumps(config)}
+    person = Answering.with_({"sign": "Leo"})
+    with nothing_left_behind():
+        state = state_of(tmp_path, files=files, upstream_wait_seconds=20)
+        try:
+            async with state.publisher.connected():
+                server = Served(state, make_server(state)[0])
+                async with server.client(era, elicitation_callback=person) as client:
+                    result = await call(client, "find_sign", content="mine")
+        finally:
+            await state.platform.aclose()
+    assert result.structured_content is not None
+    assert "Leo" in result.structured_content["content"]
+    assert person.asked == ["plain asks: Which sign?"]
+
+
+async def test_progress_grows_while_a_person_is_asked_and_after_that(tmp_path: Path) -> None:
+    told: list[tuple[float, str]] = []
+    asked = anyio.Event()
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message or str(total)))
+        if "a person is asked" in (message or ""):
+            asked.set()
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        assert params.message
+        with anyio.fail_after(10):
+            await asked.wait()
+        return ElicitResult.model_validate({"action": "accept", "content": HAM})
+
+    async with (
+        served(tmp_path, Pizzeria(), heartbeat_seconds=0.02) as server,
+        server.client("legacy", elicitation_callback=person) as client,
+    ):
+        with anyio.fail_after(10):
+            result = await client.call_tool("order_pizza", {"size": 30}, progress_callback=note)
+    assert result.structured_content == {"content": "30 cm with 2 ham"}
+    amounts = [progress for progress, _ in told]
+    assert amounts == sorted(set(amounts))
+    assert len([message for _, message in told if message.endswith("begins")]) == 1
+
+
+async def test_of_fifty_answers_at_once_one_counts(tmp_path: Path) -> None:
+    results: list[CallToolResult | InputRequiredResult] = []
+    async with (
+        served(tmp_path, Pizzeria()) as server,
+        server.client(elicitation_callback=Answering.with_()) as client,
+    ):
+        begun = await client.session.call_tool("order_pizza", {"size": 30}, allow_input_required=True)
+        assert isinstance(begun, InputRequiredResult)
+        (question,) = begun.input_requests or {}
+
+        async def repeat(portions: int) -> None:
+            answer = ElicitResult(action="accept", content={"name": "ham", "portions": portions})
+            results.append(
+                await client.session.call_tool(
+                    "order_pizza",
+                    {"size": 30},
+                    request_state=begun.request_state,
+                    input_responses={question: answer},
+                    allow_input_required=True,
+                )
+            )
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for portions in range(1, 51):
+                    tasks.start_soon(repeat, portions)
+        contents = [each.structured_content for each in results if isinstance(each, CallToolResult)]
+        assert len(contents) == 50
+        assert all(each == contents[0] and each["content"].endswith(" ham") for each in contents)
+        assert len((await server.process()).history) == 2
