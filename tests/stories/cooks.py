@@ -1,6 +1,6 @@
 """Agents that take their time, and calls of them that are spoken by hand. No test is in here."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -65,11 +65,13 @@ def request(tool: str, **params: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def session(server: Running | RoundRobin) -> AsyncGenerator[tuple[httpx2.AsyncClient, dict[str, str]]]:
+async def session(
+    server: Running | RoundRobin, capabilities: Mapping[str, Any] | None = None
+) -> AsyncGenerator[tuple[httpx2.AsyncClient, dict[str, str]]]:
     """A handshake-era session spoken by hand, so that its connections can be dropped."""
     async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
         info = {"name": "test", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        params = {"protocolVersion": "2025-11-25", "capabilities": dict(capabilities or {}), "clientInfo": info}
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
         opened = await http.post("/mcp", json=message, headers=HEADERS)
         headers = {**HEADERS, "Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}

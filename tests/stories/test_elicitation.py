@@ -1,5 +1,6 @@
 """Clients that show forms, over real connections: every transport, without sessions, and with two servers."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
+from tests.stories.cooks import session
 from tests.stories.fleets import fleet
 from tests.stories.servers import WAYS, connected, running
 from tests.stories.test_waiting import BAKER
@@ -142,3 +144,23 @@ async def test_a_client_that_goes_away_while_it_asks_leaves_the_process_waiting(
             given = {"processId": identity, "formData": {"cake": "plum"}}
             result = await call(client, "submitFormAndResumeProcess", given)
             assert result.structured_content == {"content": "plum for 3"}
+
+
+async def test_an_answer_that_comes_after_the_call_counts_as_well(tmp_path: Path) -> None:
+    hasty = BAKER.replace('name="bake_cake")', 'name="bake_cake", wait_budget=0.3)')
+    capable: dict[str, object] = {"elicitation": {}}
+    async with running(tmp_path, {"agents/bakers.py": hasty}) as server, session(server, capable) as (http, headers):
+        params = {"name": "bake_cake", "arguments": {"guests": 3}}
+        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        async with http.stream("POST", "/mcp", json=message, headers=headers) as stream:
+            data = [line.removeprefix("data: ") async for line in stream.aiter_lines() if line.startswith("data: {")]
+        asked, cancelled, ended = map(json.loads, data)
+        assert (asked["method"], cancelled["method"]) == ("elicitation/create", "notifications/cancelled")
+        handle = ended["result"]["structuredContent"]
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"cake": "plum"}}}
+        taken = await http.post("/mcp", json=answer, headers=headers)
+        assert taken.status_code == 202
+        async with server.client("http", "auto") as client:
+            given = {"processId": handle["processId"], "waitSeconds": 20}
+            result = await call(client, "process_status", given)
+        assert result.structured_content == {"content": "plum for 3"}

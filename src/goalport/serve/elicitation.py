@@ -10,6 +10,7 @@ does one that fails to answer in the time that its call may take. `publish.forms
 import json
 import logging
 import math
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -53,8 +54,8 @@ _MOST_ROUNDS: Final = 10
 """How often one call ends with questions. Clients repeat a call no more often than that."""
 _DECLINED: Final = "The person who was asked declined."
 _REQUEST: Final = "goalport-question"
-"""Begins the ids of requests that ask questions. They name server, process and question, so that any server can take
-the answer, and none takes it for that to another question."""
+"""Begins the ids of requests that ask questions. They name process and question, so that any server of the store can
+take the answer, and none takes it for that to another question."""
 _SEPARATOR: Final = ":"
 _log = logging.getLogger(__name__)
 
@@ -191,8 +192,7 @@ class Elicitation:
 
     async def _send(self, asked: "AskedQuestion") -> ElicitResult | None:
         """What the client answers; None if it answers with an error, or with something else than an answer."""
-        program, identity = self._context.lifespan_context.program, asked.question.id
-        parts = (_REQUEST, program, self._process.id, identity, str(self._asked[identity]))
+        parts = (_REQUEST, self._process.id, asked.question.id, secrets.token_hex(4))
         try:
             return await ask_client(self._context, asked.request, _SEPARATOR.join(parts))
         except (MCPError, ValidationError):
@@ -232,14 +232,14 @@ async def _settle(state: McpState, question: Question, form: Form, result: Elici
 
 
 async def take_from_elsewhere(state: McpState, message: object) -> None:
-    """Take a client's answer to a question that another server of the store asks in the middle of a call.
+    """Take a client's answer to a question that no call of this server asks just now.
 
-    The messages of a session may reach any server. An answer that is not valid is dropped: that call ends with the
-    handle, where its time is over.
+    The messages of a session may reach any server of a store, so another server may ask; or the call has ended by now.
+    An answer that is not valid is dropped: a call that waits for it ends with the handle, when its time is over.
     """
     fields = cast("Mapping[str, object]", message)
     match str(fields.get("id")).split(_SEPARATOR):
-        case [begin, program, process_id, question_id, _] if begin == _REQUEST and program != state.program:
+        case [begin, process_id, question_id, _] if begin == _REQUEST and question_id not in state.asked:
             pass
         case _:
             return
@@ -250,7 +250,7 @@ async def take_from_elsewhere(state: McpState, message: object) -> None:
             result = ElicitResult.model_validate(fields["result"], by_name=False)
             await _settle(state, question, form_of(question), result)
     except (AlreadyAnswered, BadInput, StoreError, UnknownName, *UNREADABLE) as error:
-        _log.warning("The answer to a question that another server asks is dropped: %s", first_line(str(error)))
+        _log.warning("The answer to a question that is not asked here is dropped: %s", first_line(str(error)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ Handlers get it as the SDK's lifespan context; `calls`, `resources` and `server`
 of the room catches every exception: a bug in a handler becomes an error for the caller and a traceback in the log.
 """
 
-import secrets
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
@@ -48,8 +47,6 @@ class McpState:
         self.runs = publisher.runs
         self.cancellations = Cancellations(self.platform)
         self.answers = AnswerFormat(self.settings.max_result_bytes)
-        self.program = secrets.token_hex(4)
-        """The name of this server among its replicas."""
         self.asked: set[str] = set()
         """The ids of the questions that clients are asked in the middle of their calls just now."""
         publisher.subscribe(self.notifications.announce)
