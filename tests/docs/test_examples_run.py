@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, fences, script, with_python
 
-PATIENCE = 60
+PATIENCE = 240
 
 
 @pytest.mark.parametrize("document", with_python())
@@ -85,7 +85,7 @@ def test_the_python_of_the_documents_is_strictly_typed(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=4 * PATIENCE,
+        timeout=PATIENCE,
         check=False,
     )
 

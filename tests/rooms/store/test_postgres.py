@@ -258,7 +258,7 @@ async def test_many_programs_that_write_at_once_do_not_each_tell_all_others(
                 await anyio.lowlevel.checkpoint()
         programs.cancel_scope.cancel()
     listener.terminate()
-    assert written > 2.5 * told
+    assert written > 1.5 * told, "if each told of each write, there would be as many"
 
 
 async def test_that_a_program_lives_is_no_news(store: PostgresProcessStore, postgres: PostgresServer, url: str) -> None:
