@@ -112,14 +112,14 @@ def _question(view: Mapping[str, Any]) -> dict[str, Any]:
         "kind": view.get("kind", "form"),
         "schema": schema,
         **({"options": options} if options else {}),
+        **({"url": view["url"]} if "url" in view else {}),
         "askedAt": view["askedAt"],
     }
 
 
 def _first(questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        name: value for name, value in questions[0].items() if name in {"awaitableId", "prompt", "schema", "options"}
-    }
+    shown = {"awaitableId", "prompt", "schema", "options", "url"}
+    return {name: value for name, value in questions[0].items() if name in shown}
 
 
 def _options(schema: Schema) -> Iterator[dict[str, Any]]:

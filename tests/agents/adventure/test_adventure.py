@@ -1,7 +1,10 @@
 """The shipped adventure, played to each of its ends by the official client."""
 
+from typing import Any
+
 import pytest
-from mcp_types import TextContent
+from mcp.client import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult, TextContent
 
 from agents.adventure.agent import NightAtTheMuseum
 from agents.adventure.endings import ENDINGS
@@ -38,6 +41,29 @@ async def test_the_night_ends_in_one_of_five_ways(ending: str, era: str) -> None
     number = list(ENDINGS).index(tale["ending"]) + 1
     assert tale["content"].endswith(f"Ending {number} of 5, after {tale['choices']} choices.")
     assert night.messages[0].startswith("You wake up on a bench, Ada.")
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_client_that_shows_forms_gets_the_choices_as_an_enumeration(era: str) -> None:
+    shown: list[dict[str, Any]] = []
+    answers = iter([*GAMES["flight"]])
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        assert params.mode == "form"
+        shown.append(params.requested_schema)
+        return ElicitResult(action="accept", content={"choice": str(next(answers))})
+
+    platform = AgentPlatform([NightAtTheMuseum()])
+    async with client_of(platform, mode=era, elicitation_callback=person) as client:
+        tale = await client.call_tool("play_adventure", {"name": "Ada"})
+    assert tale.structured_content is not None
+    assert tale.structured_content["ending"] == "flight"
+    assert shown[0] == {
+        "type": "object",
+        "properties": {"choice": {"type": "string", "enum": [DOOR, EGYPT, TO_TEA, UP]}},
+        "required": ["choice"],
+    }
+    assert [each["properties"]["choice"]["enum"][-1] for each in shown] == [UP, LEAVE_TEA, LEAVE_TEA, UP, DOWN]
 
 
 async def test_the_visitor_is_told_where_they_are_what_they_have_and_what_happened(mcp_client: McpClient) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, SecretStr, TypeAdapter, create_model
 from goalport import WaitFor
 from goalport.errors import BadInput
 from goalport.process import Question
+from goalport.process.questions import SchemaSubmission
 from goalport.publish.forms import Form, form_of
 
 ERAS = ("2025-06-18", "2025-11-25", "2026-07-28")
@@ -274,6 +275,26 @@ def test_an_answer_that_is_no_object_is_a_form_of_one_field(kind: object, value:
     assert schema is not None
     assert schema["required"] == ["answer"]
     assert answered(kind, {"answer": sent}) == value
+
+
+FOREIGN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Name", "minLength": 1},
+        "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]},
+        "tags": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}},
+        "fast": {"type": "boolean", "default": True},
+    },
+    "required": ["name"],
+}
+
+
+def test_the_form_of_another_server_is_shown_as_it_came() -> None:
+    asked = form_of(Question("q-1", "p-1", "ask", SchemaSubmission("What?", FOREIGN)))
+    assert asked.elicitation("2025-11-25") == FOREIGN
+    assert asked.elicitation("2025-06-18") is None
+    content = {"name": "Ada", "size": "l", "tags": ["b"]}
+    assert asked.read(asked.elicited(content)) == content
 
 
 _EAST = timezone(timedelta(hours=1))

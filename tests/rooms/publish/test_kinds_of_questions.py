@@ -1,72 +1,21 @@
 """What clients see of each kind of question, and how they answer it: with a companion tool, or a form of their own."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from mcp import Client
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel
 
-from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.domain import VisitedUrl
+from goalport import WaitFor
 from goalport.errors import BadInput
 from goalport.process import Question
 from goalport.publish.forms import Form, form_of
 from goalport.publish.handle import HANDLE
 from tests.rooms.serve.askers import call, handle_of
+from tests.rooms.serve.inn import DRAFT, ROOMS, Address, Inn, Room
 from tests.rooms.serve.served import ERAS, Served, served, text_of
-
-
-@dataclass(frozen=True)
-class Room:
-    id: int
-    name: str
-
-
-class Address(BaseModel):
-    city: str = "Bergen"
-    street: str
-
-
-class Guest(BaseModel):
-    name: str
-    nights: int = Field(1, ge=1)
-    home: Address | None = None
-    note: str | None = "none"
-    code: SecretStr | None = None
-
-
-class Stay(BaseModel):
-    content: str
-
-
-ROOMS = [Room(12, "Attic"), Room(14, "Garden")]
-DRAFT = Guest(name="Ada", nights=2, home=Address(city="Oslo", street="Kirkeveien"), note=None, code=SecretStr("0000"))
-
-
-@agent(description="Lets rooms")
-class Inn:
-    @action
-    def which(self, user_input: UserInput) -> WaitFor[Room]:
-        return WaitFor.choice("Which room?", ROOMS, Room)
-
-    @action
-    def why(self, room: Room) -> WaitFor[str]:
-        return WaitFor.input("What brings you here?")
-
-    @action
-    def deposit(self, reason: str) -> WaitFor[VisitedUrl]:
-        return WaitFor.url("Leave a deposit.", "https://example.com/deposit?stay=1")
-
-    @action
-    def who(self, paid: VisitedUrl) -> WaitFor[Guest]:
-        return WaitFor.form_submission("Is that right?", Guest, prefill=DRAFT)
-
-    @achieves_goal(description="Take a room", export=Export(remote=True, name="take_room"))
-    def take(self, room: Room, reason: str, guest: Guest) -> Stay:
-        return Stay(content=f"{guest.name}, {guest.nights} nights in {room.name}: {reason}")
 
 
 async def asked(server: Served, client: Client, *answers: object) -> dict[str, Any]:
