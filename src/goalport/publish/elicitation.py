@@ -78,8 +78,7 @@ class _Field:
         shown: Schema = {"type": kind, **{key: self.schema[key] for key in kept if key in self.schema}}
         if self.choices:
             shown = _with_choices(shown, self.choices, full=full)
-        if kind in {"integer", "number"}:
-            shown |= _bounds(self.schema) if kind == "integer" else {}
+        shown |= _bounds(self.schema) if kind == "integer" else {}
         if self.schema.get("format") in _FORMATS and not self.choices:
             shown["format"] = self.schema["format"]
         default = self._default
@@ -118,10 +117,9 @@ class _Field:
 
     @property
     def _takes_empty_text(self) -> bool:
-        texts = self.schema["type"] == "string" and not self.schema.get("minLength")
-        return texts and (
-            any(each.text == "" for each in self.choices) or not (self.choices or "format" in self.schema)
-        )
+        if self.choices:
+            return any(each.text == "" for each in self.choices)
+        return self.schema["type"] == "string" and not self.schema.get("minLength") and "format" not in self.schema
 
     def _chosen(self, value: object) -> object:
         values = {each.text: each.value for each in self.choices}
@@ -141,7 +139,7 @@ class _Group:
 
     def made_of(self, given: Mapping[str, object], empty: Mapping[str, None]) -> Iterator[object]:
         """The object in the answer; none, where the person filled in nothing of it and need not."""
-        if given or (self.needed and not self.nullable):
+        if given or (self.needed and not self.nullable) or (self.default and empty):
             yield {**self.default, **empty, **given}
         elif self.needed:
             yield None
@@ -230,7 +228,8 @@ def _fields_of(group: _Group, schema: Schema) -> Iterator[_Field]:
             # A client sends a default that it shows, and this would make an object that nobody wanted.
             inner.pop("default", None)
         required = needed and group.needed and not group.nullable
-        yield _field((group.name, name), inner, needed=needed, nullable=nullable, required=required)
+        in_answer = needed and name not in group.default
+        yield _field((group.name, name), inner, needed=in_answer, nullable=nullable, required=required)
 
 
 def _field(path: tuple[str, ...], schema: Schema, *, needed: bool, nullable: bool, required: bool) -> _Field:

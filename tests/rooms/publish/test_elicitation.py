@@ -211,6 +211,25 @@ def test_the_fields_of_an_object_inside_are_shown_beside_the_others_and_put_toge
         answered(Parcel, {"weight": 2})
 
 
+class Home(BaseModel):
+    city: str | None
+    floor: int | None
+
+
+class Move(BaseModel):
+    to: Home = Home(city="Oslo", floor=2)
+
+
+def test_the_default_of_an_object_counts_for_each_field_that_is_left_out() -> None:
+    schema = shown(Move)
+    assert schema is not None
+    assert {name: each["default"] for name, each in schema["properties"].items()} == {"to.city": "Oslo", "to.floor": 2}
+    assert answered(Move, {}) == Move()
+    assert answered(Move, {"to.floor": 3}) == Move(to=Home(city="Oslo", floor=3))
+    assert answered(Move, {"to.floor": 3, "to.city": None}) == Move(to=Home(city=None, floor=3))
+    assert answered(Move, {"to.floor": None, "to.city": None}) == Move(to=Home(city=None, floor=None))
+
+
 class Deep(BaseModel):
     parcel: Parcel
 
