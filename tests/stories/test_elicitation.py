@@ -1,6 +1,7 @@
 """Clients that show forms, over real connections: every transport, without sessions, and with two servers."""
 
 import json
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -157,10 +158,42 @@ async def test_an_answer_that_comes_after_the_call_counts_as_well(tmp_path: Path
         asked, cancelled, ended = map(json.loads, data)
         assert (asked["method"], cancelled["method"]) == ("elicitation/create", "notifications/cancelled")
         handle = ended["result"]["structuredContent"]
-        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"cake": "plum"}}}
-        taken = await http.post("/mcp", json=answer, headers=headers)
-        assert taken.status_code == 202
+        answers: list[dict[str, object]] = [{"cheese": "plum"}, {"cake": "plum"}, {"cake": "apple"}]
+        for content in answers:
+            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": content}}
+            taken = await http.post("/mcp", json=answer, headers=headers)
+            assert taken.status_code == 202
         async with server.client("http", "auto") as client:
             given = {"processId": handle["processId"], "waitSeconds": 20}
             result = await call(client, "process_status", given)
         assert result.structured_content == {"content": "plum for 3"}
+
+
+async def test_a_form_does_not_hold_the_end_of_a_server(tmp_path: Path) -> None:
+    shown = anyio.Event()
+    results: list[CallToolResult] = []
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        shown.set()
+        await anyio.sleep_forever()
+        raise AssertionError(params)
+
+    async with running(tmp_path, FILES, shutdown_seconds="60", store="sqlite") as server:
+        async with (
+            server.client("http", "legacy", elicitation_callback=person) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            await client.list_tools()  # or the client asks for the schema of the result when the server is gone
+
+            async def bake() -> None:
+                results.append(await call(client, "bake_cake", {"guests": 3}))
+
+            tasks.start_soon(bake)
+            with anyio.fail_after(30):
+                await shown.wait()
+            server.process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(30):
+            assert await server.process.wait() == 0
+    (result,) = results
+    assert result.structured_content is not None
+    assert result.structured_content["status"] == "waiting"

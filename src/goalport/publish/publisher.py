@@ -37,6 +37,8 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self.number = 0
+        self.closing = asyncio.Event()
+        """Set once a shutdown waits for the calls, so that they wait for no person any more."""
         self._none = asyncio.Event()
         self._none.set()
 
@@ -50,7 +52,8 @@ class OpenCalls:
             self._none.set()
 
     async def ended(self) -> None:
-        """Wait until no call is open."""
+        """Wait until no call is open, because the server shuts down."""
+        self.closing.set()
         await self._none.wait()
 
 

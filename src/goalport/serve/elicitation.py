@@ -153,6 +153,7 @@ class Elicitation:
                 if disconnect is not None:
                     disconnect.then(tasks.cancel_scope.cancel)
                 tasks.start_soon(self._until_settled, identity, tasks.cancel_scope)
+                tasks.start_soon(self._until_closing, tasks.cancel_scope)
                 tasks.start_soon(observer.beat, "a person is asked")
                 result = await self._send(asked)
                 tasks.cancel_scope.cancel()
@@ -216,6 +217,11 @@ class Elicitation:
                 await self._process.changed()
         except HandedOver:
             self._asks = False
+        scope.cancel()
+
+    async def _until_closing(self, scope: anyio.CancelScope) -> None:
+        """Cancel the scope when the server shuts down: it may not get the answer any more."""
+        await self._context.lifespan_context.publisher.calls.closing.wait()
         scope.cancel()
 
     def _is_open(self, question_id: str) -> bool:

@@ -1,0 +1,91 @@
+"""Questions of every kind, as clients that show forms are asked them."""
+
+from pathlib import Path
+
+import pytest
+from mcp.client import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult
+from pydantic import BaseModel
+
+from goalport import Export, WaitFor, achieves_goal, action, agent
+from goalport.domain import VisitedUrl
+from tests.rooms.serve.askers import Answering, Order, Receipt, Topping, call
+from tests.rooms.serve.served import ERAS, served
+
+TOPPINGS = [Topping(name="ham", portions=1), Topping(name="cheese", portions=1)]
+
+
+class Address(BaseModel):
+    street: str
+    city: str
+
+
+class Delivery(BaseModel):
+    name: str
+    address: Address
+
+
+@agent(description="Asks for an address of several fields")
+class Courier:
+    @action
+    def ask(self, order: Order) -> WaitFor[Delivery]:
+        return WaitFor.form_submission("Where to?", Delivery)
+
+    @achieves_goal(description="A receipt", export=Export(remote=True, name="deliver"))
+    def deliver(self, delivery: Delivery) -> Receipt:
+        return Receipt(content=f"{delivery.name}, {delivery.address.street}, {delivery.address.city}")
+
+
+@agent(description="Has a person pay on a page")
+class Till:
+    @action
+    def ask(self, order: Order) -> WaitFor[VisitedUrl]:
+        return WaitFor.url("Pay there", "https://pay.example.com/7")
+
+    @achieves_goal(description="A receipt", export=Export(remote=True, name="check_out"))
+    def check_out(self, visited: VisitedUrl) -> Receipt:
+        return Receipt(content=f"paid at {visited.url}")
+
+
+@agent(description="Offers some toppings")
+class Counter:
+    @action
+    def ask(self, order: Order) -> WaitFor[Topping]:
+        return WaitFor.choice("Which?", TOPPINGS, Topping)
+
+    @achieves_goal(description="A receipt", export=Export(remote=True, name="choose"))
+    def choose(self, topping: Topping) -> Receipt:
+        return Receipt(content=topping.name)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_object_in_a_form_is_asked_field_by_field(tmp_path: Path, era: str) -> None:
+    person = Answering.with_({"name": "Ada", "address.street": "High Street 1", "address.city": "Oslo"})
+    async with served(tmp_path, Courier()) as server, server.client(era, elicitation_callback=person) as client:
+        result = await call(client, "deliver", size=30)
+    assert result.structured_content == {"content": "Ada, High Street 1, Oslo"}
+    assert [*person.schemas[0]["properties"]] == ["name", "address.street", "address.city"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_address_is_opened_by_a_client_that_can(tmp_path: Path, era: str) -> None:
+    asked: list[ElicitRequestParams] = []
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params)
+        return ElicitResult(action="accept")
+
+    async with served(tmp_path, Till()) as server, server.client(era, elicitation_callback=person) as client:
+        result = await call(client, "check_out", size=30)
+    assert result.structured_content == {"content": "paid at https://pay.example.com/7"}
+    (shown,) = asked
+    assert shown.mode == "url"
+    assert (shown.message, shown.url) == ("Pay there", "https://pay.example.com/7")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_one_of_several_is_chosen(tmp_path: Path, era: str) -> None:
+    person = Answering.with_({"choice": "nothing"}, {"choice": "cheese"})
+    async with served(tmp_path, Counter()) as server, server.client(era, elicitation_callback=person) as client:
+        result = await call(client, "choose", size=30)
+    assert result.structured_content == {"content": "cheese"}, person.schemas
