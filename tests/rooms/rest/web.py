@@ -44,11 +44,17 @@ class Web:
 
     http: httpx2.AsyncClient
     publisher: Publisher
-    address: tuple[str, int]
+    server: uvicorn.Server
 
     @property
     def platform(self) -> AgentPlatform:
         return self.publisher.platform
+
+    @property
+    def most_buffered(self) -> int:
+        """The most bytes that wait to be sent over one connection."""
+        connections: Any = self.server.server_state.connections
+        return max(each.transport.get_write_buffer_size() for each in connections)
 
     async def start(self, goal: str, given: Mapping[str, Any], **more: Any) -> httpx2.Response:
         return await self.http.post(PROCESS, json={"goal": goal, "input": given, **more})
@@ -72,7 +78,7 @@ async def web(root: Path, *agents: object, **settings: Any) -> AsyncGenerator[We
         host, port = server.servers[0].sockets[0].getsockname()[:2]
         try:
             async with httpx2.AsyncClient(base_url=f"http://{host}:{port}", timeout=20) as http:
-                yield Web(http, publisher, (host, port))
+                yield Web(http, publisher, server)
         finally:
             server.should_exit = True
 
