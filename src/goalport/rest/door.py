@@ -11,6 +11,8 @@ from starlette.routing import Route
 from goalport.publish.publisher import Publisher
 from goalport.rest.endpoint import Endpoint, Handler
 from goalport.rest.event_stream import EventHandlers
+from goalport.rest.openapi import OpenApi
+from goalport.rest.platform_info import INFO, LISTS, PlatformInfo
 from goalport.rest.process_answers import EVENTS, PROCESSES
 from goalport.rest.processes import ProcessHandlers
 
@@ -24,7 +26,7 @@ class RestDoor:
     """The response headers that a web page needs as a client."""
 
     def __init__(self, publisher: Publisher) -> None:
-        processes, events = ProcessHandlers(publisher), EventHandlers(publisher)
+        processes, events, info = ProcessHandlers(publisher), EventHandlers(publisher), PlatformInfo(publisher)
 
         def at(path: str, **handlers: Handler) -> Route:
             return Route(path, Endpoint(publisher, **handlers))
@@ -35,12 +37,15 @@ class RestDoor:
             at(f"{PROCESSES}/{{id}}/continue", POST=processes.resume),
             at("/api/v1/processes", GET=processes.list),
             at(f"{EVENTS}/{{id}}", GET=events.follow),
+            at(INFO, GET=info.show),
+            *(at(f"{INFO}/{name}", GET=info.listing(name)) for name in LISTS),
+            at("/openapi.json", GET=OpenApi(publisher).show),
             at("/api/{unknown:path}"),
         ]
 
     def report(self, address: str) -> Iterator[str]:
         """How clients connect, in lines; `address` is the URL of the server."""
-        yield f"REST: {address}{PROCESSES}"
+        yield f"REST: {address}{PROCESSES} (described at {address}/openapi.json)"
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context that does nothing: a request needs nothing beside the platform."""

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from goalport.process import ProcessStatus
 
-__all__ = ["ContinueRequest", "EventsQuery", "ListQuery", "StartRequest", "StateQuery"]
+__all__ = ["ContinueRequest", "EventsQuery", "ListQuery", "NoQuery", "StartRequest", "StateQuery"]
 
 _LONGEST_WAIT: Final = 300.0
 _LARGEST_PAGE: Final = 500
@@ -68,6 +68,12 @@ class ListQuery(BaseModel):
     limit: int = Field(50, ge=1, le=_LARGEST_PAGE)
     status: list[ProcessStatus] = Field(default_factory=list[ProcessStatus], description="Only those; may be repeated")
     newest_first: bool = Field(default=True, alias="newestFirst")
+
+
+class NoQuery(BaseModel):
+    """The query of a request that takes none."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class EventsQuery(BaseModel):

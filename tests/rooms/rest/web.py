@@ -1,4 +1,7 @@
-"""A server with the REST door on a socket of this machine, and its clients. No test is in here."""
+"""A server with the REST door on a socket of this machine, and its client. No test is in here.
+
+The client checks each answer against the document at `/openapi.json`.
+"""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.site.app import Site
+from tests.rooms.rest.documented import Documented
 from tests.rooms.serve.served import state_of
 
 PROCESS = "/api/v1/process"
@@ -78,6 +82,13 @@ async def web(root: Path, *agents: object, **settings: Any) -> AsyncGenerator[We
         host, port = server.servers[0].sockets[0].getsockname()[:2]
         try:
             async with httpx2.AsyncClient(base_url=f"http://{host}:{port}", timeout=20) as http:
+                documented = Documented()
+
+                async def check(answer: httpx2.Response) -> None:
+                    if "Documented" not in answer.request.headers:
+                        await documented.check(http, answer)
+
+                http.event_hooks = {"response": [check]}
                 yield Web(http, publisher, server)
         finally:
             server.should_exit = True

@@ -1,0 +1,323 @@
+"""The OpenAPI 3.1 document of the REST door: every path, and the input and output of every published goal.
+
+It is made anew when the publication has changed. The schemas of requests come from the models that read them, those of
+goals from their tools. Above: the door.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from goalport import __version__
+from goalport.publish.forms import FORMS
+from goalport.publish.goal_tools import GoalTool, published_name
+from goalport.publish.portability import DEFINITIONS, Schema
+from goalport.publish.publication import Publication
+from goalport.publish.published_arguments import PublishedArguments
+from goalport.publish.publisher import Publisher
+from goalport.rest.event_stream import EVENT_NAME
+from goalport.rest.platform_info import INFO, LISTS
+from goalport.rest.problems import MEDIA_TYPE
+from goalport.rest.process_answers import EVENTS, PROCESSES
+from goalport.rest.requests import ContinueRequest, EventsQuery, ListQuery, StartRequest, StateQuery
+
+__all__ = ["OpenApi"]
+
+_SCHEMAS: Final = "#/components/schemas/"
+_TEXT: Final[Schema] = {"type": "string"}
+_OBJECT: Final[Schema] = {"type": "object"}
+_PROBLEMS: Final = {
+    400: "The body is not JSON.",
+    404: "There is no such process, or it is not the caller's.",
+    409: "The process does not wait for an answer, or has it already.",
+    415: "The body is not announced as JSON.",
+    422: "Values are wrong, each with an entry in `errors`; or the process ended without a result.",
+    500: "A bug. The server's log has it under the id that is told.",
+    503: "The store cannot be reached, or the server is stopping. Try again.",
+}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"{_SCHEMAS}{name}"}
+
+
+def _an_object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    return {"type": "object", "properties": {**required, **(optional or {})}, "required": [*required]}
+
+
+def _optional(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+_LINKS: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
+_COST: Final[Schema] = _an_object({"usd": {"type": "number"}, "modelCalls": {"type": "integer"}})
+_QUESTION: Final[Schema] = {
+    "awaitableId": _TEXT,
+    "prompt": _TEXT,
+    "schema": {"type": "object", "description": "The JSON Schema of the response"},
+}
+_OPTIONS: Final[Schema] = {
+    "options": {
+        "type": "array",
+        "description": "All responses to choose from, if there are few",
+        "items": _an_object({"label": _TEXT, "response": {}}),
+    }
+}
+_FINISHED: Final[Schema] = {
+    "processId": _TEXT,
+    "goal": _TEXT,
+    "status": {"const": "completed"},
+    "cost": _COST,
+    "links": _LINKS,
+}
+_FIXED: Final[Mapping[str, Schema]] = {
+    "Problem": _an_object(
+        {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT},
+        {
+            "errors": {"type": "array", "items": _an_object({"field": _TEXT, "detail": _TEXT})},
+            "processId": _TEXT,
+            "goal": _TEXT,
+            "processStatus": _TEXT,
+            "links": _LINKS,
+        },
+    ),
+    "Question": _an_object(
+        {**_QUESTION, "kind": {"enum": [each.kind for each in FORMS]}, "askedAt": _TIME},
+        _OPTIONS,
+    ),
+    "Unfinished": _an_object(
+        {
+            "processId": _TEXT,
+            "goal": _TEXT,
+            "status": {"enum": ["not_started", "running", "paused", "waiting"]},
+            "questions": {"type": "array", "items": _ref("Question")},
+            "links": _LINKS,
+        },
+        {**_QUESTION, **_OPTIONS},
+    ),
+    "Finished": _an_object({**_FINISHED, "result": {}}),
+    "Process": _an_object(
+        {
+            "processId": _TEXT,
+            "goal": _TEXT,
+            "agent": _TEXT,
+            "status": _TEXT,
+            "reason": _optional(_TEXT),
+            "plan": {"type": "array", "items": _TEXT},
+            "history": {"type": "array", "items": _an_object({"action": _TEXT, "startedAt": _TIME, "status": _TEXT})},
+            "questions": {"type": "array", "items": _ref("Question")},
+            "createdAt": _TIME,
+            "finishedAt": _optional(_TIME),
+            "cost": _COST,
+            "models": _OBJECT,
+            "mermaid": _TEXT,
+            "links": _LINKS,
+        },
+        {"result": {}},
+    ),
+    "ProcessPage": _an_object(
+        {
+            "processes": {
+                "type": "array",
+                "items": _an_object(
+                    {
+                        "processId": _TEXT,
+                        "agent": _TEXT,
+                        "status": _TEXT,
+                        "startedBy": _optional(_TEXT),
+                        "createdAt": _TIME,
+                        "finishedAt": _optional(_TIME),
+                        "links": _LINKS,
+                    }
+                ),
+            },
+            "links": _LINKS,
+        }
+    ),
+    "PlatformInfo": _an_object({"name": _TEXT, "version": _TEXT, "counts": _OBJECT, "links": _LINKS}),
+    "Entries": {"type": "object", "additionalProperties": {"type": "array", "items": _OBJECT}, "minProperties": 1},
+}
+
+
+class OpenApi:
+    """The handler of requests for the document."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._known: tuple[Publication, Mapping[str, Any]] | None = None
+
+    async def show(self, request: Request) -> Response:
+        """The document for what is published now."""
+        publication = self._publisher.publication
+        if self._known is None or self._known[0] is not publication:
+            self._known = publication, _document(publication, self._publisher.settings.name)
+        return JSONResponse(self._known[1])
+
+
+def _document(publication: Publication, name: str) -> Mapping[str, Any]:
+    goals = [each for each in publication.tools.values() if isinstance(each, GoalTool)]
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": name, "version": __version__, "description": "Goals of agents, as processes."},
+        "paths": _paths(goals),
+        "components": {"schemas": {**_FIXED, **_schemas(goals)}},
+    }
+
+
+def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
+    """The inputs and outputs of goals, and the bodies of requests."""
+    found: dict[str, Schema] = {"Continue": _body_of(ContinueRequest)}
+    starts: list[Schema] = []
+    ends: list[Schema] = []
+    for each in goals:
+        name = each.tool.name
+        bindings = PublishedArguments.by_type(each.arguments.kinds)
+        for part, schema in (
+            ("input", each.arguments.schema),
+            ("bindings", bindings.schema),
+            ("result", each.policy.output.value_schema),
+        ):
+            found[f"{name}.{part}"] = _placed(schema, f"{name}.{part}")
+        starts += _starts({"goal": {"const": name}}, each, description=each.tool.description or "")
+        if sum(other.agent is each.agent for other in goals) == 1:
+            starts += _starts({"agent": {"const": each.agent.name}}, each, description="")
+        ends.append(
+            _an_object({**_FINISHED, "goal": {"const": _goal_in_answers(each)}, "result": _ref(f"{name}.result")})
+        )
+    found["Start"] = {"oneOf": starts} if starts else {"not": {}, "description": "No goal is published."}
+    found["Result"] = {"anyOf": ends} if ends else _ref("Finished")
+    return found
+
+
+def _goal_in_answers(tool: GoalTool) -> str:
+    """The name of a goal in answers, which is the same from whatever it was started."""
+    first = next(each for each in tool.agent.goals if each.name == tool.goals[0])
+    return published_name(tool.agent, first)
+
+
+def _starts(named: Mapping[str, Schema], goal: GoalTool, *, description: str) -> Iterator[Schema]:
+    """The bodies that start a goal: with input, or with bindings."""
+    wait = _body_of(StartRequest)["properties"]["wait"]
+    for part in ("input", "bindings"):
+        given = {part: _ref(f"{goal.tool.name}.{part}")}
+        needed = part == "bindings" or bool(goal.arguments.schema.get("required"))
+        schema = _an_object({**named, **(given if needed else {})}, {**given, "wait": wait})
+        yield {**schema, "additionalProperties": False, "description": description}
+
+
+def _body_of(kind: type[BaseModel]) -> Schema:
+    return kind.model_json_schema()
+
+
+def _placed(schema: Schema, name: str) -> Schema:
+    """A schema whose references to its own definitions are valid in the document, as the component of that name."""
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, list):
+            return [moved(each) for each in cast("list[Any]", value)]
+        if not isinstance(value, Mapping):
+            return value
+        members = cast("Mapping[str, Any]", value)
+        target = members.get("$ref")
+        if isinstance(target, str) and target.startswith(DEFINITIONS):
+            return {**members, "$ref": f"{_SCHEMAS}{name}/{target.removeprefix('#/')}"}
+        return {key: moved(each) for key, each in members.items()}
+
+    return moved(schema)
+
+
+def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
+    body = (400, 413, 415)
+    key = {"name": "Idempotency-Key", "in": "header", "schema": {**_TEXT, "minLength": 1, "maxLength": 256}}
+    last = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer", "minimum": 0}}
+    one = f"{PROCESSES}/{{id}}"
+    names = ", ".join(each.tool.name for each in goals) or "none"
+    ends = {200: _json("Result", "The result"), 202: _json("Unfinished", "It goes on, or waits for a person")}
+    resumed = {200: _json("Finished", "The result"), 202: ends[202]}
+    state, events = {200: _json("Process", "Its state")}, _content("text/event-stream", _TEXT, f"{EVENT_NAME} events")
+    return {
+        PROCESSES: {
+            "post": _operation("Start a goal", ends, *body, description=f"Goals: {names}.", takes="Start", given=[key])
+        },
+        one: {
+            "parameters": [_ID],
+            "get": _operation("Look at a process", state, 404, given=_query(StateQuery)),
+            "delete": _operation("Kill a process", state, 404),
+        },
+        f"{one}/continue": {
+            "parameters": [_ID],
+            "post": _operation("Answer a question", resumed, *body, 404, 409, takes="Continue"),
+        },
+        "/api/v1/processes": {
+            "get": _operation("List your processes", {200: _json("ProcessPage", "A page")}, given=_query(ListQuery))
+        },
+        f"{EVENTS}/{{id}}": {
+            "parameters": [_ID],
+            "get": _operation(
+                "Follow a process",
+                {200: events, 204: {"description": "It has ended, and there are no more events."}},
+                404,
+                given=[*_query(EventsQuery), last],
+            ),
+        },
+        INFO: {"get": _operation("What is deployed", {200: _json("PlatformInfo", "Counts and links")})},
+        "/openapi.json": {"get": _operation("This document", {200: _content("application/json", _OBJECT, "It")})},
+        **{
+            f"{INFO}/{name}": {"get": _operation(f"List {name}", {200: _json("Entries", f"All {name}")})}
+            for name in LISTS
+        },
+    }
+
+
+_ID: Final = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "The processId"}
+
+
+def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
+    schema = _body_of(kind)
+    definitions: Mapping[str, Schema] = schema.get("$defs", {})
+    return [
+        {"name": name, "in": "query", "schema": _without_references(each, definitions)}
+        for name, each in schema["properties"].items()
+    ]
+
+
+def _without_references(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    items = schema.get("items", {}).get("$ref")
+    return {**schema, "items": definitions[items.removeprefix(DEFINITIONS)]} if items else schema
+
+
+def _json(name: str, description: str) -> dict[str, Any]:
+    return _content("application/json", _ref(name), description)
+
+
+def _content(media: str, schema: Schema, description: str) -> dict[str, Any]:
+    return {"description": description, "content": {media: {"schema": schema}}}
+
+
+def _operation(
+    summary: str,
+    answers: Mapping[int, dict[str, Any]],
+    *problems: int,
+    description: str = "",
+    takes: str = "",
+    given: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    responses = {str(int(status)): each for status, each in answers.items()}
+    for status in sorted({*problems, 422, 500, 503}):
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            responses[str(status)] = _content("text/plain", _TEXT, "The body is larger than max_body_bytes.")
+        else:
+            responses[str(status)] = _content(MEDIA_TYPE, _ref("Problem"), _PROBLEMS[status])
+    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref(takes)}}}}
+    return {
+        "summary": summary,
+        **({"description": description} if description else {}),
+        **({"parameters": [*given]} if given else {}),
+        **(body if takes else {}),
+        "responses": responses,
+    }
