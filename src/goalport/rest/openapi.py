@@ -239,7 +239,11 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
     names = ", ".join(each.tool.name for each in goals) or "none"
     ends = {200: _json("Result", "The result"), 202: _json("Unfinished", "It goes on, or waits for a person")}
     resumed = {200: _json("Finished", "The result"), 202: ends[202]}
-    state, events = {200: _json("Process", "Its state")}, _content("text/event-stream", _TEXT, f"{EVENT_NAME} events")
+    state = {200: _json("Process", "Its state")}
+    events = {
+        200: _content("text/event-stream", _TEXT, f"{EVENT_NAME} events"),
+        204: {"description": "It has ended, and there are no more events."},
+    }
     return {
         PROCESSES: {
             "post": _operation("Start a goal", ends, *body, description=f"Goals: {names}.", takes="Start", given=[key])
@@ -258,12 +262,7 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
         },
         f"{EVENTS}/{{id}}": {
             "parameters": [_ID],
-            "get": _operation(
-                "Follow a process",
-                {200: events, 204: {"description": "It has ended, and there are no more events."}},
-                404,
-                given=[*_query(EventsQuery), last],
-            ),
+            "get": _operation("Follow a process", events, 404, given=[*_query(EventsQuery), last]),
         },
         INFO: {"get": _operation("What is deployed", {200: _json("PlatformInfo", "Counts and links")})},
         "/openapi.json": {"get": _operation("This document", {200: _content("application/json", _OBJECT, "It")})},

@@ -79,7 +79,7 @@ async def test_a_stream_tells_of_the_process_from_its_beginning_and_ends_with_it
             tasks.start_soon(follow)
             await server.resume(state, {"name": "ham"})
         kinds = [each.data["event"] for each in found]
-        assert kinds[0] == "PlanFormulated"
+        assert kinds[0] == "ProcessCreated"
         assert kinds[-1] == "ProcessFinished"
         assert "QuestionAsked" in kinds
         assert {each.name for each in found} == {"agent-process-event"}
