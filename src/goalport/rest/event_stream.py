@@ -15,7 +15,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goalport.errors import HandedOver
+from goalport.errors import HandedOver, StoreError
 from goalport.events import Event, as_json
 from goalport.process import LoggedEvent
 from goalport.process.event_log import DIALOGUE
@@ -59,7 +59,7 @@ async def _written(first: LoggedEvent | None, events: AsyncGenerator[LoggedEvent
         try:
             async for each in events:
                 yield _message(each)
-        except HandedOver:  # the client connects again, perhaps with another replica
+        except (HandedOver, StoreError):  # the client connects again, perhaps with another replica, or reads the reason
             return
 
 
