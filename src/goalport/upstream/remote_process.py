@@ -52,7 +52,9 @@ class RemoteProcess:
 
     @property
     def message(self) -> str:
-        return str(self.question.get("message", "")) if self.question else ""
+        """What the person reads, with the address that they open, if there is one."""
+        asked = self.question or {}
+        return "\n".join(str(asked[each]) for each in ("message", "url") if asked.get(each))
 
     @property
     def form(self) -> Mapping[str, object]:

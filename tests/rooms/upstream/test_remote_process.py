@@ -12,8 +12,8 @@ FIELDS: dict[str, Any] = {"type": "object", "properties": {"nights": {"type": "i
 CHOICE: dict[str, Any] = {"enum": ["sea", "hills"]}
 
 
-def answered_with(kind: str, schema: object, argument: str, *more: str) -> CallToolResult:
-    question = {"id": "q-1", "message": "Well?", "kind": kind, "schema": schema}
+def answered_with(kind: str, schema: object, argument: str, *more: str, **shown: str) -> CallToolResult:
+    question = {"id": "q-1", "message": "Well?", "kind": kind, "schema": schema, **shown}
     arguments = {"processId": "p-1", "questionId": "q-1", argument: "an example"} | dict.fromkeys(more, 1)
     following = {"tool": "answer_it", "arguments": arguments, "instruction": "Ask."}
     content = {"processId": "p-1", "status": "waiting", "questions": [question], "next": following}
@@ -45,6 +45,12 @@ def test_a_no_to_a_yes_or_no_is_passed_on_and_to_anything_else_ends_the_process(
     assert choice is not None
     assert confirmation.answered(None)[1]["confirmed"] is False
     assert choice.answered(None) == ("process_cancel", {"processId": "p-1"})
+
+
+def test_the_address_that_a_person_shall_open_is_passed_on() -> None:
+    visit = remote_process(answered_with("url", BOOLEAN, "confirmed", url="https://example.com/pay"))
+    assert visit is not None
+    assert visit.message == "Well?\nhttps://example.com/pay"
 
 
 def test_a_question_whose_answer_has_no_schema_or_no_place_of_its_own_is_left_to_the_caller() -> None:
