@@ -158,8 +158,8 @@ async def test_an_answer_that_comes_after_the_call_counts_as_well(tmp_path: Path
         asked, cancelled, ended = map(json.loads, data)
         assert (asked["method"], cancelled["method"]) == ("elicitation/create", "notifications/cancelled")
         handle = ended["result"]["structuredContent"]
-        answers: list[dict[str, object]] = [{"cheese": "plum"}, {"cake": "plum"}, {"cake": "apple"}]
-        for content in answers:
+        contents: list[dict[str, object]] = [{"cheese": "plum"}, {"cake": {}}, {"cake": "plum"}, {"cake": "apple"}]
+        for content in contents:
             answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": content}}
             taken = await http.post("/mcp", json=answer, headers=headers)
             assert taken.status_code == 202
@@ -167,6 +167,23 @@ async def test_an_answer_that_comes_after_the_call_counts_as_well(tmp_path: Path
             given = {"processId": handle["processId"], "waitSeconds": 20}
             result = await call(client, "process_status", given)
         assert result.structured_content == {"content": "plum for 3"}
+        assert "Traceback" not in server.heard.text
+
+
+async def test_an_answer_that_is_none_leaves_the_client_the_handle(tmp_path: Path) -> None:
+    capable: dict[str, object] = {"elicitation": {}}
+    async with running(tmp_path, FILES) as server, session(server, capable) as (http, headers):
+        params = {"name": "bake_cake", "arguments": {"guests": 3}}
+        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        async with http.stream("POST", "/mcp", json=message, headers=headers) as stream:
+            events = (json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: {"))
+            asked = await anext(events)
+            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"cake": "plum"}}
+            assert (await http.post("/mcp", json=answer, headers=headers)).status_code == 202
+            with anyio.fail_after(20):
+                ended = await anext(events)
+        assert ended["result"]["structuredContent"]["status"] == "waiting"
+        assert "Traceback" not in server.heard.text
 
 
 async def test_a_form_does_not_hold_the_end_of_a_server(tmp_path: Path) -> None:

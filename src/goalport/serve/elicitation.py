@@ -255,7 +255,7 @@ async def take_from_elsewhere(state: McpState, message: object) -> None:
         for question in (each for each in questions if each.id == question_id):
             result = ElicitResult.model_validate(fields["result"], by_name=False)
             await _settle(state, question, form_of(question), result)
-    except (AlreadyAnswered, BadInput, StoreError, UnknownName, *UNREADABLE) as error:
+    except (AlreadyAnswered, BadInput, StoreError, UnknownName, ValidationError, *UNREADABLE) as error:
         _log.warning("The answer to a question that is not asked here is dropped: %s", first_line(str(error)))
 
 
