@@ -61,12 +61,13 @@ _QUESTION: Final[Schema] = {
     "prompt": _TEXT,
     "schema": {"type": "object", "description": "The JSON Schema of the response"},
 }
-_OPTIONS: Final[Schema] = {
+_SOMETIMES: Final[Schema] = {
     "options": {
         "type": "array",
         "description": "All responses to choose from, if there are few",
         "items": _an_object({"label": _TEXT, "response": {}}),
-    }
+    },
+    "url": {**_TEXT, "description": "The address that the person opens to do what is asked"},
 }
 _FINISHED: Final[Schema] = {
     "processId": _TEXT,
@@ -88,7 +89,7 @@ _FIXED: Final[Mapping[str, Schema]] = {
     ),
     "Question": _an_object(
         {**_QUESTION, "kind": {"enum": [each.kind for each in FORMS]}, "askedAt": _TIME},
-        _OPTIONS,
+        _SOMETIMES,
     ),
     "Unfinished": _an_object(
         {
@@ -98,7 +99,7 @@ _FIXED: Final[Mapping[str, Schema]] = {
             "questions": {"type": "array", "items": _ref("Question")},
             "links": _LINKS,
         },
-        {**_QUESTION, **_OPTIONS},
+        {**_QUESTION, **_SOMETIMES},
     ),
     "Finished": _an_object({**_FINISHED, "result": {}}),
     "Process": _an_object(
