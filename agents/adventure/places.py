@@ -5,9 +5,9 @@ back to a place and be asked again. At dawn every way leads to the end.
 """
 
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, Self, TypeVar, get_args
+from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from goalport import Export, State, WaitFor, achieves_goal, action
 
@@ -23,43 +23,36 @@ class Place(State):
     visit: Visit
 
 
-C = TypeVar("C", bound=str)
-
-
-class Way(BaseModel, Generic[C]):
-    """What one can do somewhere."""
-
-    choice: C
-
-    @property
-    def label(self) -> str:
-        """What the person reads."""
-        return self.choice
-
-    @classmethod
-    def all(cls) -> list[Self]:
-        """All that one can do there."""
-        return [cls(choice=each) for each in get_args(cls.model_fields["choice"].annotation)]
-
-
-class InTheHall(
-    Way[Literal["try the front door", "enter the Egyptian room", "follow the smell of tea", "climb to the roof"]]
-):
+class InTheHall(BaseModel):
     """What one can do in the hall."""
 
+    choice: Literal["try the front door", "enter the Egyptian room", "follow the smell of tea", "climb to the roof"] = (
+        Field(description="What to do in the hall")
+    )
 
-class InTheEgyptianRoom(Way[Literal["open the sarcophagus", "read the small print", "go back to the hall"]]):
+
+class InTheEgyptianRoom(BaseModel):
     """What one can do among the mummies."""
 
+    choice: Literal["open the sarcophagus", "read the small print", "go back to the hall"] = Field(
+        description="What to do in the Egyptian room"
+    )
 
-class InTheTeaRoom(
-    Way[Literal["make a pot of tea", "look into the cloakroom", "search the coat of the guard", "go to the hall"]]
-):
+
+class InTheTeaRoom(BaseModel):
     """What one can do where the tea is."""
 
+    choice: Literal[
+        "make a pot of tea", "look into the cloakroom", "search the coat of the guard", "go to the hall"
+    ] = Field(description="What to do in the tea room")
 
-class OnTheRoof(Way[Literal["jump with what you have", "admire the view", "climb down again"]]):
+
+class OnTheRoof(BaseModel):
     """What one can do on the roof."""
+
+    choice: Literal["jump with what you have", "admire the view", "climb down again"] = Field(
+        description="What to do on the roof"
+    )
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ class Hall(Place):
             "You are in the hall of the museum. The stuffed walrus looks at you as it looks at everybody. There is the"
             " front door, an arch with hieroglyphs, a smell of tea, and a spiral staircase."
         )
-        return WaitFor.choice(self.visit.told(place), InTheHall.all(), InTheHall)
+        return WaitFor.form_submission(self.visit.told(place), InTheHall)
 
     @action(clear_blackboard=True)
     def go(self, answer: InTheHall) -> "Hall | EgyptianRoom | TeaRoom | Roof | End":
@@ -135,7 +128,7 @@ class EgyptianRoom(Place):
             "The Egyptian room. One sarcophagus, well dusted. Someone inside it is snoring, in a dignified way."
             " Beside it is a plate with small print."
         )
-        return WaitFor.choice(self.visit.told(place), InTheEgyptianRoom.all(), InTheEgyptianRoom)
+        return WaitFor.form_submission(self.visit.told(place), InTheEgyptianRoom)
 
     @action(clear_blackboard=True)
     def go(self, answer: InTheEgyptianRoom) -> "EgyptianRoom | Sarcophagus | Hall | End":
@@ -186,7 +179,7 @@ class TeaRoom(Place):
             "The tea room. A kettle, a cloakroom with what people forgot, and the coat of the guard, who has gone home"
             " without it."
         )
-        return WaitFor.choice(self.visit.told(place), InTheTeaRoom.all(), InTheTeaRoom)
+        return WaitFor.form_submission(self.visit.told(place), InTheTeaRoom)
 
     @action(clear_blackboard=True)
     def go(self, answer: InTheTeaRoom) -> "TeaRoom | Hall | End":
@@ -215,7 +208,7 @@ class Roof(Place):
     def ask(self) -> WaitFor[OnTheRoof]:
         """Ask what to do on the roof."""
         place = "The roof. Below you the town is asleep; around you the wind is not."
-        return WaitFor.choice(self.visit.told(place), OnTheRoof.all(), OnTheRoof)
+        return WaitFor.form_submission(self.visit.told(place), OnTheRoof)
 
     @action(clear_blackboard=True)
     def go(self, answer: OnTheRoof) -> "Roof | Hall | End":

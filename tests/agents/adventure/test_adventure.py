@@ -58,11 +58,8 @@ async def test_a_client_that_shows_forms_gets_the_choices_as_an_enumeration(era:
         tale = await client.call_tool("play_adventure", {"name": "Ada"})
     assert tale.structured_content is not None
     assert tale.structured_content["ending"] == "flight"
-    assert shown[0] == {
-        "type": "object",
-        "properties": {"choice": {"type": "string", "enum": [DOOR, EGYPT, TO_TEA, UP]}},
-        "required": ["choice"],
-    }
+    assert shown[0]["properties"]["choice"]["enum"] == [DOOR, EGYPT, TO_TEA, UP]
+    assert shown[0]["required"] == ["choice"]
     assert [each["properties"]["choice"]["enum"][-1] for each in shown] == [UP, LEAVE_TEA, LEAVE_TEA, UP, DOWN]
 
 
