@@ -48,12 +48,24 @@ class Export:
     """Store each step of its processes, as is done for goals that are long or ask people; otherwise a process is stored
     once, when it has ended."""
     wait_budget: float | None = None
-    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress."""
+    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress. A client
+    that declares the Tasks extension gets a task after them; by default at once."""
+    task_required: bool = False
+    """Only MCP clients that declare the Tasks extension may call it; others are refused. It counts as `long`."""
 
     def __post_init__(self) -> None:
         for what in ("name", "title", "description"):
             require_text(what, getattr(self, what))
-        for what in ("remote", "read_only", "destructive", "idempotent", "open_world", "long", "durable"):
+        for what in (
+            "remote",
+            "read_only",
+            "destructive",
+            "idempotent",
+            "open_world",
+            "long",
+            "durable",
+            "task_required",
+        ):
             require_boolean(what, getattr(self, what))
         require_types("starting_input_types", self.starting_input_types)
         if self.on_disconnect not in get_args(OnDisconnect):

@@ -156,17 +156,21 @@ class CallPolicy:
     """Whether a call may be answered with a handle in place of the result."""
     wait_budget: float | None = None
     """Seconds that a call waits for the result, if an export says so."""
+    task_required: bool = False
+    """Whether only clients that can follow a task may call it."""
 
     @classmethod
     def of(cls, name: str, goals: Sequence[Goal], *, may_wait: bool, asks_models: bool = False) -> "CallPolicy":
         """The policy of goals that share one tool; `asks_models` is the default where an export does not set `long`."""
         exports = [goal.export for goal in goals]
+        task_required = any(each.task_required for each in exports)
         return cls(
             name,
             OutputFormat.of(goals[0].output),
             any(each.on_disconnect == "detach" for each in exports),
-            may_wait or any(asks_models if each.long is None else each.long for each in exports),
+            may_wait or task_required or any(asks_models if each.long is None else each.long for each in exports),
             next((each.wait_budget for each in exports if each.wait_budget is not None), None),
+            task_required,
         )
 
     @classmethod

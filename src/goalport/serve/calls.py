@@ -25,6 +25,7 @@ from goalport.serve.disconnects import disconnect_of
 from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
 from goalport.serve.state import Context, HandlerFailed
+from goalport.serve.tasks import answer_or_task, gets_task
 from goalport.words import first_line
 
 __all__ = ["call_tool"]
@@ -74,28 +75,39 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
 
 async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestParams) -> HandlerResult:
     state = context.lifespan_context
-    earlier = earlier_round(params)
+    earlier, as_task = earlier_round(params), gets_task(context, goal.policy)
     if earlier is None:
-        process = await _begin(context, goal, params)
+        process = await _begin(context, goal, params, stored=as_task)
     else:
         process = await state.known_process(earlier.process_id, current_caller())
     run = state.runs.of(process, detached=goal.policy.detached)
-    answer = await answer_when_settled(Observer(context, process, run), goal.policy, earlier)
+    answering = answer_or_task if as_task else answer_when_settled
+    answer = await answering(Observer(context, process, run), goal.policy, earlier)
     outcome = process.outcome
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", goal.tool.name, process.id, outcome.status, outcome.reason)
     return answer
 
 
-async def _begin(context: Context, goal: GoalTool, params: CallToolRequestParams) -> AgentProcess:
-    """Start a process, or join the one that was started under the same idempotency key."""
+async def _begin(context: Context, goal: GoalTool, params: CallToolRequestParams, *, stored: bool) -> AgentProcess:
+    """Start a process, or join the one that was started under the same idempotency key; `stored`: it is in the store."""
     platform, arguments = context.lifespan_context.platform, params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
     key = (params.meta or {}).get(_KEY)
     if key is None:
-        return platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
+        if not stored:
+            return platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
+        begun = await platform.start_stored(goal.agent, *objects, goals=goal.goals, caller=caller)
+        assert begun is not None
+        return begun
     call = IdempotentCall.of(caller, goal.tool.name, key, arguments)
-    joined = await platform.start_once(call.name, call.digest, goal.agent, *objects, goals=goal.goals, caller=caller)
+    if stored:
+        once = (call.name, call.digest)
+        joined = await platform.start_stored(goal.agent, *objects, once=once, goals=goal.goals, caller=caller)
+    else:
+        joined = await platform.start_once(
+            call.name, call.digest, goal.agent, *objects, goals=goal.goals, caller=caller
+        )
     return joined or call.refuse()
 
 

@@ -1,7 +1,7 @@
 """Calls of the companion tools: a client follows, answers or ends a process that it started, or reads its result.
 
 A call that answers a question then waits for the process and is answered as a call of the goal's tool is.
-`publish.companions` declares the tools; `calls` is above.
+`publish.companions` declares the tools; `calls` and `tasks` are above.
 """
 
 from typing import Final, NoReturn, assert_never
@@ -30,7 +30,7 @@ from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer
 from goalport.serve.state import Context
 
-__all__ = ["call_companion"]
+__all__ = ["call_companion", "stop"]
 
 _CANCELLED: Final = "Its caller cancelled it."
 _END_SECONDS: Final = 5.0
@@ -82,10 +82,15 @@ async def _answer(context: Context, process: AgentProcess, call: Answer) -> None
 async def _cancel(process: AgentProcess) -> Wire:
     if process.status.ended:
         raise BadInput(f"Process {process.id} has ended already: {process.status}. {_next_step(process)}")
+    await stop(process)
+    return _stopped(process.id, process.status)
+
+
+async def stop(process: AgentProcess) -> None:
+    """End a process because its caller wants that, and wait a moment until it has stopped."""
     process.kill(_CANCELLED)
     with anyio.move_on_after(_END_SECONDS):
         await process.rest()
-    return _stopped(process.id, process.status)
 
 
 def _stopped(process_id: str, status: ProcessStatus) -> Wire:

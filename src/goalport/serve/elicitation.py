@@ -4,7 +4,7 @@ Before revision 2026-07-28 a question is a request to the client in the middle o
 with the questions and a state, and the client repeats the call with the answers; the server encrypts that state and
 binds it to the caller, the tool and the arguments (`server`). A client that cannot be asked gets the handle, and so
 does one that fails to answer in the time that its call may take. `publish.forms` says what of a form clients can show.
-`calls` and `companion_calls` are above.
+`calls`, `companion_calls` and `tasks` are above.
 """
 
 import json
@@ -46,10 +46,10 @@ from goalport.tools.schemas import UNREADABLE
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned, first_line
 
-__all__ = ["Round", "answer_when_settled", "earlier_round", "take_from_elsewhere"]
+__all__ = ["MOST_ASKED", "Elicitation", "Round", "answer_when_settled", "earlier_round", "take_from_elsewhere"]
 
-_MOST: Final = 3
-"""How often one call asks a question whose answers are not valid."""
+MOST_ASKED: Final = 3
+"""How often one call, or one task, asks a question whose answers are not valid."""
 _MOST_ROUNDS: Final = 10
 """How often one call ends with questions. Clients repeat a call no more often than that."""
 _DECLINED: Final = "The person who was asked declined."
@@ -71,10 +71,12 @@ class Round:
     """How often each question was asked, by its id."""
     responses: InputResponses = field(default_factory=InputResponses)
     """What the client answers."""
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What was wrong with the last answer to each question, where it is known."""
 
     @property
     def state(self) -> str:
-        """All but the responses, as a text."""
+        """What the client holds, as a text."""
         return json.dumps([self.process_id, self.number, self.asked])
 
 
@@ -116,13 +118,14 @@ async def answer_when_settled(
 
 
 class Elicitation:
-    """The questions that one call asks its client about a process, each at most `_MOST` times."""
+    """The questions that one call asks its client about a process, each at most `MOST_ASKED` times."""
 
     def __init__(self, context: Context, process: AgentProcess, policy: CallPolicy, earlier: Round | None) -> None:
         self._context, self._process = context, process
         self._round = earlier or Round(process.id)
-        self._asked = Counter(self._round.asked)
-        self._problems: dict[str, str] = {}
+        self.asked = Counter(self._round.asked)
+        """How often each question was asked; one that was dismissed is not asked again."""
+        self.problems = dict(self._round.problems)
         """What was wrong with the last answer to each question."""
         meta = context.meta or {}
         self._asks = policy.may_give_handle and not meta.get(PREFERS_HANDLE)
@@ -138,13 +141,18 @@ class Elicitation:
         shown = self._context.lifespan_context.asked
         return next((each for each in self._questions() if each.question.id not in shown), None)
 
+    @property
+    def requests(self) -> dict[str, ElicitRequest]:
+        """The questions that the client can be asked, by their ids."""
+        return {each.question.id: each.request for each in self._questions()}
+
     async def ask(self, asked: "AskedQuestion", observer: Observer) -> None:
         """Ask one question in the middle of the call, until it is settled in any way.
 
         If the client does not answer, nothing more is asked in this call.
         """
         shown, identity = self._context.lifespan_context.asked, asked.question.id
-        self._asked[identity] += 1
+        self.asked[identity] += 1
         result: ElicitResult | None = None
         shown.add(identity)
         try:
@@ -164,7 +172,7 @@ class Elicitation:
         elif self._is_open(identity):
             self._asks = False
 
-    async def take(self, responses: InputResponses) -> None:
+    async def take(self, responses: Mapping[str, object]) -> None:
         """Take the answers of the round before; a question that has none is asked again."""
         for asked in self._questions(repeated=True):
             result = responses.get(asked.question.id)
@@ -175,19 +183,19 @@ class Elicitation:
         """The questions as the end of the call; None if there are none, or the client is not asked in this way."""
         if not (self._asks and is_modern(self._context)) or self._round.number >= _MOST_ROUNDS:
             return None
-        questions = {each.question.id: each.request for each in self._questions()}
+        questions = self.requests
         if not questions:
             return None
-        self._asked.update(questions.keys())
-        state = Round(self._process.id, self._round.number + 1, self._asked).state
+        self.asked.update(questions.keys())
+        state = Round(self._process.id, self._round.number + 1, self.asked).state
         return InputRequiredResult(input_requests={**questions}, request_state=state)
 
     def _questions(self, *, repeated: bool = False) -> Iterator["AskedQuestion"]:
         """The open questions that the client can be asked; with `repeated` only those that it was asked before."""
         for question in self._process.open_questions if self._asks else ():
-            times = self._asked[question.id]
-            if (0 < times <= _MOST) if repeated else times < _MOST:
-                asked = _asked(self._context, question, self._problems.get(question.id, ""))
+            times = self.asked[question.id]
+            if (0 < times <= MOST_ASKED) if repeated else times < MOST_ASKED:
+                asked = _asked(self._context, question, self.problems.get(question.id, ""))
                 if asked is not None:
                     yield asked
 
@@ -204,11 +212,11 @@ class Elicitation:
         try:
             await _settle(self._context.lifespan_context, asked.question, asked.form, result)
         except BadInput as refusal:
-            self._problems[identity] = str(refusal)
+            self.problems[identity] = str(refusal)
         except (AlreadyAnswered, UnknownName):
             return  # The first answer counts, and this is a later one.
         if result.action == "cancel":
-            self._asked[identity] = _MOST
+            self.asked[identity] = MOST_ASKED
 
     async def _until_settled(self, question_id: str, scope: anyio.CancelScope) -> None:
         """Cancel the scope when somebody else answers the question, or this program ends."""

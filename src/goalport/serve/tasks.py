@@ -1,0 +1,288 @@
+"""The Tasks extension (`io.modelcontextprotocol/tasks`) of revision 2026-07-28: processes that clients follow as tasks.
+
+A client that declares it gets a task from a goal that is long or may ask, and polls it; a task is a process, under the
+process's id, so any server of the same store answers for it. Its questions are asked through the client as `elicitation`
+asks them. If the client cannot be asked, the task is completed with the handle, so that nobody polls for ever. `calls`
+is above.
+"""
+
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
+
+from mcp.server.context import HandlerResult
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    ClientCapabilities,
+    ElicitRequest,
+    ElicitResult,
+    InputRequiredResult,
+    RequestParams,
+)
+from pydantic import Field, ValidationError
+
+from goalport.auth import current_caller
+from goalport.errors import BadInput, HandedOver, StoreError
+from goalport.process import AgentProcess, Killed, Outcome, Waiting
+from goalport.publish.goal_tools import CallPolicy
+from goalport.publish.output import Wire
+from goalport.secrecy import hide_known
+from goalport.serve.companion_calls import stop
+from goalport.serve.elicitation import MOST_ASKED, Elicitation, Round, answer_when_settled
+from goalport.serve.progress_notifications import Observer
+from goalport.serve.sessions import is_modern
+from goalport.serve.state import Context, HandlerFailed, McpState
+from goalport.upstream.remote_process import PREFERS_HANDLE
+from goalport.words import cleaned
+
+__all__ = [
+    "TASKS",
+    "TaskParams",
+    "TaskUpdateParams",
+    "answer_or_task",
+    "cancel_task",
+    "get_task",
+    "gets_task",
+    "update_task",
+]
+
+TASKS: Final = "io.modelcontextprotocol/tasks"
+_POLL_MS: Final = 1_000
+"""The milliseconds that clients are asked to let pass between two polls."""
+_DAY: Final = 24 * 3_600
+_NOTHING: Final = ClientCapabilities()
+_NO_ANSWER: Final = "What came was not an answer: expected an action (accept, decline or cancel) and its content."
+
+
+class TaskParams(RequestParams):
+    """The parameters of `tasks/get` and `tasks/cancel`."""
+
+    task_id: str
+
+
+class TaskUpdateParams(TaskParams):
+    """The parameters of `tasks/update`."""
+
+    input_responses: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+def gets_task(context: Context, policy: CallPolicy) -> bool:
+    """Whether a call of a goal is answered with a task.
+
+    Raises `MCPError` with code -32021 where the goal is for clients with tasks alone and this one has none.
+    """
+    if not _declared(context):
+        if policy.task_required:
+            _refuse_undeclared()
+        return False
+    return policy.may_give_handle and not (context.meta or {}).get(PREFERS_HANDLE)
+
+
+async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round | None) -> HandlerResult:
+    """The task of a process that a call started.
+
+    If its goal says a `wait_budget`, the call first waits so long for the result or for questions, and the questions end
+    it as they end one without a task; the repeated call, with the answers, is answered with the task.
+    """
+    context, process = observer.context, observer.process
+    if earlier is not None:
+        await Elicitation(context, process, policy, earlier).take(earlier.responses)
+    elif policy.wait_budget is not None:
+        answer = await answer_when_settled(observer, policy)
+        if process.status.ended or isinstance(answer, InputRequiredResult):
+            return answer
+    return {"resultType": "task", "status": "working", **_times(context.lifespan_context, process)}
+
+
+async def get_task(context: Context, params: TaskParams) -> HandlerResult:
+    """Answer `tasks/get`: the status of a task, with its questions, its result or its error."""
+    process = await _task(context, params.task_id, "tasks/get")
+    with _store_errors():
+        status = await _status(context, process)
+    return {"resultType": "complete", **_times(context.lifespan_context, process), **status}
+
+
+async def update_task(context: Context, params: TaskUpdateParams) -> HandlerResult:
+    """Answer `tasks/update`: take the answers to questions of a task; answers to others are left out."""
+    process = await _task(context, params.task_id, "tasks/update")
+    with _store_errors():
+        refusals = await _Refusals.of(context.lifespan_context, process)
+        responses = refusals.by_question(params.input_responses)
+        elicitation = _elicitation(context, process, Counter(refusals.counts) + Counter(responses.keys()))
+        await elicitation.take({each: answer for each, answer in responses.items() if answer is not None})
+        for question, answer in responses.items():
+            times = elicitation.asked[question]
+            problems = _NO_ANSWER if answer is None else elicitation.problems.get(question, "")
+            if problems or times == MOST_ASKED:
+                await refusals.note(question, times, problems)
+    return {"resultType": "complete"}
+
+
+async def cancel_task(context: Context, params: TaskParams) -> HandlerResult:
+    """Answer `tasks/cancel`: end the process of a task; one that has ended stays as it is."""
+    process = await _task(context, params.task_id, "tasks/cancel")
+    if not process.status.ended:
+        await stop(process)
+    return {"resultType": "complete"}
+
+
+async def _task(context: Context, task_id: str, method: str) -> AgentProcess:
+    """The process of a task that a request names. Raises `MCPError`."""
+    if not is_modern(context):
+        raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
+    if not _declared(context):
+        _refuse_undeclared()
+    said = None if context.request is None else context.request.headers.get(MCP_NAME_HEADER)
+    if said is not None and decode_header_value(said) != task_id:
+        raise MCPError(
+            HEADER_MISMATCH, f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
+        )
+    try:
+        process = await context.lifespan_context.process(task_id, current_caller())
+    except BadInput as error:
+        raise MCPError(INTERNAL_ERROR, str(error)) from error
+    if process is None:
+        raise MCPError(INVALID_PARAMS, f"There is no task {task_id[:100]!r}, or it is not yours.")
+    return process
+
+
+async def _status(context: Context, process: AgentProcess) -> Wire:
+    state = context.lifespan_context
+    outcome = None if process.untold else process.outcome
+    if isinstance(outcome, Killed):
+        return {"status": "cancelled", "statusMessage": _words(outcome.reason)}
+    if outcome is None or isinstance(outcome, Waiting):
+        refusals = await _Refusals.of(state, process)
+        requests = _elicitation(context, process, refusals.counts, refusals.problems).requests
+        if requests:
+            return {"status": "input_required", "inputRequests": refusals.by_key(requests)}
+        # Between an answer and what follows from it, a process still waits, but for nothing.
+        if outcome is None or not process.open_questions:
+            done = len(process.history)
+            return {"status": "working", "statusMessage": f"{done} of {done + len(process.plan)} actions are done"}
+    return await _ended(state, process, outcome)
+
+
+async def _ended(state: McpState, process: AgentProcess, outcome: Outcome) -> Wire:
+    """The end of a task: what a call would have answered, or the error of a server that cannot write the answer."""
+
+    async def answer() -> Wire:
+        return state.answers.of(CallPolicy.of_process(process), process, outcome)
+
+    try:
+        return {"status": "completed", "result": await state.answer_of(f"task {process.id}", answer())}
+    except HandlerFailed as failure:
+        return {"status": "failed", "error": {"code": failure.error.code, "message": failure.error.message}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusals:
+    """How often answers to the open questions of a task were refused, and the mistakes in the last ones.
+
+    They are kept in the store, for all its servers. A client answers a key once, so a question that is asked again has
+    another one.
+    """
+
+    state: McpState
+    counts: Mapping[str, int]
+    problems: Mapping[str, str]
+
+    @classmethod
+    async def of(cls, state: McpState, process: AgentProcess) -> "_Refusals":
+        """What is kept of the questions that are open."""
+        counts: dict[str, int] = {}
+        problems: dict[str, str] = {}
+        for question in process.open_questions:
+            problems[question.id], count = await state.platform.store.join(_kept_as(question.id), "", "0")
+            counts[question.id] = int(count)
+        return cls(state, counts, problems)
+
+    async def note(self, question: str, times: int, problems: str) -> None:
+        """Keep that a question was asked so often, and what was wrong, unless that was kept meanwhile."""
+        before = str(self.counts[question])
+        await self.state.platform.store.join(_kept_as(question), _words(problems), str(times), instead_of=before)
+
+    def by_key(self, requests: Mapping[str, ElicitRequest]) -> Wire:
+        """The request of each question, under its key."""
+        return {
+            self._key(each): request.model_dump(by_alias=True, mode="json", exclude_none=True)
+            for each, request in requests.items()
+        }
+
+    def by_question(self, responses: Mapping[str, object]) -> dict[str, ElicitResult | None]:
+        """The responses by the ids of the questions that they answer; None for what is none."""
+        return {each: _read(responses[key]) for each in self.counts if (key := self._key(each)) in responses}
+
+    def _key(self, question: str) -> str:
+        count = self.counts[question]
+        return f"{question}.{count}" if count else question
+
+
+def _elicitation(
+    context: Context,
+    process: AgentProcess,
+    asked: Mapping[str, int],
+    problems: Mapping[str, str] = MappingProxyType({}),
+) -> Elicitation:
+    return Elicitation(context, process, CallPolicy.of_process(process), Round(process.id, 0, asked, problems=problems))
+
+
+def _read(response: object) -> ElicitResult | None:
+    try:
+        return ElicitResult.model_validate(response)
+    except ValidationError:
+        return None
+
+
+def _kept_as(question: str) -> str:
+    return f"goalport/task/{question}"
+
+
+def _declared(context: Context) -> bool:
+    return is_modern(context) and TASKS in ((context.session.client_capabilities or _NOTHING).extensions or {})
+
+
+def _refuse_undeclared() -> NoReturn:
+    needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    raise MCPError(
+        MISSING_REQUIRED_CLIENT_CAPABILITY, f"This needs a client that declares the extension {TASKS}.", needed
+    )
+
+
+@contextmanager
+def _store_errors() -> Generator[None]:
+    """Tell the client of a store that does not answer; it may poll again."""
+    try:
+        yield
+    except (StoreError, HandedOver) as error:
+        raise MCPError(INTERNAL_ERROR, _words(str(error))) from error
+
+
+def _times(state: McpState, process: AgentProcess) -> Wire:
+    """What a client is told of a task besides its status."""
+    settings = state.settings
+    kept = settings.retention_days * _DAY if state.platform.store.durable else settings.result_seconds
+    last = (each.started_at + timedelta(seconds=each.seconds) for each in process.history[-1:])
+    asked = (each.asked_at for each in process.open_questions)
+    updated = max(process.finished_at or process.created_at, process.created_at, *last, *asked)
+    return {
+        "taskId": process.id,
+        "createdAt": process.created_at.isoformat(),
+        "lastUpdatedAt": updated.isoformat(),
+        "ttlMs": int(kept * 1_000) or None,
+        "pollIntervalMs": _POLL_MS,
+    }
+
+
+def _words(text: str) -> str:
+    return cleaned(hide_known(text))
