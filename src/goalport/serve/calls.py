@@ -90,7 +90,7 @@ async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestPa
 
 
 async def _begin(context: Context, goal: GoalTool, params: CallToolRequestParams, *, stored: bool) -> AgentProcess:
-    """Start a process, or join the one that was started under the same idempotency key; `stored`: it is in the store."""
+    """Start a process, or join the one that was started under the same idempotency key; `stored`: once it is stored."""
     platform, arguments = context.lifespan_context.platform, params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
     key = (params.meta or {}).get(_KEY)
@@ -101,13 +101,11 @@ async def _begin(context: Context, goal: GoalTool, params: CallToolRequestParams
         assert begun is not None
         return begun
     call = IdempotentCall.of(caller, goal.tool.name, key, arguments)
+    once = call.name, call.digest
     if stored:
-        once = (call.name, call.digest)
         joined = await platform.start_stored(goal.agent, *objects, once=once, goals=goal.goals, caller=caller)
     else:
-        joined = await platform.start_once(
-            call.name, call.digest, goal.agent, *objects, goals=goal.goals, caller=caller
-        )
+        joined = await platform.start_once(*once, goal.agent, *objects, goals=goal.goals, caller=caller)
     return joined or call.refuse()
 
 

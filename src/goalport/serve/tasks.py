@@ -1,9 +1,9 @@
 """The Tasks extension (`io.modelcontextprotocol/tasks`) of revision 2026-07-28: processes that clients follow as tasks.
 
 A client that declares it gets a task from a goal that is long or may ask, and polls it; a task is a process, under the
-process's id, so any server of the same store answers for it. Its questions are asked through the client as `elicitation`
-asks them. If the client cannot be asked, the task is completed with the handle, so that nobody polls for ever. `calls`
-is above.
+process's id, so any server of the same store answers for it. Its questions are asked through the client by the rules of
+`elicitation`. If the client cannot be asked, the task is completed with the handle, so that nobody polls for ever.
+`calls` and `server` are above.
 """
 
 from collections import Counter
@@ -61,6 +61,7 @@ _POLL_MS: Final = 1_000
 """The milliseconds that clients are asked to let pass between two polls."""
 _DAY: Final = 24 * 3_600
 _NOTHING: Final = ClientCapabilities()
+_NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_ANSWER: Final = "What came was not an answer: expected an action (accept, decline or cancel) and its content."
 
 
@@ -91,8 +92,8 @@ def gets_task(context: Context, policy: CallPolicy) -> bool:
 async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round | None) -> HandlerResult:
     """The task of a process that a call started.
 
-    If its goal says a `wait_budget`, the call first waits so long for the result or for questions, and the questions end
-    it as they end one without a task; the repeated call, with the answers, is answered with the task.
+    If its goal says a `wait_budget`, the call first waits so long for the result or for questions. The questions end it
+    as they end a call without a task; the repeated call, with the answers, is answered with the task.
     """
     context, process = observer.context, observer.process
     if earlier is not None:
@@ -144,9 +145,7 @@ async def _task(context: Context, task_id: str, method: str) -> AgentProcess:
         _refuse_undeclared()
     said = None if context.request is None else context.request.headers.get(MCP_NAME_HEADER)
     if said is not None and decode_header_value(said) != task_id:
-        raise MCPError(
-            HEADER_MISMATCH, f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
-        )
+        raise MCPError(HEADER_MISMATCH, f"The header {MCP_NAME_HEADER} is not the taskId of the request.")
     try:
         process = await context.lifespan_context.process(task_id, current_caller())
     except BadInput as error:
@@ -229,10 +228,7 @@ class _Refusals:
 
 
 def _elicitation(
-    context: Context,
-    process: AgentProcess,
-    asked: Mapping[str, int],
-    problems: Mapping[str, str] = MappingProxyType({}),
+    context: Context, process: AgentProcess, asked: Mapping[str, int], problems: Mapping[str, str] = _NO_PROBLEMS
 ) -> Elicitation:
     return Elicitation(context, process, CallPolicy.of_process(process), Round(process.id, 0, asked, problems=problems))
 
@@ -253,10 +249,9 @@ def _declared(context: Context) -> bool:
 
 
 def _refuse_undeclared() -> NoReturn:
-    needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-    raise MCPError(
-        MISSING_REQUIRED_CLIENT_CAPABILITY, f"This needs a client that declares the extension {TASKS}.", needed
-    )
+    needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    reason = f"This needs a client that declares the extension {TASKS}."
+    raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
 
 
 @contextmanager
