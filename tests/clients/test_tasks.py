@@ -1,4 +1,4 @@
-"""The Tasks extension over real connections: the official client with an extension of its own, and the official suite."""
+"""The Tasks extension over real connections: the official client with an extension of its own, the official suite."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,15 @@ from mcp_types import HEADER_MISMATCH
 from tests.clients.running import CLIENTS, CONFORMANCE, Served, run, serving_twice
 from tests.clients.test_conformance import complaints
 from tests.rooms.serve.askers import Answering, call
-from tests.rooms.serve.following_tasks import WIRE, FollowingTasks, NamedTask, NamingRequest, TaskRequest, ask, create
+from tests.rooms.serve.following_tasks import (
+    FollowingTasks,
+    NamedTask,
+    NamingRequest,
+    TaskAnswer,
+    TaskRequest,
+    ask,
+    create,
+)
 from tests.rooms.serve.served import text_of
 
 SCENARIOS = [
@@ -71,10 +79,10 @@ async def test_a_header_that_names_another_task_is_refused_and_none_is_let_pass(
         with anyio.fail_after(20):
             task = await create(client, "slow_compute", seconds=60)
             for kind in (TaskRequest, NamingRequest):
-                assert (await ask(client.session, "tasks/get", task, kind))["status"] == "working"
+                assert (await ask(client.session, "tasks/get", task, kind=kind))["status"] == "working"
             with pytest.raises(MCPError) as refused:
                 await client.session.send_request(
-                    MisnamingRequest(method="tasks/get", params=MisnamedTask(task_id=task)), WIRE
+                    MisnamingRequest(method="tasks/get", params=MisnamedTask(task_id=task)), TaskAnswer
                 )
             assert refused.value.code == HEADER_MISMATCH
             await ask(client.session, "tasks/cancel", task)

@@ -108,24 +108,18 @@ async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round 
 async def get_task(context: Context, params: TaskParams) -> HandlerResult:
     """Answer `tasks/get`: the status of a task, with its questions, its result or its error."""
     process = await _task(context, params.task_id, "tasks/get")
+    state = context.lifespan_context
     with _store_errors():
-        status = await _status(context, process)
-    return {"resultType": "complete", **_times(context.lifespan_context, process), **status}
+        status = await state.answer_of(f"task {process.id}", _status(context, process))
+    return {"resultType": "complete", **_times(state, process), **status}
 
 
 async def update_task(context: Context, params: TaskUpdateParams) -> HandlerResult:
     """Answer `tasks/update`: take the answers to questions of a task; answers to others are left out."""
     process = await _task(context, params.task_id, "tasks/update")
     with _store_errors():
-        refusals = await _Refusals.of(context.lifespan_context, process)
-        responses = refusals.by_question(params.input_responses)
-        elicitation = _elicitation(context, process, Counter(refusals.counts) + Counter(responses.keys()))
-        await elicitation.take({each: answer for each, answer in responses.items() if answer is not None})
-        for question, answer in responses.items():
-            times = elicitation.asked[question]
-            problems = _NO_ANSWER if answer is None else elicitation.problems.get(question, "")
-            if problems or times == MOST_ASKED:
-                await refusals.note(question, times, problems)
+        taking = _take(context, process, params.input_responses)
+        await context.lifespan_context.answer_of(f"task {process.id}", taking)
     return {"resultType": "complete"}
 
 
@@ -155,6 +149,18 @@ async def _task(context: Context, task_id: str, method: str) -> AgentProcess:
     return process
 
 
+async def _take(context: Context, process: AgentProcess, given: Mapping[str, object]) -> None:
+    refusals = await _Refusals.of(context.lifespan_context, process)
+    responses = refusals.by_question(given)
+    elicitation = _elicitation(context, process, Counter(refusals.counts) + Counter(responses.keys()))
+    await elicitation.take({each: answer for each, answer in responses.items() if answer is not None})
+    for question, answer in responses.items():
+        times = elicitation.asked[question]
+        problems = _NO_ANSWER if answer is None else elicitation.problems.get(question, "")
+        if problems or times == MOST_ASKED:
+            await refusals.note(question, times, problems)
+
+
 async def _status(context: Context, process: AgentProcess) -> Wire:
     state = context.lifespan_context
     outcome = None if process.untold else process.outcome
@@ -163,10 +169,10 @@ async def _status(context: Context, process: AgentProcess) -> Wire:
     if outcome is None or isinstance(outcome, Waiting):
         refusals = await _Refusals.of(state, process)
         requests = _elicitation(context, process, refusals.counts, refusals.problems).requests
-        if requests:
-            return {"status": "input_required", "inputRequests": refusals.by_key(requests)}
-        # Between an answer and what follows from it, a process still waits, but for nothing.
-        if outcome is None or not process.open_questions:
+        if known := refusals.by_key(requests):
+            return {"status": "input_required", "inputRequests": known}
+        # Between an answer and what follows from it a process still waits, but for nothing; or it has just asked again.
+        if outcome is None or requests or not process.open_questions:
             done = len(process.history)
             return {"status": "working", "statusMessage": f"{done} of {done + len(process.plan)} actions are done"}
     return await _ended(state, process, outcome)
@@ -212,10 +218,11 @@ class _Refusals:
         await self.state.platform.store.join(_kept_as(question), _words(problems), str(times), instead_of=before)
 
     def by_key(self, requests: Mapping[str, ElicitRequest]) -> Wire:
-        """The request of each question, under its key."""
+        """The request of each question that was open when this was read, under its key."""
         return {
             self._key(each): request.model_dump(by_alias=True, mode="json", exclude_none=True)
             for each, request in requests.items()
+            if each in self.counts
         }
 
     def by_question(self, responses: Mapping[str, object]) -> dict[str, ElicitResult | None]:

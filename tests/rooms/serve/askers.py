@@ -121,7 +121,9 @@ class Answering:
         """The fields of a form, `decline`, `cancel`, or an error in place of an answer, in this order."""
         return cls([*answers])
 
-    async def __call__(self, _: ClientRequestContext | None, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def __call__(
+        self, context: ClientRequestContext | None, params: ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
         assert params.mode == "form"
         self.asked.append(params.message)
         self.schemas.append(params.requested_schema)

@@ -11,7 +11,6 @@ from pydantic import ConfigDict, TypeAdapter
 from tests.rooms.serve.askers import Answering
 
 TASKS = "io.modelcontextprotocol/tasks"
-WIRE = TypeAdapter(dict[str, Any])
 _FORM: TypeAdapter[ElicitRequestParams] = TypeAdapter(ElicitRequestParams)
 
 
@@ -31,6 +30,12 @@ class NamingRequest(TaskRequest):
     name_param = "taskId"
 
 
+class TaskAnswer(Result):
+    """What was answered is kept as it came, but for the `_meta`."""
+
+    model_config = ConfigDict(extra="allow")
+
+
 class CreatedTask(Result):
     model_config = ConfigDict(extra="allow")
     result_type: Literal["task"] = "task"
@@ -44,13 +49,12 @@ async def ask(
     session: ClientSession,
     method: Literal["tasks/get", "tasks/update", "tasks/cancel"],
     task: str,
+    responses: Mapping[str, Any] | None = None,
     kind: type[TaskRequest] = NamingRequest,
-    **responses: Any,
 ) -> dict[str, Any]:
     """Send one request about a task; `responses` are those of `tasks/update`."""
-    params = NamedTask(task_id=task, input_responses=responses if method == "tasks/update" else None)
-    told = await session.send_request(kind(method=method, params=params), WIRE)
-    return {key: value for key, value in told.items() if key != "_meta"}
+    params = NamedTask(task_id=task, input_responses=None if responses is None else dict(responses))
+    return (await session.send_request(kind(method=method, params=params), TaskAnswer)).model_extra or {}
 
 
 async def state_of_task(client: Client, task: str, *statuses: str) -> dict[str, Any]:
@@ -98,7 +102,7 @@ class FollowingTasks(ClientExtension):
                     answered |= new.keys()
                     responses = {key: await self._answer(each) for key, each in new.items()}
                     if responses:
-                        await ask(context.session, "tasks/update", task.task_id, **responses)
+                        await ask(context.session, "tasks/update", task.task_id, responses)
                 case _:
                     assert told["status"] == "working", told
 

@@ -8,7 +8,13 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, MCPError
-from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, CallToolResult, InputRequiredResult
+from mcp_types import (
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    CallToolResult,
+    ElicitResult,
+    InputRequiredResult,
+)
 from pydantic import BaseModel
 
 from goalport import Export, WaitFor, achieves_goal, action, agent
@@ -147,9 +153,9 @@ async def test_a_wrong_answer_is_asked_again_under_another_key_until_the_handle_
             assert key not in keys
             assert ("name" in message) == (number == 1)
             keys.append(key)
-            assert await ask(client.session, "tasks/update", task, **{key: answer}) == {"resultType": "complete"}
+            assert await ask(client.session, "tasks/update", task, {key: answer}) == {"resultType": "complete"}
             for late in keys:
-                await ask(client.session, "tasks/update", task, **{late: answer})
+                await ask(client.session, "tasks/update", task, {late: answer})
         done = await state_of_task(client, task, "completed")
         result = CallToolResult.model_validate(done["result"])
         assert handle_of(server, "order_pizza", result)["status"] == "waiting"
@@ -160,10 +166,10 @@ async def test_one_of_two_answers_leaves_the_other_question(tmp_path: Path) -> N
     async with following_tasks(tmp_path, Pizzeria()) as (_, client):
         task = await create(client, "order_pizza", **SIZE)
         key, _ = await asked(client, task)
-        await ask(client.session, "tasks/update", task, unknown={"ignored": True})
+        await ask(client.session, "tasks/update", task, {"unknown": {"ignored": True}})
         assert await asked(client, task) == (key, "What shall be on a pizza of 30 cm?")
-        await ask(client.session, "tasks/update", task, **{key: accept(**HAM), "other": accept()})
-        await ask(client.session, "tasks/update", task, **{key: accept(name="cheese")})
+        await ask(client.session, "tasks/update", task, {key: accept(**HAM), "other": accept()})
+        await ask(client.session, "tasks/update", task, {key: accept(name="cheese")})
         done = await state_of_task(client, task, "completed")
         assert done["result"]["structuredContent"] == BAKED
 
@@ -172,11 +178,11 @@ async def test_declined_is_a_no_and_dismissed_gives_the_handle(tmp_path: Path) -
     async with following_tasks(tmp_path, Cashier()) as (server, client):
         declined, dismissed = await create(client, "pay", euros=5), await create(client, "pay", euros=6)
         key, _ = await asked(client, declined)
-        await ask(client.session, "tasks/update", declined, **{key: {"action": "decline"}})
+        await ask(client.session, "tasks/update", declined, {key: {"action": "decline"}})
         done = await state_of_task(client, declined, "completed")
         assert done["result"]["isError"]
         key, _ = await asked(client, dismissed)
-        await ask(client.session, "tasks/update", dismissed, **{key: {"action": "cancel"}})
+        await ask(client.session, "tasks/update", dismissed, {key: {"action": "cancel"}})
         done = await state_of_task(client, dismissed, "completed")
         handle = handle_of(server, "pay", CallToolResult.model_validate(done["result"]))
         assert handle["processId"] == dismissed
@@ -223,7 +229,7 @@ async def test_the_task_of_another_caller_is_unknown(tmp_path: Path) -> None:
                     told: list[str] = []
                     for name in (task, "no-such-task"):
                         with pytest.raises(MCPError) as refused:
-                            await ask(client.session, method, name, **{key: accept(**HAM)})
+                            await ask(client.session, method, name, {key: accept(**HAM)})
                         told.append(refused.value.message.replace(name, "…"))
                     assert told[0] == told[1]
         assert (await server.process()).status == "waiting"
@@ -266,9 +272,10 @@ async def test_with_a_wait_budget_the_first_questions_come_before_the_task(tmp_p
         second = await client.session.call_tool(
             "bake_task",
             SIZE,
-            input_responses={key: accept(**HAM)},  # pyright: ignore[reportArgumentType] - as it is on the wire
+            input_responses={key: ElicitResult.model_validate(accept(**HAM))},
             request_state=first.request_state,
             allow_claimed=True,
+            allow_input_required=True,
         )
         assert isinstance(second, CreatedTask)
         assert second.task_id == (await server.process()).id
@@ -297,12 +304,12 @@ async def test_any_server_of_the_store_answers_for_a_task(tmp_path: Path) -> Non
         with anyio.fail_after(20):
             task = await create(client, "order_pizza", **SIZE)
             key, _ = await asked(other, task)
-            await ask(other.session, "tasks/update", task, **{key: accept(name="tar")})
+            await ask(other.session, "tasks/update", task, {key: accept(name="tar")})
             again, message = await asked(client, task)
             assert again != key
             assert "tar" in message
             assert await asked(other, task) == (again, message)
-            await ask(client.session, "tasks/update", task, **{again: accept(**HAM)})
+            await ask(client.session, "tasks/update", task, {again: accept(**HAM)})
             for each in (other, client):
                 done = await state_of_task(each, task, "completed")
                 assert text_of(CallToolResult.model_validate(done["result"])) == BAKED["content"]
