@@ -44,9 +44,10 @@ from goalport import __version__
 from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
-from goalport.serve import calls, resources, tasks
+from goalport.serve import calls, resources
 from goalport.serve.sessions import set_log_level, without_deprecations
 from goalport.serve.state import Context, McpState
+from goalport.serve.tasks import add_tasks
 
 __all__ = ["GoalServer", "make_server"]
 
@@ -111,10 +112,7 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
             on_set_logging_level=_set_level,
         )
     server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
-    server.add_request_handler("tasks/get", tasks.TaskParams, tasks.get_task)
-    server.add_request_handler("tasks/update", tasks.TaskUpdateParams, tasks.update_task)
-    server.add_request_handler("tasks/cancel", tasks.TaskParams, tasks.cancel_task)
-    server.extensions[tasks.TASKS] = {}
+    add_tasks(server)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         server.middleware.clear()
     security = RequestStateSecurity(keys=state.keys, ttl=state.settings.state_ttl_seconds)

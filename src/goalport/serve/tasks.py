@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from mcp.server.context import HandlerResult
+from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types import (
@@ -45,18 +46,9 @@ from goalport.serve.state import Context, HandlerFailed, McpState
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned
 
-__all__ = [
-    "TASKS",
-    "TaskParams",
-    "TaskUpdateParams",
-    "answer_or_task",
-    "cancel_task",
-    "get_task",
-    "gets_task",
-    "update_task",
-]
+__all__ = ["add_tasks", "answer_or_task", "gets_task"]
 
-TASKS: Final = "io.modelcontextprotocol/tasks"
+_TASKS: Final = "io.modelcontextprotocol/tasks"
 _POLL_MS: Final = 1_000
 """The milliseconds that clients are asked to let pass between two polls."""
 _DAY: Final = 24 * 3_600
@@ -65,16 +57,24 @@ _NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_ANSWER: Final = "What came was not an answer: expected an action (accept, decline or cancel) and its content."
 
 
-class TaskParams(RequestParams):
+class _TaskParams(RequestParams):
     """The parameters of `tasks/get` and `tasks/cancel`."""
 
     task_id: str
 
 
-class TaskUpdateParams(TaskParams):
+class _TaskUpdateParams(_TaskParams):
     """The parameters of `tasks/update`."""
 
     input_responses: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+def add_tasks(server: Server[McpState]) -> None:
+    """Let a server answer requests about tasks, and declare that it does."""
+    server.add_request_handler("tasks/get", _TaskParams, _get)
+    server.add_request_handler("tasks/update", _TaskUpdateParams, _update)
+    server.add_request_handler("tasks/cancel", _TaskParams, _cancel)
+    server.extensions[_TASKS] = {}
 
 
 def gets_task(context: Context, policy: CallPolicy) -> bool:
@@ -105,7 +105,7 @@ async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round 
     return {"resultType": "task", "status": "working", **_times(context.lifespan_context, process)}
 
 
-async def get_task(context: Context, params: TaskParams) -> HandlerResult:
+async def _get(context: Context, params: _TaskParams) -> HandlerResult:
     """Answer `tasks/get`: the status of a task, with its questions, its result or its error."""
     process = await _task(context, params.task_id, "tasks/get")
     state = context.lifespan_context
@@ -114,7 +114,7 @@ async def get_task(context: Context, params: TaskParams) -> HandlerResult:
     return {"resultType": "complete", **_times(state, process), **status}
 
 
-async def update_task(context: Context, params: TaskUpdateParams) -> HandlerResult:
+async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
     """Answer `tasks/update`: take the answers to questions of a task; answers to others are left out."""
     process = await _task(context, params.task_id, "tasks/update")
     with _store_errors():
@@ -123,7 +123,7 @@ async def update_task(context: Context, params: TaskUpdateParams) -> HandlerResu
     return {"resultType": "complete"}
 
 
-async def cancel_task(context: Context, params: TaskParams) -> HandlerResult:
+async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
     """Answer `tasks/cancel`: end the process of a task; one that has ended stays as it is."""
     process = await _task(context, params.task_id, "tasks/cancel")
     if not process.status.ended:
@@ -252,12 +252,12 @@ def _kept_as(question: str) -> str:
 
 
 def _declared(context: Context) -> bool:
-    return is_modern(context) and TASKS in ((context.session.client_capabilities or _NOTHING).extensions or {})
+    return is_modern(context) and _TASKS in ((context.session.client_capabilities or _NOTHING).extensions or {})
 
 
 def _refuse_undeclared() -> NoReturn:
-    needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-    reason = f"This needs a client that declares the extension {TASKS}."
+    needed: Wire = {"requiredCapabilities": {"extensions": {_TASKS: {}}}}
+    reason = f"This needs a client that declares the extension {_TASKS}."
     raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
 
 
