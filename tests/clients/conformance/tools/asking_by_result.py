@@ -1,7 +1,8 @@
 """Tools and a prompt that ask by returning what they need, as revision 2026-07-28 does it.
 
 The client answers by calling again, with the answers and the state; the server seals the state, so these
-handlers see it as they gave it. A goal that waits cannot say these exact questions, so they are raw.
+handlers see it as they gave it. No goal can say these: they ask the model or the roots of the client, or the suite
+answers under a name of its own, or without the state. What a goal can ask is in `agents/asking`.
 """
 
 from collections.abc import Mapping
@@ -42,8 +43,8 @@ def said(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
-def question(message: str, field: str, kind: str = "string") -> InputRequest:
-    schema = {"type": "object", "properties": {field: {"type": kind}}, "required": [field]}
+def question(message: str, field: str) -> InputRequest:
+    schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
@@ -81,13 +82,6 @@ async def ask_roots(_: Context, params: CallToolRequestParams) -> Answer:
     return needed(client_roots=ListRootsRequest())
 
 
-async def ask_to_confirm(_: Context, params: CallToolRequestParams) -> Answer:
-    confirmed = answered(params.input_responses, "confirm", "ok") is not None
-    if confirmed and params.request_state == "confirming":
-        return said("state-ok")
-    return needed("confirming", confirm=question("Please confirm", "ok", "boolean"))
-
-
 async def ask_everyone(_: Context, params: CallToolRequestParams) -> Answer:
     requests: dict[str, InputRequest] = {
         "user_name": question("What is your name?", "name"),
@@ -96,16 +90,6 @@ async def ask_everyone(_: Context, params: CallToolRequestParams) -> Answer:
     }
     missing = {key: request for key, request in requests.items() if key not in (params.input_responses or {})}
     return needed("everyone", **missing) if missing else said("All three answered")
-
-
-async def ask_twice(_: Context, params: CallToolRequestParams) -> Answer:
-    if params.request_state == "second":
-        color = answered(params.input_responses, "step2", "color")
-        if color:
-            return said(f"The favorite color is {color}")
-    if answered(params.input_responses, "step1", "name") or params.request_state == "second":
-        return needed("second", step2=question("Step 2: What is your favorite color?", "color"))
-    return needed("first", step1=question("Step 1: What is your name?", "name"))
 
 
 async def ask_whom_the_client_has(ctx: Context, params: CallToolRequestParams) -> Answer:
@@ -135,10 +119,7 @@ def tool(name: str, description: str) -> Tool:
 elicitation = raw_tool(tool("elicitation", "Asks the user"), ask_name)
 sampling = raw_tool(tool("sampling", "Asks the client's model"), ask_model)
 list_roots = raw_tool(tool("list_roots", "Asks for the client's roots"), ask_roots)
-request_state = raw_tool(tool("request_state", "Asks, and wants its state back"), ask_to_confirm)
-tampered_state = raw_tool(tool("tampered_state", "Asks, and takes no other state back"), ask_to_confirm)
 multiple_inputs = raw_tool(tool("multiple_inputs", "Asks user, model and roots at once"), ask_everyone)
-multi_round = raw_tool(tool("multi_round", "Asks one thing after the other"), ask_twice)
 capabilities = raw_tool(tool("capabilities", "Asks only what the client can answer"), ask_whom_the_client_has)
 prompt = raw_prompt(
     Prompt(name="test_input_required_result_prompt", description="Asks the user for its context"), prompt_with_context

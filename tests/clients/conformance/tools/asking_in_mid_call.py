@@ -1,7 +1,7 @@
 """Tools that ask the client something while the call is open, as revisions up to 2025-11-25 do it.
 
-Goalport's own way of asking (a goal that waits) has forms of goalport's making; the suite wants these
-exact messages and schemas, so the tools are raw ones. Their 2026-07-28 twins are in `asking_by_result`.
+A goal cannot ask the client's model, and asks with no enum of the kind that the specification calls legacy: so these
+are raw. What a goal can ask is in `agents/asking`; the 2026-07-28 twins are in `asking_by_result`.
 """
 
 from typing import Any
@@ -44,25 +44,6 @@ async def ask_person(ctx: Context, message: str, properties: dict[str, Any], *re
     return said(f"Elicitation completed: action={answer.action}, content={answer.content}")
 
 
-async def ask_name_and_address(ctx: Context, params: CallToolRequestParams) -> CallToolResult:
-    properties = {
-        "username": {"type": "string", "description": "User's response"},
-        "email": {"type": "string", "description": "User's email address"},
-    }
-    return await ask_person(ctx, str((params.arguments or {})["message"]), properties, "username", "email")
-
-
-async def ask_with_defaults(ctx: Context, _: CallToolRequestParams) -> CallToolResult:
-    properties = {
-        "name": {"type": "string", "default": "John Doe"},
-        "age": {"type": "integer", "default": 30},
-        "score": {"type": "number", "default": 95.5},
-        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
-        "verified": {"type": "boolean", "default": True},
-    }
-    return await ask_person(ctx, "Please review these values", properties)
-
-
 def titled(value: str, title: str) -> dict[str, str]:
     return {"const": value, "title": title}
 
@@ -87,8 +68,4 @@ def tool(name: str, description: str, *arguments: str) -> Tool:
 
 
 sampling = raw_tool(tool("test_sampling", "Asks the client's model", "prompt"), ask_model)
-elicitation = raw_tool(
-    tool("test_elicitation", "Asks the user for a name and address", "message"), ask_name_and_address
-)
-defaults = raw_tool(tool("test_elicitation_sep1034_defaults", "Asks with default values"), ask_with_defaults)
 choices = raw_tool(tool("test_elicitation_sep1330_enums", "Asks with every kind of choice"), ask_with_choices)
