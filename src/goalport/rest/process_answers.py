@@ -105,13 +105,15 @@ def _links(process_id: str) -> dict[str, str]:
 
 def _question(view: Mapping[str, Any]) -> dict[str, Any]:
     schema = view.get("schema", {})
-    options = [*_options(schema)]
+    labels = {each["key"]: each["label"] for each in view.get("options", ())}
+    options = [{**each, "label": labels.get(each["label"], each["label"])} for each in _options(schema)]
     return {
         "awaitableId": view["id"],
         "prompt": view["message"],
         "kind": view.get("kind", "form"),
         "schema": schema,
         **({"options": options} if options else {}),
+        **({"url": view["url"]} if "url" in view else {}),
         **({"url": view["url"]} if "url" in view else {}),
         "askedAt": view["askedAt"],
     }

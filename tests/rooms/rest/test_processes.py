@@ -72,6 +72,26 @@ async def test_a_game_goes_from_its_start_over_the_options_to_its_end(tmp_path: 
         assert (shown["status"], shown["result"]) == ("completed", {"content": f"Ada enters the {place}"})
 
 
+@agent(description="Lets somebody choose a room")
+class Hotel:
+    @action
+    def ask(self, player: Player) -> WaitFor[UserChoice]:
+        places = [UserChoice(name="Castle"), UserChoice(name="Forest")]
+        return WaitFor.choice("Where?", places, UserChoice, label=lambda each: f"In the {each.name}")
+
+    @achieves_goal(description="A room", export=Export(remote=True, name="book"))
+    def book(self, choice: UserChoice) -> AdventureResult:
+        return AdventureResult(content=choice.name)
+
+
+async def test_a_choice_shows_its_labels_and_takes_what_stands_for_them(tmp_path: Path) -> None:
+    async with web(tmp_path, Hotel()) as server:
+        state = (await server.start("book", {"player_name": "x"})).json()
+        assert [each["label"] for each in state["options"]] == ["In the Castle", "In the Forest"]
+        ended = await server.resume(state, state["options"][1]["response"])
+        assert ended.json()["result"] == {"content": "Forest"}
+
+
 async def test_a_process_that_does_not_exist_cannot_be_continued(tmp_path: Path) -> None:
     async with web(tmp_path, Adventure()) as server:
         refused = await server.http.post(f"{PROCESS}/nobody/continue", json={"awaitableId": "q-1", "response": {}})
