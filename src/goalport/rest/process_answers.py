@@ -114,7 +114,6 @@ def _question(view: Mapping[str, Any]) -> dict[str, Any]:
         "schema": schema,
         **({"options": options} if options else {}),
         **({"url": view["url"]} if "url" in view else {}),
-        **({"url": view["url"]} if "url" in view else {}),
         "askedAt": view["askedAt"],
     }
 
