@@ -95,7 +95,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
 
 async def until(events: AsyncGenerator[LoggedEvent], kind: type, found: list[LoggedEvent]) -> list[LoggedEvent]:
     """The events up to the first of a kind, added to those that were found."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async for each in events:
             found.append(each)
             if isinstance(each.event, kind):
@@ -104,7 +104,7 @@ async def until(events: AsyncGenerator[LoggedEvent], kind: type, found: list[Log
 
 
 async def all_of(platform: AgentPlatform, process_id: str, after: int = 0) -> list[LoggedEvent]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         return [each async for each in platform.events(process_id, after)]
 
 
@@ -177,13 +177,13 @@ async def test_another_program_reads_the_events_while_the_process_runs(open_stor
         AgentPlatform([Writer(), Titler], store=other_store) as elsewhere,
     ):
         process = here.start("Writer", UserInput("the sea"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while await store.find(process.id) is None:
                 await anyio.lowlevel.checkpoint()
         async with aclosing(elsewhere.events(process.id)) as events:
             found = await until(events, ProgressUpdated, [])
             writer.may_go_on.set()
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 found += [each async for each in events]
         assert told(found) == COURSE
 
@@ -215,7 +215,7 @@ async def test_a_process_that_another_program_ends_keeps_the_events_from_before(
         before = await until(here.events(process.id), ProcessFinished, [])
         async with aclosing(elsewhere.events(process.id, before[-1].number)) as events:
             (await elsewhere.process(process.id)).kill()
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 after = [each async for each in events]
         assert told(after) == ["killed"]
         for platform in (here, elsewhere):
@@ -286,7 +286,7 @@ async def test_a_reader_is_told_when_the_program_ends_before_the_process(tmp_pat
         await until(events, ProcessFinished, [])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(platform.aclose)
-            with anyio.fail_after(30), pytest.raises(HandedOver):
+            with anyio.fail_after(120), pytest.raises(HandedOver):
                 await anext(events)
 
 
