@@ -34,6 +34,7 @@ from pydantic import Field, ValidationError
 
 from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError
+from goalport.handshake import TASKS
 from goalport.process import AgentProcess, Killed, Outcome, Waiting
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.output import Wire
@@ -48,7 +49,6 @@ from goalport.words import cleaned
 
 __all__ = ["add_tasks", "answer_or_task", "gets_task"]
 
-_TASKS: Final = "io.modelcontextprotocol/tasks"
 _POLL_MS: Final = 1_000
 """The milliseconds that clients are asked to let pass between two polls."""
 _DAY: Final = 24 * 3_600
@@ -74,7 +74,7 @@ def add_tasks(server: Server[McpState]) -> None:
     server.add_request_handler("tasks/get", _TaskParams, _get)
     server.add_request_handler("tasks/update", _TaskUpdateParams, _update)
     server.add_request_handler("tasks/cancel", _TaskParams, _cancel)
-    server.extensions[_TASKS] = {}
+    server.extensions[TASKS] = {}
 
 
 def gets_task(context: Context, policy: CallPolicy) -> bool:
@@ -252,12 +252,12 @@ def _kept_as(question: str) -> str:
 
 
 def _declared(context: Context) -> bool:
-    return is_modern(context) and _TASKS in ((context.session.client_capabilities or _NOTHING).extensions or {})
+    return is_modern(context) and TASKS in ((context.session.client_capabilities or _NOTHING).extensions or {})
 
 
 def _refuse_undeclared() -> NoReturn:
-    needed: Wire = {"requiredCapabilities": {"extensions": {_TASKS: {}}}}
-    reason = f"This needs a client that declares the extension {_TASKS}."
+    needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    reason = f"This needs a client that declares the extension {TASKS}."
     raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
 
 

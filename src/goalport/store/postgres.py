@@ -75,7 +75,13 @@ class _PostgresDatabase:
         opened = await self._open()
         task = asyncio.create_task(self._run(opened.pool, begin, reading=False))
         end = Commit[None]()
-        task.add_done_callback(lambda _: end.set_result(None))
+
+        def known(done: asyncio.Task[tuple[T, bool]]) -> None:
+            if not done.cancelled():
+                done.exception()  # who was cancelled does not ask for it
+            end.set_result(None)
+
+        task.add_done_callback(known)
         with anyio.CancelScope(shield=True):
             await end
         result, changed = task.result()

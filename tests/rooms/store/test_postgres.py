@@ -1,6 +1,7 @@
 """The store in PostgreSQL: it keeps what it confirmed, beside other programs, and outlasts the end of its server."""
 
 import asyncio
+import gc
 import os
 import re
 import shutil
@@ -442,3 +443,21 @@ async def test_tables_of_every_earlier_version_are_changed(postgres: PostgresSer
     fresh = postgres.database()
     async with PostgresProcessStore(fresh):
         assert changed == postgres.run(columns, url=fresh)
+
+
+async def test_a_write_that_fails_after_its_caller_was_cancelled_is_told_to_nobody(
+    store: PostgresProcessStore,
+) -> None:
+    await save(store, process("one"))
+    told: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    writing = asyncio.create_task(store.heartbeat(10))
+    await anyio.lowlevel.checkpoint()
+    writing.cancel()
+    await store.close()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    del writing
+    gc.collect()
+    assert not told
