@@ -77,7 +77,10 @@ class _Field:
         kept = (*_TEXTS, *_KEPT[kind])
         shown: Schema = {"type": kind, **{key: self.schema[key] for key in kept if key in self.schema}}
         if self.choices:
-            shown = _with_choices(shown, self.choices, full=full)
+            # Titles that came in the older keyword are shown in it: clients of all versions know it.
+            shown = _with_choices(
+                shown, self.choices, full=full and not (kind == "string" and "enumNames" in self.schema)
+            )
         shown |= _bounds(self.schema) if kind == "integer" else {}
         if self.schema.get("format") in _FORMATS and not self.choices:
             shown["format"] = self.schema["format"]

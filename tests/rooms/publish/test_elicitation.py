@@ -302,6 +302,7 @@ FOREIGN: dict[str, Any] = {
         "name": {"type": "string", "title": "Name", "minLength": 1},
         "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]},
         "tags": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}},
+        "dish": {"type": "string", "enum": ["soup", "pie"], "enumNames": ["A soup", "A pie"]},
         "fast": {"type": "boolean", "default": True},
     },
     "required": ["name"],

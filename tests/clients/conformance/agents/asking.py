@@ -1,11 +1,11 @@
 """Goals that ask a person: in the middle of the call, or by its result, as the client's revision has it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
-from goalport import Export, WaitFor, achieves_goal, action, agent
+from goalport import ActionContext, Export, WaitFor, achieves_goal, action, agent
 
 
 class Wanted(BaseModel):
@@ -49,6 +49,35 @@ class Reviewer:
     @action
     async def tell(self, review: Review) -> str:
         return f"Elicitation completed: {review}"
+
+
+TITLED = [{"const": f"value{number}", "title": title} for number, title in ((1, "First"), (2, "Second"), (3, "Third"))]
+Value = Annotated[Literal["value1", "value2", "value3"], WithJsonSchema({"type": "string", "oneOf": TITLED})]
+Option = Literal["option1", "option2", "option3"]
+
+
+class Choices(BaseModel):
+    """Every kind of choice that a form can show; titles are in the JSON Schema, as pydantic takes them."""
+
+    untitled_single: Option | None = Field(None, alias="untitledSingle")
+    titled_single: Value | None = Field(None, alias="titledSingle")
+    legacy: Literal["opt1", "opt2"] | None = Field(
+        None, alias="legacyEnum", json_schema_extra={"enumNames": ["Option One", "Option Two"]}
+    )
+    untitled_multi: list[Option] = Field([], alias="untitledMulti")
+    titled_multi: list[Value] = Field([], alias="titledMulti")
+
+
+@agent(description="Asks with every kind of choice")
+class Chooser:
+    @action
+    async def ask(self) -> WaitFor[Choices]:
+        return WaitFor.form_submission("Please choose", Choices)
+
+    @achieves_goal(description="What was chosen", export=Export(remote=True, name="test_elicitation_sep1330_enums"))
+    @action
+    async def tell(self, choices: Choices) -> str:
+        return f"Elicitation completed: {choices}"
 
 
 class Approval(BaseModel):
@@ -109,3 +138,18 @@ class TwoSteps:
     @action
     async def tell(self, person: Person, favourite: Favourite) -> str:
         return f"The favorite color of {person.name} is {favourite.color}"
+
+
+@agent(description="Tells what it does, and asks")
+class TellingAsker:
+    """The stream of its call has notifications and the question as its result, but no request of the server."""
+
+    @action
+    async def ask(self, context: ActionContext) -> WaitFor[Approval]:
+        context.progress("About to ask")
+        return WaitFor.form_submission("Please confirm", Approval)
+
+    @achieves_goal(description="An approval, with news", export=Export(remote=True, name="test_streaming_elicitation"))
+    @action
+    async def tell(self, approval: Approval) -> str:
+        return f"Approved: {approval.ok}"

@@ -1,10 +1,11 @@
-"""Goals without an input: a text, an image, an error, and one of several steps to see progress by."""
+"""Goals that ask nobody: a text, an image, an error, progress by steps and in words, and the prompts of goals."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import anyio
 from mcp_types import ImageContent
 
-from goalport import Export, achieves_goal, action, agent
+from goalport import ActionContext, Export, achieves_goal, action, agent
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 
@@ -69,3 +70,51 @@ class Steps:
     @action
     async def finish(self, second: SecondHalf) -> str:
         return f"Done: {second.done} of 100"
+
+
+@agent(description="Tells what it does")
+class Teller:
+    """What an action tells of its progress is a log message too, for clients that asked for log messages."""
+
+    @achieves_goal(description="Work in three parts", export=Export(remote=True, name="test_tool_with_logging"))
+    @action
+    async def work(self, context: ActionContext) -> str:
+        context.progress("Tool execution started")
+        await anyio.sleep(0.05)
+        context.progress("Tool processing data")
+        await anyio.sleep(0.05)
+        context.progress("Tool execution completed")
+        return "Told of three parts"
+
+
+@agent(description="Tells one thing")
+class QuietTeller:
+    @achieves_goal(description="Work in one part", export=Export(remote=True, name="test_logging_tool"))
+    @action
+    async def work(self, context: ActionContext) -> str:
+        context.progress("Only for a request that asked for log messages")
+        return "Told of it, if that was wanted"
+
+
+@agent(description="Has a prompt without arguments")
+class Prompted:
+    @achieves_goal(description="A simple prompt", export=Export(remote=True, name="test_simple_prompt"))
+    @action
+    async def say(self) -> str:
+        return "This is what the prompt asks a model to call."
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What the arguments of a prompt are made of, and their descriptions."""
+
+    arg1: str = field(metadata={"description": "First argument"})
+    arg2: str = field(metadata={"description": "Second argument"})
+
+
+@agent(description="Has a prompt with arguments")
+class PromptedWithArguments:
+    @achieves_goal(description="A prompt with arguments", export=Export(remote=True, name="test_prompt_with_arguments"))
+    @action
+    async def say(self, arguments: Arguments) -> str:
+        return f"arg1='{arguments.arg1}', arg2='{arguments.arg2}'"

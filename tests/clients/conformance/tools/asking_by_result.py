@@ -1,8 +1,7 @@
 """Tools and a prompt that ask by returning what they need, as revision 2026-07-28 does it.
 
 The client answers by calling again, with the answers and the state; the server seals the state, so these
-handlers see it as they gave it. No goal can say these: they ask the model or the roots of the client, or the suite
-answers under a name of its own, or without the state. What a goal can ask is in `agents/asking`.
+handlers see it as they gave it. Each says why no goal says it; what a goal can ask is in `agents/asking`.
 """
 
 from collections.abc import Mapping
@@ -64,11 +63,13 @@ def answered(answers: Mapping[str, InputResponse] | None, key: str, field: str) 
 
 
 async def ask_name(_: Context, params: CallToolRequestParams) -> Answer:
+    """Raw, as the suite answers under a name of its own and without the state; a goal names its questions itself."""
     name = answered(params.input_responses, "user_name", "name")
     return said(f"Hello, {name}!") if name else needed(user_name=question("What is your name?", "name"))
 
 
 async def ask_model(_: Context, params: CallToolRequestParams) -> Answer:
+    """Raw, as goals ask people, and models only through goalport's own models."""
     reply = (params.input_responses or {}).get("capital_question")
     if isinstance(reply, CreateMessageResult) and isinstance(reply.content, TextContent):
         return said(reply.content.text)
@@ -76,6 +77,7 @@ async def ask_model(_: Context, params: CallToolRequestParams) -> Answer:
 
 
 async def ask_roots(_: Context, params: CallToolRequestParams) -> Answer:
+    """Raw, as goals never ask for the folders of a client."""
     reply = (params.input_responses or {}).get("client_roots")
     if isinstance(reply, ListRootsResult):
         return said("Roots: " + ", ".join(str(root.uri) for root in reply.roots))
@@ -83,6 +85,7 @@ async def ask_roots(_: Context, params: CallToolRequestParams) -> Answer:
 
 
 async def ask_everyone(_: Context, params: CallToolRequestParams) -> Answer:
+    """Raw, as goals ask people only, and this also asks for a model's answer and for folders."""
     requests: dict[str, InputRequest] = {
         "user_name": question("What is your name?", "name"),
         "greeting": for_the_model("Generate a greeting", 50),
@@ -93,6 +96,7 @@ async def ask_everyone(_: Context, params: CallToolRequestParams) -> Answer:
 
 
 async def ask_whom_the_client_has(ctx: Context, params: CallToolRequestParams) -> Answer:
+    """Raw, as the client of the suite can only sample, and a goal that cannot ask a person gives the handle."""
     if params.input_responses:
         return said("Answered")
     capabilities = ctx.session.client_capabilities or ClientCapabilities()
@@ -105,6 +109,7 @@ async def ask_whom_the_client_has(ctx: Context, params: CallToolRequestParams) -
 
 
 async def prompt_with_context(_: Context, params: GetPromptRequestParams) -> GetPromptResult | InputRequiredResult:
+    """Raw, as a goal's prompt asks nothing: it is filled in before it is sent."""
     context = answered(params.input_responses, "user_context", "context")
     if context is None:
         return needed(user_context=question("What context should the prompt use?", "context"))

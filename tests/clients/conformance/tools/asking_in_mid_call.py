@@ -1,7 +1,7 @@
-"""Tools that ask the client something while the call is open, as revisions up to 2025-11-25 do it.
+"""A tool that asks the client's model while the call is open, as revisions up to 2025-11-25 do it.
 
-A goal cannot ask the client's model, and asks with no enum of the kind that the specification calls legacy: so these
-are raw. What a goal can ask is in `agents/asking`; the 2026-07-28 twins are in `asking_by_result`.
+It is raw, because goals ask people, and models only through goalport's own models. What a goal can ask is in
+`agents/asking`; the twin for 2026-07-28 is in `asking_by_result`.
 """
 
 from typing import Any
@@ -38,34 +38,8 @@ async def ask_model(ctx: Context, params: CallToolRequestParams) -> CallToolResu
     return said(f"LLM response: {reply.content.text if isinstance(reply.content, TextContent) else reply.content}")
 
 
-async def ask_person(ctx: Context, message: str, properties: dict[str, Any], *required: str) -> CallToolResult:
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    answer = await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
-    return said(f"Elicitation completed: action={answer.action}, content={answer.content}")
+ARGUMENTS = {"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]}
 
-
-def titled(value: str, title: str) -> dict[str, str]:
-    return {"const": value, "title": title}
-
-
-async def ask_with_choices(ctx: Context, _: CallToolRequestParams) -> CallToolResult:
-    options = ["option1", "option2", "option3"]
-    values = [titled("value1", "First"), titled("value2", "Second"), titled("value3", "Third")]
-    properties: dict[str, Any] = {
-        "untitledSingle": {"type": "string", "enum": options},
-        "titledSingle": {"type": "string", "oneOf": values},
-        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
-        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
-        "titledMulti": {"type": "array", "items": {"anyOf": values}},
-    }
-    return await ask_person(ctx, "Please choose", properties)
-
-
-def tool(name: str, description: str, *arguments: str) -> Tool:
-    properties = {argument: {"type": "string"} for argument in arguments}
-    schema = {"type": "object", "properties": properties, "required": list(arguments)}
-    return Tool(name=name, description=description, input_schema=schema)
-
-
-sampling = raw_tool(tool("test_sampling", "Asks the client's model", "prompt"), ask_model)
-choices = raw_tool(tool("test_elicitation_sep1330_enums", "Asks with every kind of choice"), ask_with_choices)
+sampling = raw_tool(
+    Tool(name="test_sampling", description="Asks the client's model", input_schema=ARGUMENTS), ask_model
+)

@@ -1,4 +1,4 @@
-"""Prompts that are not a goal's: a plain one, one with arguments, one with a resource, one with an image."""
+"""Prompts with a resource and with an image. They are raw, because a goal's prompt is a text that names its tool."""
 
 from typing import Any
 
@@ -28,15 +28,6 @@ def from_user(*blocks: ContentBlock | str) -> GetPromptResult:
     return GetPromptResult(messages=[PromptMessage(role="user", content=content) for content in contents])
 
 
-async def plain(_: Context, __: GetPromptRequestParams) -> GetPromptResult:
-    return from_user("This is a simple prompt for testing.")
-
-
-async def with_arguments(_: Context, params: GetPromptRequestParams) -> GetPromptResult:
-    given = params.arguments or {}
-    return from_user(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'")
-
-
 async def with_resource(_: Context, params: GetPromptRequestParams) -> GetPromptResult:
     resource = TextResourceContents(
         uri=(params.arguments or {})["resourceUri"],
@@ -58,11 +49,6 @@ def prompt(name: str, description: str, **arguments: str) -> Prompt:
     return Prompt(name=name, description=description, arguments=listed)
 
 
-simple = raw_prompt(prompt("test_simple_prompt", "A prompt without arguments"), plain)
-arguments = raw_prompt(
-    prompt("test_prompt_with_arguments", "A prompt with arguments", arg1="First argument", arg2="Second argument"),
-    with_arguments,
-)
 resource = raw_prompt(
     prompt("test_prompt_with_embedded_resource", "A prompt with a resource", resourceUri="The resource to embed"),
     with_resource,

@@ -1,4 +1,8 @@
-"""Resources that are not goalport's own: a text, an image, one to watch, and a template."""
+"""Resources that are not goalport's own: a text, an image, one to watch, and a template.
+
+They are raw, because goals have no resources besides goalport's own (goals, agents, processes): a workspace gives its
+own resources by `raw_resource` and `raw_template`.
+"""
 
 import json
 from typing import Any
