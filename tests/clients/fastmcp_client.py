@@ -1,9 +1,10 @@
 # It runs in FastMCP's own environment, which goalport's type checker does not see.
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
-"""FastMCP's client. Arguments: converse or obey, transport, era, then address or command.
+"""FastMCP's client. Arguments: a task, transport, era, then address or command.
 
-It has the conversation and reports it, or calls the tools that it is told on stdin, a line each.
+To `converse` is to have the conversation and report it. To `obey` is to call the tools that it is told on stdin, a line
+each; to `show` is to show forms meanwhile, and to `follow` is to follow tasks besides.
 """
 
 import asyncio
@@ -11,10 +12,13 @@ import json
 import os
 import sys
 from collections.abc import Awaitable
+from importlib import import_module
 from typing import Any
 
 from fastmcp import Client
+from fastmcp.client.elicitation import ElicitRequestParams, ElicitResult
 from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
+from fastmcp.exceptions import ToolError
 from mcp import MCPError
 from pydantic import BaseModel
 
@@ -59,11 +63,42 @@ def transport(kind: str, target: list[str]) -> ClientTransport:
     return (SSETransport if kind == "sse" else StreamableHttpTransport)(target[0])
 
 
-async def obey(client: Client[Any]) -> None:
+class Person:
+    """Does with each form what the line says: a word, or the fields of an answer."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.asked: list[dict[str, Any]] = []
+
+    async def __call__(self, message: str, kind: type[Any] | None, params: ElicitRequestParams, _: Any) -> Any:
+        self.asked.append(wire(params))
+        match self.answers.pop(0):
+            case "raise":
+                raise RuntimeError("The form cannot be shown.")
+            case "garble":
+                return ["no", "fields"]
+            case "ignore":
+                await asyncio.Event().wait()
+            case "leave":
+                os._exit(0)
+            case "decline" | "cancel" as action:
+                return ElicitResult(action=action)
+            case content:
+                return content
+        return None
+
+
+async def obey(client: Client[Any], person: Person) -> None:
     await client.list_tools()
     while line := await asyncio.to_thread(sys.stdin.readline):
         request = json.loads(line)
-        tell(wire(await client.call_tool_mcp(request["name"], request["arguments"])))
+        person.answers, person.asked = request["answers"], []
+        try:
+            result = await client.call_tool_mcp(request["name"], request["arguments"], meta=request["_meta"])
+        except (MCPError, ToolError) as error:
+            tell({"error": str(error), "asked": person.asked})
+        else:
+            tell({"result": wire(result), "asked": person.asked})
 
 
 def tell(value: dict[str, Any]) -> None:
@@ -73,11 +108,16 @@ def tell(value: dict[str, Any]) -> None:
 
 async def main(task: str, kind: str, era: str, *target: str) -> None:
     mode = "legacy" if era == "legacy" else "auto"
-    async with Client(transport(kind, list(target)), mode=mode) as client:
-        if task == "obey":
-            await obey(client)
-        else:
+    person = Person()
+    if task == "follow":
+        # FastMCP's clients follow tasks once this is imported.
+        import_module("fastmcp_tasks")
+    handler = None if task == "obey" else person
+    async with Client(transport(kind, list(target)), mode=mode, elicitation_handler=handler) as client:
+        if task == "converse":
             tell(await converse(client))
+        else:
+            await obey(client, person)
 
 
 asyncio.run(main(*sys.argv[1:]))

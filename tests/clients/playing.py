@@ -6,8 +6,8 @@ It reads what it needs from the text, as a model does, and holds the structured 
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema
@@ -33,11 +33,14 @@ class Request:
 
     tool: str
     arguments: Mapping[str, Any]
+    answers: Sequence[Any] = ()
+    """What the person does with the forms that are shown meanwhile, one after another."""
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The params of tools/call."""
-        return {"name": self.tool, "arguments": self.arguments}
+        """The params of tools/call, and what the person does."""
+        return {"name": self.tool, "arguments": self.arguments, "_meta": self.meta, "answers": self.answers}
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,22 @@ class Heard:
     failed: bool
     structured: Mapping[str, Any] | None
     """None where there is none, or where the client passes on text only."""
+    asked: Sequence[Mapping[str, Any]] = ()
+    """The params of the forms that were shown meanwhile."""
+    error: str = ""
+    """Why the client gave no result."""
 
     @classmethod
-    def of(cls, result: Mapping[str, Any]) -> "Heard":
+    def of(cls, result: Mapping[str, Any], asked: Sequence[Mapping[str, Any]] = ()) -> "Heard":
         """The result of a call as it is on the wire."""
-        return cls(text_of(result), bool(result.get("isError")), result.get("structuredContent"))
+        return cls(text_of(result), bool(result.get("isError")), result.get("structuredContent"), asked)
+
+    @classmethod
+    def told(cls, report: Mapping[str, Any]) -> "Heard":
+        """What a client that runs as a process reports of a call."""
+        if "error" in report:
+            return cls("", failed=True, structured=None, asked=report["asked"], error=report["error"])
+        return cls.of(report["result"], report["asked"])
 
 
 Script = Generator[Request, Heard]
@@ -61,7 +75,11 @@ Steps = Generator[Request, Heard, Heard]
 
 def play(call: Callable[[Request], Heard]) -> None:
     """Have a client that is called from here play both nights."""
-    script = two_nights()
+    follow(two_nights(), call)
+
+
+def follow(script: Script, call: Callable[[Request], Heard]) -> None:
+    """Have a client that is called from here make the calls of a script."""
     request = next(script, None)
     while request:
         try:
@@ -70,9 +88,8 @@ def play(call: Callable[[Request], Heard]) -> None:
             return
 
 
-async def play_async(call: Callable[[Request], Awaitable[Heard]]) -> None:
+async def follow_async(script: Script, call: Callable[[Request], Awaitable[Heard]]) -> None:
     """The same for a client that is awaited."""
-    script = two_nights()
     request = next(script, None)
     while request:
         try:

@@ -1,10 +1,19 @@
 """The conversation as the official Python client has it, over whatever transport it is given. No test is in here."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import anyio
 from mcp import Client, MCPError
-from mcp_types import CallToolResult, TextContent, TextResourceContents
+from mcp.client import ClientRequestContext
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    RequestParamsMeta,
+    TextContent,
+    TextResourceContents,
+)
 from pydantic import BaseModel
 
 from tests.clients.playing import Heard, Request
@@ -61,10 +70,41 @@ async def refusal(call: Awaitable[CallToolResult]) -> dict[str, Any]:
         return {"code": error.code, "message": error.message}
 
 
-def tools_of(client: Client) -> Callable[[Request], Awaitable[Heard]]:
-    """Calls the tools of the server that the client is connected to."""
+class Person:
+    """Does with each form that the client shows what the call says."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.asked: list[dict[str, Any]] = []
+
+    async def __call__(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        del context
+        self.asked.append(wire(params))
+        match self.answers.pop(0):
+            case "raise":
+                raise RuntimeError("The form cannot be shown.")
+            case "garble":
+                return cast("ElicitResult", {"sing": True})
+            case "ignore":
+                await anyio.sleep_forever()
+            case "decline" | "cancel" as action:
+                return ElicitResult(action=action)
+            case content:
+                return ElicitResult(action="accept", content=content)
+        raise AssertionError("nobody answers")
+
+
+def tools_of(client: Client, person: Person | None = None) -> Callable[[Request], Awaitable[Heard]]:
+    """Calls the tools of the server that the client is connected to; `person` is the one who answers its forms."""
+    person = person or Person()
 
     async def call(request: Request) -> Heard:
-        return Heard.of(wire(await client.call_tool(request.tool, dict(request.arguments))))
+        person.answers, person.asked = [*request.answers], []
+        meta = RequestParamsMeta(**request.meta) if request.meta else None
+        try:
+            result = await client.call_tool(request.tool, dict(request.arguments), meta=meta)
+        except (MCPError, ValueError, ExceptionGroup) as error:
+            return Heard("", failed=True, structured=None, asked=person.asked, error=repr(error))
+        return Heard.of(wire(result), person.asked)
 
     return call

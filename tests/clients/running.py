@@ -31,10 +31,19 @@ def environment(scratch: Path, **more: str) -> dict[str, str]:
     return {**os.environ, **places, "NO_COLOR": "1", **more}
 
 
-def run(command: Sequence[str], scratch: Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run a client to its end, whatever its exit code says."""
+def run(
+    command: Sequence[str], scratch: Path, seconds: float = 60, typed: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a client to its end, whatever its exit code says; `typed` is its standard input."""
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=seconds, env=environment(scratch), cwd=scratch, check=False
+        command,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env=environment(scratch),
+        cwd=scratch,
+        check=False,
+        input=typed,
     )
 
 

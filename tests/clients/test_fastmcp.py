@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conversation import check
-from tests.clients.playing import Heard, play
+from tests.clients.asking import a_question_that_is_open, a_task, every_story, leaving, no_task
+from tests.clients.conversation import REVISIONS, check
+from tests.clients.playing import Heard, follow, play
 from tests.clients.running import CLIENTS, Served, obeying, run
 
 
@@ -28,4 +29,46 @@ def test_the_client_of_fastmcp_plays_the_adventure(
 ) -> None:
     script = str(CLIENTS / "fastmcp_client.py")
     with obeying([fastmcp_python, script, "obey", transport, era, *shipped.target(transport)], tmp_path) as tell:
-        play(lambda request: Heard.of(tell(request.wire)))
+        play(lambda request: Heard.told(tell(request.wire)))
+
+
+@pytest.mark.parametrize(
+    ("transport", "era"), [("http", "legacy"), ("http", "modern"), ("sse", "legacy"), ("stdio", "modern")]
+)
+def test_the_client_of_fastmcp_answers_forms(
+    fastmcp_python: str, served: Served, tmp_path: Path, transport: str, era: str
+) -> None:
+    script = str(CLIENTS / "fastmcp_client.py")
+    with obeying([fastmcp_python, script, "show", transport, era, *served.target(transport)], tmp_path) as tell:
+        story = every_story(REVISIONS[era], f"fastmcp-{transport}-{era}")
+        follow(story, lambda request: Heard.told(tell(request.wire)))
+
+
+@pytest.mark.parametrize("era", REVISIONS)
+def test_a_client_of_fastmcp_that_goes_away_finds_its_question_again(
+    fastmcp_python: str, served: Served, tmp_path: Path, era: str
+) -> None:
+    command = [fastmcp_python, str(CLIENTS / "fastmcp_client.py"), "show", "http", era, *served.target("http")]
+    key = f"fastmcp-leaving-{era}"
+    left = run(command, tmp_path, typed=json.dumps(leaving(key).wire) + "\n")
+    assert (left.returncode, left.stdout) == (0, ""), left.stderr
+    with obeying(command, tmp_path) as tell:
+        follow(a_question_that_is_open(key), lambda request: Heard.told(tell(request.wire)))
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_the_client_of_fastmcp_follows_tasks(
+    fastmcp_python: str, served: Served, tmp_path: Path, transport: str
+) -> None:
+    script = str(CLIENTS / "fastmcp_client.py")
+    with obeying([fastmcp_python, script, "follow", transport, "modern", *served.target(transport)], tmp_path) as tell:
+        for story in (a_task(), every_story("2026-07-28", f"fastmcp-tasks-{transport}")):
+            follow(story, lambda request: Heard.told(tell(request.wire)))
+
+
+def test_without_tasks_the_client_of_fastmcp_is_refused_what_needs_them(
+    fastmcp_python: str, served: Served, tmp_path: Path
+) -> None:
+    script = str(CLIENTS / "fastmcp_client.py")
+    with obeying([fastmcp_python, script, "show", "http", "modern", *served.target("http")], tmp_path) as tell:
+        follow(no_task(), lambda request: Heard.told(tell(request.wire)))

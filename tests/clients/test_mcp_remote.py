@@ -7,7 +7,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.clients.conversation import check
-from tests.clients.playing import play_async
+from tests.clients.playing import follow_async, two_nights
 from tests.clients.python_client import MODES, report_of, tools_of
 from tests.clients.running import MCP_REMOTE, Served, environment
 
@@ -29,4 +29,4 @@ async def test_the_adventure_is_played_through_mcp_remote(node: str, shipped: Se
     bridge = StdioServerParameters(command=node, args=arguments, env=environment(tmp_path))
     with anyio.fail_after(60):
         async with Client(bridge, mode=MODES[era]) as client:
-            await play_async(tools_of(client))
+            await follow_async(two_nights(), tools_of(client))

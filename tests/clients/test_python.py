@@ -8,9 +8,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 
+from tests.clients.asking import every_story
 from tests.clients.conversation import check
-from tests.clients.playing import play_async
-from tests.clients.python_client import MODES, report_of, tools_of
+from tests.clients.playing import follow_async, two_nights
+from tests.clients.python_client import MODES, Person, report_of, tools_of
 from tests.clients.running import Served, environment
 
 
@@ -37,4 +38,19 @@ async def test_the_python_client_has_the_whole_conversation(
 async def test_the_python_client_plays_the_adventure(shipped: Served, tmp_path: Path, transport: str, era: str) -> None:
     with anyio.fail_after(60):
         async with Client(server(shipped, transport, tmp_path), mode=MODES[era]) as client:
-            await play_async(tools_of(client))
+            await follow_async(two_nights(), tools_of(client))
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_the_python_client_answers_the_forms_of_every_revision(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str, revision: str
+) -> None:
+    era, person = "modern" if revision == "2026-07-28" else "legacy", Person()
+    # The client has no option for it: its handshake always offers the newest revision that it knows.
+    monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", revision)
+    with anyio.fail_after(90):
+        target = server(served, transport, tmp_path)
+        async with Client(target, mode=MODES[era], elicitation_callback=person) as client:
+            assert client.protocol_version == revision
+            await follow_async(every_story(revision, f"python-{transport}-{revision}"), tools_of(client, person))

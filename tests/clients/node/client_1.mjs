@@ -3,6 +3,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { main } from "./tasks.mjs";
 
 const transports = {
@@ -11,8 +12,10 @@ const transports = {
   stdio: ([command, ...args]) => new StdioClientTransport({ command, args, env: process.env }),
 };
 
-async function connected(transport, era, target) {
-  const client = new Client({ name: "typescript-1", version: "1.0.0" }, { capabilities: {} });
+async function connected(transport, era, target, answer) {
+  const capabilities = answer ? { elicitation: { form: {} } } : {};
+  const client = new Client({ name: "typescript-1", version: "1.0.0" }, { capabilities });
+  if (answer) client.setRequestHandler(ElicitRequestSchema, answer);
   await client.connect(transports[transport](target));
   return client;
 }

@@ -10,11 +10,13 @@ const transports = {
 };
 const modes = { legacy: "legacy", modern: { pin: "2026-07-28" } };
 
-async function connected(transport, era, target) {
+async function connected(transport, era, target, answer) {
+  const capabilities = answer ? { elicitation: { form: {} } } : {};
   const client = new Client(
     { name: "typescript-2", version: "1.0.0" },
-    { capabilities: {}, versionNegotiation: { mode: modes[era] } },
+    { capabilities, versionNegotiation: { mode: modes[era] } },
   );
+  if (answer) client.setRequestHandler("elicitation/create", answer);
   await client.connect(transports[transport](target));
   return client;
 }
