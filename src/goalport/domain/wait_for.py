@@ -5,10 +5,10 @@ Data: nothing here waits. The process asks, keeps the question and binds the ans
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Annotated, Any, Final, Generic, TypeVar, cast, get_args, get_origin
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from goalport.blackboard import matcher
 from goalport.domain.checks import require_amount
@@ -31,6 +31,7 @@ _LONGEST = 3_000_000_000
 """Seconds after which a question expires at the latest: not quite a hundred years."""
 _LABELS: Final = ("label", "name", "title")
 _KEYS: Final = ("key", "id")
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -68,6 +69,10 @@ class WaitFor(Generic[T]):
         what an answer gives.
         """
         raise TypeError(f"{type(self).__name__} does not say what an answer comes to. Override accept.")
+
+    def asked_as(self, question_id: str, process_id: str) -> "WaitFor[T]":
+        """What is asked, now that the question has an id; the process waits from then on."""
+        return self
 
     @staticmethod
     def form_submission(
@@ -120,14 +125,18 @@ class WaitFor(Generic[T]):
         return TextInput(message, prefill, expires_in)
 
     @staticmethod
-    def url(message: str, url: str, *, expires_in: float | None = None) -> "WaitFor[VisitedUrl]":
+    def url(
+        message: str, url: str, *, calls_back: bool = False, expires_in: float | None = None
+    ) -> "WaitFor[VisitedUrl]":
         """Ask a person to do something at an address, for what must not pass through a model: a password, a payment.
 
         The answer is only whether it is done; a yes gives a `VisitedUrl`. `message`: what to do there, in words for a
-        person. `url`: begins with `https://`. `expires_in`: seconds after which the question counts as declined; None:
-        never. Raises `TypeError` for a message that is empty, and for another address.
+        person. `url`: begins with `https://`, or with `http://` on this machine; `{question_id}` and `{process_id}` in
+        it stand for these. `calls_back`: the page says when it is done, by `AgentPlatform.answer` in the program that
+        serves it, and nobody else can; without it the person says so. `expires_in`: seconds after which the question
+        counts as declined; None: never. Raises `TypeError` for a message that is empty, and for another address.
         """
-        return UrlVisit(message, url, expires_in)
+        return UrlVisit(message, url, expires_in, calls_back)
 
 
 @dataclass(frozen=True)
@@ -268,12 +277,22 @@ class UrlVisit(WaitFor[VisitedUrl]):
 
     address: str
     expires_in: float | None = None
+    calls_back: bool = False
+    """Whether only the program that serves the page says that it is done."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         parts = urlsplit(self.address)
-        if parts.scheme != "https" or not parts.hostname or not self.address.isprintable() or " " in self.address:
+        safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        if not safe or not parts.hostname or not self.address.isprintable() or " " in self.address:
             raise TypeError(f"Expected an address that begins with https://, but got {self.address!r}.")
+
+    def asked_as(self, question_id: str, process_id: str) -> "UrlVisit":
+        ids = {"{question_id}": question_id, "{process_id}": process_id}
+        address = self.address
+        for placeholder, value in ids.items():
+            address = address.replace(placeholder, quote(value, safe=""))
+        return replace(self, address=address)
 
     @property
     def response_type(self) -> object:

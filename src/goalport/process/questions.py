@@ -108,7 +108,8 @@ class Questions:
 
     def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
         """Add a question."""
-        question = Question(f"q-{secrets.token_hex(6)}", self._process_id, action, wait, in_action)
+        identity = f"q-{secrets.token_hex(6)}"
+        question = Question(identity, self._process_id, action, wait.asked_as(identity, self._process_id), in_action)
         self._asked.append(question)
         return question
 

@@ -12,7 +12,7 @@ from typing import Final
 from mcp_types import Tool, ToolAnnotations
 from pydantic import Field
 
-from goalport.publish.forms import ANSWER_TOOLS, CompanionCall
+from goalport.publish.answer_tools import ANSWER_TOOLS, CompanionCall
 from goalport.publish.published_arguments import PublishedArguments
 
 __all__ = [

@@ -1,140 +1,37 @@
 """How clients see and answer questions: one class for each kind of question, and one table of the kinds.
 
-A new kind is a class here, with the companion tool that takes its answers, and an entry in `FORMS`. No other module
-compares kinds: the handle, the companion tools and the server use the form; the command line and other goalport
-servers, which follow a handle, use the JSON Schema of the answer. A form does not ask the question and does not record
-the answer. `companions`, `handle`, `serve` and the command line are above.
+A new kind is a class here, with the companion tool (`answer_tools`) that takes its answers, and an entry in `FORMS`. No
+other module compares kinds: the handle, the companion tools and the server use the form; the command line and other
+goalport servers, which follow a handle, use the JSON Schema of the answer. A form does not ask the question and does
+not record the answer. `companions`, `handle`, `serve` and the command line are above.
 """
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Final, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic import TypeAdapter, ValidationError
 
 from goalport.domain import WaitFor
 from goalport.domain.wait_for import Choice, FormSubmission, Option, TextInput, UrlVisit
 from goalport.errors import BadInput
 from goalport.process import Question
 from goalport.prompts import made_up
+from goalport.publish.answer_tools import CONFIRM, SUBMIT, AnswerTool
 from goalport.publish.elicitation import FlatForm
 from goalport.publish.portability import Schema, nodes
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.words import corrections, validation_problems
 
-__all__ = ["ANSWER_TOOLS", "FORMS", "Answer", "AnswerTool", "CompanionCall", "Form", "form_of", "tool_called"]
+__all__ = ["FORMS", "Form", "form_of"]
 
 _ANSWER: Final = "answer"
 """The name of the only field of a form whose answer is not an object."""
+_ONCE_DONE: Final = "Once they say that it is done,"
 _CHOICE: Final = "choice"
 """The name of the only field of a form with options."""
-
-
-def _from_text(value: object) -> object:
-    """The value of a JSON text, anything else unchanged: some hosts send objects in arguments as JSON texts."""
-    if isinstance(value, str):
-        with suppress(ValueError):
-            return from_json(value)
-    return value
-
-
-class CompanionCall(BaseModel):
-    """The arguments of a call of a companion tool, which is always about one process."""
-
-    model_config = ConfigDict(frozen=True)
-
-    process_id: str = Field(alias="processId", description="The processId of the handle")
-
-
-@runtime_checkable
-class Answer(Protocol):
-    """The arguments of a call that answers a question."""
-
-    @property
-    def process_id(self) -> str: ...
-
-    @property
-    def question_id(self) -> str | None:
-        """The id of the question; None stands for the only open question of this kind."""
-        ...
-
-    @property
-    def answer(self) -> object:
-        """What the person said, as it came."""
-        ...
-
-
-class ConfirmCall(CompanionCall):
-    """The arguments of `_confirm`."""
-
-    confirmed: bool = Field(strict=True, description="Whether the person said yes")
-    question_id: str | None = Field(
-        None, alias="questionId", description="The id of the question; needed only when several are to be confirmed"
-    )
-
-    @property
-    def answer(self) -> object:
-        """What the person said, as it came."""
-        return self.confirmed
-
-
-class SubmitCall(CompanionCall):
-    """The arguments of `submitFormAndResumeProcess`."""
-
-    form_data: Annotated[dict[str, Any], BeforeValidator(_from_text)] = Field(
-        alias="formData", description="The person's answer; it has to be valid against the JSON Schema of the question"
-    )
-    question_id: str | None = Field(
-        None, alias="questionId", description="The id of the question; needed only when several forms are open"
-    )
-
-    @property
-    def answer(self) -> object:
-        """What the person said, as it came."""
-        return self.form_data
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTool:
-    """A companion tool that takes answers."""
-
-    name: str
-    title: str
-    description: str
-    """Read by clients and models."""
-    call: type[CompanionCall]
-    """The model of its arguments; it is an `Answer`."""
-    argument: str
-    """The name of the argument that holds the answer."""
-    takes: str
-    """What it takes, in a word for errors."""
-
-
-_SUBMIT: Final = AnswerTool(
-    "submitFormAndResumeProcess",
-    "Answer a form",
-    "Answer a question of kind form, choice or input that a process waits for, with what the person said, and let the"
-    " process go on. Ask the person; do not make up the answer. Gives the result, or the handle with what is asked"
-    " next.",
-    SubmitCall,
-    "formData",
-    "form",
-)
-_CONFIRM: Final = AnswerTool(
-    "_confirm",
-    "Confirm or decline",
-    "Answer a question of kind confirmation or url that a process waits for, with the person's yes or no, and let the"
-    " process go on. Ask the person first. Gives the result, or the handle with what is asked next.",
-    ConfirmCall,
-    "confirmed",
-    "confirmation",
-)
-ANSWER_TOOLS: Final[Sequence[AnswerTool]] = (_SUBMIT, _CONFIRM)
-"""The companion tools that take answers, in the order in which clients see them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +73,11 @@ class Form(ABC):
         return None
 
     @property
+    def calls_back(self) -> bool:
+        """Whether the page at the address says when it is done; a person's yes only agrees to open it then."""
+        return False
+
+    @property
     def options(self) -> Sequence[Mapping[str, str]]:
         """What can be chosen, of a question with options: the key of each, and the label that the person reads."""
         return ()
@@ -199,7 +101,7 @@ class YesNoForm(Form):
     """The form of a question that a person answers with yes or no."""
 
     kind = "confirmation"
-    tool = _CONFIRM
+    tool = CONFIRM
 
     @classmethod
     def of(cls, wait: WaitFor[Any]) -> "Form | None":
@@ -213,8 +115,7 @@ class YesNoForm(Form):
         try:
             return TypeAdapter(bool).validate_python(answer)
         except ValidationError as error:
-            problems = validation_problems(error, answer, root=self.tool.argument)
-            raise BadInput(corrections(problems, of="answer"), problems) from None
+            raise _refusal(validation_problems(error, answer, root=self.tool.argument)) from None
 
     def elicitation(self, era: str) -> Schema | None:
         name = self.tool.argument
@@ -229,30 +130,41 @@ class YesNoForm(Form):
 
 @dataclass(frozen=True, slots=True)
 class UrlForm(YesNoForm):
-    """The form of a question that a person answers by doing something at an address; they say only that it is done."""
+    """The form of a question that a person answers by doing something at an address, which they open first."""
 
     kind = "url"
 
-    _address: str
+    _visit: UrlVisit
 
     @classmethod
     def of(cls, wait: WaitFor[Any]) -> "Form | None":
-        return cls({"type": "boolean"}, wait.address) if isinstance(wait, UrlVisit) else None
+        return cls({"type": "boolean"}, wait) if isinstance(wait, UrlVisit) else None
 
     @property
     def url(self) -> str | None:
-        return self._address
+        return self._visit.address
+
+    @property
+    def calls_back(self) -> bool:
+        return self._visit.calls_back
+
+    def read(self, answer: Any) -> object:
+        done = YesNoForm.read(self, answer)
+        if done and self.calls_back:
+            raise _refusal([f"{self.tool.argument}: only the page itself says that it is done: open {self.url}"])
+        return done
 
     def elicitation(self, era: str) -> Schema | None:
-        return None
-
-    def elicited(self, content: Mapping[str, Any]) -> Any:
-        return True
+        """The form by which a person who has opened the address says that it is done; none if the page says so."""
+        name = self.tool.argument
+        done = {name: {"type": "boolean", "title": "It is done", "default": True}}
+        return None if self.calls_back else {"type": "object", "properties": done, "required": [name]}
 
     def instruction(self, call: str) -> str:
+        once = "The page itself says when it is done; to wait for that," if self.calls_back else _ONCE_DONE
         return (
-            f"Show the person this address, which they open themselves: {self._address} Once they say that it is done,"
-            f" {call} If they refuse, with confirmed false."
+            f"Show the person this address, which they open themselves: {self.url} {once} {call} If they refuse, with"
+            " confirmed false."
         )
 
 
@@ -261,7 +173,7 @@ class FieldsForm(Form):
     """The form of a question that a person answers with the fields of a type."""
 
     kind = "form"
-    tool = _SUBMIT
+    tool = SUBMIT
 
     _arguments: PublishedArguments
     _drafted: Mapping[str, object]
@@ -312,7 +224,7 @@ class ChoiceForm(Form):
     """The form of a question that a person answers with one of some options."""
 
     kind = "choice"
-    tool = _SUBMIT
+    tool = SUBMIT
 
     _arguments: PublishedArguments
     _wait: Choice[Any]
@@ -338,12 +250,15 @@ class ChoiceForm(Form):
         try:
             return self._wait.option(chosen).key
         except ValueError as error:
-            problems = [f"{_CHOICE}: {error}"]
-            raise BadInput(corrections(problems, of="answer"), problems) from None
+            raise _refusal([f"{_CHOICE}: {error}"]) from None
 
     def instruction(self, call: str) -> str:
         shown = "; ".join(_named(each) for each in self._wait.options)
         return f"Show the person the options and let them choose; then {call} The options are: {shown}"
+
+
+def _refusal(problems: Sequence[str]) -> BadInput:
+    return BadInput(corrections(problems, of="answer"), problems)
 
 
 def _named(option: Option[Any]) -> str:
@@ -378,11 +293,6 @@ FORMS: Final[Sequence[type[Form]]] = (FieldsForm, YesNoForm, ChoiceForm, TextFor
 
 The last kind that takes what is asked is used; the first kind takes everything.
 """
-
-
-def tool_called(call: Answer) -> AnswerTool:
-    """The companion tool that was called to answer."""
-    return next(each for each in ANSWER_TOOLS if isinstance(call, each.call))
 
 
 def form_of(question: Question) -> Form:

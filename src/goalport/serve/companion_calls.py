@@ -13,6 +13,7 @@ from mcp_types import CallToolRequestParams
 from goalport.auth import current_caller
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.process import AgentProcess, Completed, ProcessStatus, Question
+from goalport.publish.answer_tools import Answer, AnswerTool, tool_called
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import (
     CANCEL,
@@ -22,11 +23,11 @@ from goalport.publish.companions import (
     ReadCall,
     StatusCall,
 )
-from goalport.publish.forms import Answer, AnswerTool, form_of, tool_called
+from goalport.publish.forms import form_of
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
-from goalport.serve.elicitation import answer_when_settled, earlier_round
+from goalport.serve.elicitation import Round, answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer
 from goalport.serve.state import Context
 
@@ -56,7 +57,7 @@ async def call_companion(context: Context, companion: Companion, params: CallToo
             case Answer():
                 policy = CallPolicy.of_process(process)
                 if earlier is None:
-                    await _answer(context, process, call)
+                    earlier = await _answer(context, process, call)
                 run = state.runs.of(process, detached=policy.detached)
                 return await answer_when_settled(Observer(context, process, run), policy, earlier)
             case CancelCall():
@@ -70,13 +71,18 @@ async def call_companion(context: Context, companion: Companion, params: CallToo
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 
 
-async def _answer(context: Context, process: AgentProcess, call: Answer) -> None:
+async def _answer(context: Context, process: AgentProcess, call: Answer) -> Round | None:
+    """Answer a question. A yes to open a page that calls back is no answer: the call waits for that page."""
     question = _question(process, call.question_id, tool_called(call))
-    response = form_of(question).read(call.answer)
+    form = form_of(question)
+    if form.calls_back and call.answer is True:
+        return Round(process.id, opened=[question.id])
+    response = form.read(call.answer)
     try:
         await context.lifespan_context.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
+    return None
 
 
 async def _cancel(process: AgentProcess) -> Wire:

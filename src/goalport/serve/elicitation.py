@@ -12,7 +12,7 @@ import logging
 import math
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -52,6 +52,7 @@ MOST_ASKED: Final = 3
 """How often one call, or one task, asks a question whose answers are not valid."""
 _MOST_ROUNDS: Final = 10
 """How often one call ends with questions. Clients repeat a call no more often than that."""
+_OPENED: Final = "Send this once it is done there."
 _DECLINED: Final = "The person who was asked declined."
 _REQUEST: Final = "goalport-question"
 """Begins the ids of requests that ask questions. They name process and question, so that any server of the store can
@@ -71,13 +72,15 @@ class Round:
     """How often each question was asked, by its id."""
     responses: InputResponses = field(default_factory=InputResponses)
     """What the client answers."""
+    opened: Collection[str] = ()
+    """The questions whose address the person has agreed to open."""
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
     """What was wrong with the last answer to each question, where it is known."""
 
     @property
     def state(self) -> str:
         """What the client holds, as a text."""
-        return json.dumps([self.process_id, self.number, self.asked])
+        return json.dumps([self.process_id, self.number, self.asked, *self.opened])
 
 
 def earlier_round(params: CallToolRequestParams) -> Round | None:
@@ -90,8 +93,8 @@ def earlier_round(params: CallToolRequestParams) -> Round | None:
             reason = "This call has inputResponses and no requestState: repeat the call with the state that came last."
             raise MCPError(INVALID_PARAMS, reason)
         return None
-    process_id, number, asked = json.loads(params.request_state)
-    return Round(process_id, number, asked, params.input_responses or {})
+    process_id, number, asked, *opened = json.loads(params.request_state)
+    return Round(process_id, number, asked, params.input_responses or {}, opened)
 
 
 async def answer_when_settled(
@@ -99,7 +102,7 @@ async def answer_when_settled(
 ) -> HandlerResult:
     """The answer to a call about a process: its result, the questions for its client, or the handle.
 
-    It waits as long as the policy says, but for `patience` seconds only as long as nobody is asked.
+    It waits as long as the policy says, but for `patience` seconds only as long as nobody is asked and no page is open.
     """
     context, process = observer.context, observer.process
     elicitation = Elicitation(context, process, policy, earlier)
@@ -108,9 +111,10 @@ async def answer_when_settled(
     seconds = policy.seconds(gets_progress=progress_wanted(context))
     deadline = math.inf if seconds is None else anyio.current_time() + seconds
     outcome = await observer.outcome(seconds if patience is None or earlier is not None else patience)
-    while isinstance(outcome, Waiting) and elicitation.in_mid_call and (asked := elicitation.next):
+    while isinstance(outcome, Waiting):
         with anyio.CancelScope(deadline=deadline) as scope:
-            await elicitation.ask(asked, observer)
+            if not await elicitation.go_on(observer):
+                break
         if scope.cancelled_caught:
             break
         outcome = await observer.outcome(None if seconds is None else deadline - anyio.current_time())
@@ -127,6 +131,10 @@ class Elicitation:
         """How often each question was asked; one that was dismissed is not asked again."""
         self.problems = dict(self._round.problems)
         """What was wrong with the last answer to each question."""
+        self.opened = set(self._round.opened)
+        """The questions whose address the person has agreed to open: that alone does not answer them."""
+        self._pages: set[str] = set()
+        """Those that were opened in this call and are not done, of a client that is told when they are."""
         meta = context.meta or {}
         self._asks = policy.may_give_handle and not meta.get(PREFERS_HANDLE)
 
@@ -146,31 +154,65 @@ class Elicitation:
         """The questions that the client can be asked, by their ids."""
         return {each.question.id: each.request for each in self._questions()}
 
-    async def ask(self, asked: "AskedQuestion", observer: Observer) -> None:
-        """Ask one question in the middle of the call, until it is settled in any way.
+    @property
+    def page(self) -> str | None:
+        """The id of a question whose page the person has opened and which calls back, if there is nothing to ask."""
+        if not self._asks or self.requests:
+            return None
+        pages = (each.id for each in self._process.open_questions if each.id in self.opened and _calls_back(each))
+        return next(pages, None)
 
-        If the client does not answer, nothing more is asked in this call.
+    async def go_on(self, observer: Observer) -> bool:
+        """Ask one question in the middle of the call, or wait for a page, until it is settled in any way.
+
+        If it is not settled, nothing more is asked in this call. Returns False if there is nothing to do.
         """
+        if self.in_mid_call and (asked := self.next):
+            await self._ask(asked, observer)
+        elif page := self.page:
+            await self._until_settled_or(anyio.sleep_forever, page, observer, "a person is at a page")
+            self._asks = self._asks and not self._is_open(page)
+        else:
+            return False
+        await self._complete()
+        return True
+
+    async def _ask(self, asked: "AskedQuestion", observer: Observer) -> None:
         shown, identity = self._context.lifespan_context.asked, asked.question.id
         self.asked[identity] += 1
-        result: ElicitResult | None = None
+        results: list[ElicitResult] = []
+
+        async def send() -> None:
+            results.extend(await self._send(asked))
+
         shown.add(identity)
         try:
-            async with anyio.create_task_group() as tasks:
-                disconnect = disconnect_of(self._context)
-                if disconnect is not None:
-                    disconnect.then(tasks.cancel_scope.cancel)
-                tasks.start_soon(self._until_settled, identity, tasks.cancel_scope)
-                tasks.start_soon(self._until_closing, tasks.cancel_scope)
-                tasks.start_soon(observer.beat, "a person is asked")
-                result = await self._send(asked)
-                tasks.cancel_scope.cancel()
+            await self._until_settled_or(send, identity, observer, "a person is asked")
         finally:
             shown.discard(identity)
-        if result is not None:
-            await self._take(asked, result)
-        elif self._is_open(identity):
-            self._asks = False
+        for each in results:
+            await self._take(asked, each)
+        self._asks = self._asks and (bool(results) or not self._is_open(identity))
+
+    async def _until_settled_or(
+        self, work: Callable[[], Awaitable[None]], question_id: str, observer: Observer, doing: str
+    ) -> None:
+        """Do something until it is done, the question is settled elsewhere, the client leaves or this server ends."""
+        async with anyio.create_task_group() as tasks:
+            disconnect = disconnect_of(self._context)
+            if disconnect is not None:
+                disconnect.then(tasks.cancel_scope.cancel)
+            tasks.start_soon(self._until_settled, question_id, tasks.cancel_scope)
+            tasks.start_soon(self._until_closing, tasks.cancel_scope)
+            tasks.start_soon(observer.beat, doing)
+            await work()
+            tasks.cancel_scope.cancel()
+
+    async def _complete(self) -> None:
+        """Tell a client of a revision with such a notification which of the pages that it has opened are done."""
+        for identity in [each for each in self._pages if not self._is_open(each)]:
+            self._pages.discard(identity)
+            await self._context.session.send_elicit_complete(identity, self._context.request_id)
 
     async def take(self, responses: Mapping[str, object]) -> None:
         """Take the answers of the round before; a question that has none is asked again."""
@@ -187,7 +229,7 @@ class Elicitation:
         if not questions:
             return None
         self.asked.update(questions.keys())
-        state = Round(self._process.id, self._round.number + 1, self.asked).state
+        state = Round(self._process.id, self._round.number + 1, self.asked, opened=self.opened).state
         return InputRequiredResult(input_requests={**questions}, request_state=state)
 
     def _questions(self, *, repeated: bool = False) -> Iterator["AskedQuestion"]:
@@ -195,20 +237,26 @@ class Elicitation:
         for question in self._process.open_questions if self._asks else ():
             times = self.asked[question.id]
             if (0 < times <= MOST_ASKED) if repeated else times < MOST_ASKED:
-                asked = _asked(self._context, question, self.problems.get(question.id, ""))
+                problems, opened = self.problems.get(question.id, ""), question.id in self.opened
+                asked = _asked(self._context, question, problems, opened=opened)
                 if asked is not None:
                     yield asked
 
-    async def _send(self, asked: "AskedQuestion") -> ElicitResult | None:
-        """What the client answers; None if it answers with an error, or with something else than an answer."""
+    async def _send(self, asked: "AskedQuestion") -> Sequence[ElicitResult]:
+        """What the client answers; nothing if it answers with an error, or with something else than an answer."""
         parts = (_REQUEST, self._process.id, asked.question.id, secrets.token_hex(4))
         try:
-            return await ask_client(self._context, asked.request, _SEPARATOR.join(parts))
+            return [await ask_client(self._context, asked.request, _SEPARATOR.join(parts))]
         except (MCPError, ValidationError):
-            return None
+            return []
 
     async def _take(self, asked: "AskedQuestion", result: ElicitResult) -> None:
         identity = asked.question.id
+        if result.action == "accept" and isinstance(asked.request.params, ElicitRequestURLParams):
+            self.opened.add(identity)
+            if not is_modern(self._context):
+                self._pages.add(identity)
+            return
         try:
             await _settle(self._context.lifespan_context, asked.question, asked.form, result)
         except BadInput as refusal:
@@ -276,8 +324,15 @@ class AskedQuestion:
     request: ElicitRequest
 
 
-def _asked(context: Context, question: Question, problems: str) -> AskedQuestion | None:
-    """The question as this client can be asked; None: it cannot."""
+def _calls_back(question: Question) -> bool:
+    try:
+        return form_of(question).calls_back
+    except UNREADABLE:
+        return False
+
+
+def _asked(context: Context, question: Question, problems: str, *, opened: bool) -> AskedQuestion | None:
+    """The question as this client can be asked; None: it cannot. `opened`: the person has opened its address."""
     declared = (context.session.client_capabilities or ClientCapabilities()).elicitation
     if declared is None:
         return None
@@ -286,13 +341,14 @@ def _asked(context: Context, question: Question, problems: str) -> AskedQuestion
         schema = form.elicitation(context.protocol_version)
     except UNREADABLE:
         return None
-    message = cleaned(hide_known(f"{problems}\n\n{question.message}" if problems else question.message))
-    # A client of the first revision with elicitation declares no mode, and can show forms alone.
-    if schema is not None and (declared.form is not None or declared.url is None):
-        params = ElicitRequestFormParams(message=message, requested_schema=schema)
-        return AskedQuestion(question, form, ElicitRequest(params=params))
-    if form.url is not None and declared.url is not None:
+    parts = (problems, question.message, _OPENED if opened else "")
+    message = cleaned(hide_known("\n\n".join(filter(None, parts))))
+    if form.url is not None and not opened:
         identity = None if is_modern(context) else question.id
         url = ElicitRequestURLParams(message=message, url=form.url, elicitation_id=identity)
-        return AskedQuestion(question, form, ElicitRequest(params=url))
-    return None
+        return None if declared.url is None else AskedQuestion(question, form, ElicitRequest(params=url))
+    # A client of the first revision with elicitation declares no mode, and can show forms alone.
+    if schema is None or (declared.form is None and declared.url is not None):
+        return None
+    params = ElicitRequestFormParams(message=message, requested_schema=schema)
+    return AskedQuestion(question, form, ElicitRequest(params=params))

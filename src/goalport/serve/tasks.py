@@ -6,8 +6,9 @@ process's id, so any server of the same store answers for it. Its questions are 
 `calls` and `server` are above.
 """
 
+import json
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,7 +34,7 @@ from mcp_types import (
 from pydantic import Field, ValidationError
 
 from goalport.auth import current_caller
-from goalport.errors import BadInput, HandedOver, StoreError
+from goalport.errors import BadInput, HandedOver, StoreError, Unreadable, Unstorable
 from goalport.handshake import TASKS
 from goalport.process import AgentProcess, Killed, Outcome, Waiting
 from goalport.publish.goal_tools import CallPolicy
@@ -44,6 +45,7 @@ from goalport.serve.elicitation import MOST_ASKED, Elicitation, Round, answer_wh
 from goalport.serve.progress_notifications import Observer
 from goalport.serve.sessions import is_modern
 from goalport.serve.state import Context, HandlerFailed, McpState
+from goalport.store import Codec, Sealed
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned
 
@@ -97,7 +99,9 @@ async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round 
     """
     context, process = observer.context, observer.process
     if earlier is not None:
-        await Elicitation(context, process, policy, earlier).take(earlier.responses)
+        elicitation = Elicitation(context, process, policy, earlier)
+        await elicitation.take(earlier.responses)
+        await (await _Refusals.of(context.lifespan_context, process)).note(elicitation, earlier.responses)
     elif policy.wait_budget is not None:
         answer = await answer_when_settled(observer, policy)
         if process.status.ended or isinstance(answer, InputRequiredResult):
@@ -152,13 +156,11 @@ async def _task(context: Context, task_id: str, method: str) -> AgentProcess:
 async def _take(context: Context, process: AgentProcess, given: Mapping[str, object]) -> None:
     refusals = await _Refusals.of(context.lifespan_context, process)
     responses = refusals.by_question(given)
-    elicitation = _elicitation(context, process, Counter(refusals.counts) + Counter(responses.keys()))
+    asked = Counter(refusals.counts) + Counter(responses.keys())
+    elicitation = Elicitation(context, process, CallPolicy.of_process(process), refusals.round(asked))
     await elicitation.take({each: answer for each, answer in responses.items() if answer is not None})
-    for question, answer in responses.items():
-        times = elicitation.asked[question]
-        problems = _NO_ANSWER if answer is None else elicitation.problems.get(question, "")
-        if problems or times == MOST_ASKED:
-            await refusals.note(question, times, problems)
+    elicitation.problems.update((each, _NO_ANSWER) for each, answer in responses.items() if answer is None)
+    await refusals.note(elicitation, responses)
 
 
 async def _status(context: Context, process: AgentProcess) -> Wire:
@@ -168,11 +170,13 @@ async def _status(context: Context, process: AgentProcess) -> Wire:
         return {"status": "cancelled", "statusMessage": _words(outcome.reason)}
     if outcome is None or isinstance(outcome, Waiting):
         refusals = await _Refusals.of(state, process)
-        requests = _elicitation(context, process, refusals.counts, refusals.problems).requests
+        last = refusals.round(refusals.counts, refusals.problems)
+        elicitation = Elicitation(context, process, CallPolicy.of_process(process), last)
+        requests = elicitation.requests
         if known := refusals.by_key(requests):
             return {"status": "input_required", "inputRequests": known}
         # Between an answer and what follows from it a process still waits, but for nothing; or it has just asked again.
-        if outcome is None or requests or not process.open_questions:
+        if outcome is None or requests or elicitation.page or not process.open_questions:
             done = len(process.history)
             return {"status": "working", "statusMessage": f"{done} of {done + len(process.plan)} actions are done"}
     return await _ended(state, process, outcome)
@@ -194,28 +198,44 @@ async def _ended(state: McpState, process: AgentProcess, outcome: Outcome) -> Wi
 class _Refusals:
     """How often answers to the open questions of a task were refused, and the mistakes in the last ones.
 
-    They are kept in the store, for all its servers. A client answers a key once, so a question that is asked again has
-    another one.
+    They are kept in the store, for all its servers; encrypted, as mistakes quote what a person typed. A client answers
+    a key once, so a question that is asked again has another one.
     """
 
     state: McpState
+    process_id: str
     counts: Mapping[str, int]
     problems: Mapping[str, str]
+    opened: Collection[str]
+    """The questions whose address the person has agreed to open."""
 
     @classmethod
     async def of(cls, state: McpState, process: AgentProcess) -> "_Refusals":
         """What is kept of the questions that are open."""
         counts: dict[str, int] = {}
         problems: dict[str, str] = {}
+        opened: set[str] = set()
+        codec = state.platform.processes.codec(process.id)
         for question in process.open_questions:
-            problems[question.id], count = await state.platform.store.join(_kept_as(question.id), "", "0")
+            kept, count = await state.platform.store.join(_kept_as(question.id), "", "0")
             counts[question.id] = int(count)
-        return cls(state, counts, problems)
+            problems[question.id], is_open = _unsealed(codec, kept) if kept else ("", False)
+            opened |= {question.id} if is_open else set()
+        return cls(state, process.id, counts, problems, opened)
 
-    async def note(self, question: str, times: int, problems: str) -> None:
-        """Keep that a question was asked so often, and what was wrong, unless that was kept meanwhile."""
-        before = str(self.counts[question])
-        await self.state.platform.store.join(_kept_as(question), _words(problems), str(times), instead_of=before)
+    def round(self, asked: Mapping[str, int], problems: Mapping[str, str] = _NO_PROBLEMS) -> Round:
+        """What was asked so far, as a call without tasks would have it."""
+        return Round(self.process_id, 0, asked, opened=self.opened, problems=problems)
+
+    async def note(self, elicitation: Elicitation, answered: Iterable[str]) -> None:
+        """Keep what became of answers that left their questions open, unless something was kept meanwhile."""
+        for question in self.counts.keys() & answered:
+            times, problems = elicitation.asked[question], elicitation.problems.get(question, "")
+            opened = question in elicitation.opened
+            if problems or opened or times == MOST_ASKED:
+                kept = _sealed(self.state.platform.processes.codec(self.process_id), _words(problems), opened)
+                before = str(self.counts[question])
+                await self.state.platform.store.join(_kept_as(question), kept, str(times), instead_of=before)
 
     def by_key(self, requests: Mapping[str, ElicitRequest]) -> Wire:
         """The request of each question that was open when this was read, under its key."""
@@ -234,17 +254,30 @@ class _Refusals:
         return f"{question}.{count}" if count else question
 
 
-def _elicitation(
-    context: Context, process: AgentProcess, asked: Mapping[str, int], problems: Mapping[str, str] = _NO_PROBLEMS
-) -> Elicitation:
-    return Elicitation(context, process, CallPolicy.of_process(process), Round(process.id, 0, asked, problems=problems))
-
-
 def _read(response: object) -> ElicitResult | None:
     try:
         return ElicitResult.model_validate(response)
     except ValidationError:
         return None
+
+
+def _sealed(codec: Codec, problems: str, opened: bool) -> str:  # noqa: FBT001 - a pair
+    """What is kept of a question, encrypted; without a key not the problems, since they may quote a secret."""
+    try:
+        return json.dumps(codec.encode(Sealed([problems, opened])))
+    except Unstorable:
+        return json.dumps(["", opened])
+
+
+def _unsealed(codec: Codec, kept: str) -> tuple[str, bool]:
+    try:
+        match codec.decode(json.loads(kept)):
+            case [str() as problems, bool() as opened]:
+                return problems, opened
+            case _:
+                return "", False
+    except (Unreadable, ValueError):
+        return "", False
 
 
 def _kept_as(question: str) -> str:

@@ -159,12 +159,18 @@ def test_labels_that_are_their_own_keys_are_a_bare_enumeration() -> None:
     assert asked.read("a") == "a"
 
 
-def test_an_address_is_no_form_but_an_address() -> None:
+def test_who_has_opened_an_address_says_in_a_form_that_it_is_done_unless_the_page_does() -> None:
     asked = form(WaitFor.url("Pay.", "https://example.com"))
-    assert [asked.elicitation(era) for era in ("2025-06-18", "2025-11-25")] == [None, None]
-    assert asked.url == "https://example.com"
-    assert asked.read(asked.elicited({})) is True
+    schema = asked.elicitation("2025-11-25")
+    assert schema is not None
+    assert schema["properties"] == {"confirmed": {"type": "boolean", "title": "It is done", "default": True}}
+    assert (asked.url, asked.read(asked.elicited({"confirmed": True}))) == ("https://example.com", True)
     assert form(WaitFor.input("Who?")).url is None
+    asked = form(WaitFor.url("Sign in.", "http://localhost:8000/", calls_back=True))
+    assert asked.elicitation("2025-11-25") is None
+    assert asked.read(answer=False) is False
+    with pytest.raises(BadInput, match="only the page itself says that it is done"):
+        asked.read(answer=True)
 
 
 def test_a_text_is_a_form_of_one_field_with_its_draft() -> None:

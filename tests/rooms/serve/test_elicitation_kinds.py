@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from mcp.client import ClientRequestContext
-from mcp_types import ElicitRequestParams, ElicitResult
 from pydantic import BaseModel
 
 from goalport import Export, WaitFor, achieves_goal, action, agent
-from goalport.domain import VisitedUrl
 from tests.rooms.serve.askers import Answering, Order, Receipt, Topping, call
 from tests.rooms.serve.served import ERAS, served
 
@@ -36,17 +33,6 @@ class Courier:
         return Receipt(content=f"{delivery.name}, {delivery.address.street}, {delivery.address.city}")
 
 
-@agent(description="Has a person pay on a page")
-class Till:
-    @action
-    def ask(self, order: Order) -> WaitFor[VisitedUrl]:
-        return WaitFor.url("Pay there", "https://pay.example.com/7")
-
-    @achieves_goal(description="A receipt", export=Export(remote=True, name="check_out"))
-    def check_out(self, visited: VisitedUrl) -> Receipt:
-        return Receipt(content=f"paid at {visited.url}")
-
-
 @agent(description="Offers some toppings")
 class Counter:
     @action
@@ -65,22 +51,6 @@ async def test_an_object_in_a_form_is_asked_field_by_field(tmp_path: Path, era: 
         result = await call(client, "deliver", size=30)
     assert result.structured_content == {"content": "Ada, High Street 1, Oslo"}
     assert [*person.schemas[0]["properties"]] == ["name", "address.street", "address.city"]
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_an_address_is_opened_by_a_client_that_can(tmp_path: Path, era: str) -> None:
-    asked: list[ElicitRequestParams] = []
-
-    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        asked.append(params)
-        return ElicitResult(action="accept")
-
-    async with served(tmp_path, Till()) as server, server.client(era, elicitation_callback=person) as client:
-        result = await call(client, "check_out", size=30)
-    assert result.structured_content == {"content": "paid at https://pay.example.com/7"}
-    (shown,) = asked
-    assert shown.mode == "url"
-    assert (shown.message, shown.url) == ("Pay there", "https://pay.example.com/7")
 
 
 @pytest.mark.parametrize("era", ERAS)

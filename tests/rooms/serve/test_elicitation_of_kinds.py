@@ -14,7 +14,12 @@ from tests.rooms.serve.served import ERAS, served, text_of
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_can_be_shown_is_shown_and_a_form_with_a_secret_goes_by_the_handle(tmp_path: Path, era: str) -> None:
     asked: list[str] = []
-    answers = {"Which room?": {"choice": "14"}, "What brings you here?": {"answer": "The sea"}}
+    answers = {
+        "Which room?": {"choice": "14"},
+        "What brings you here?": {"answer": "The sea"},
+        "https://example.com/deposit?stay=1": None,
+        "Leave a deposit.\n\nSend this once it is done there.": {"confirmed": True},
+    }
 
     async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         asked.append(params.url if isinstance(params, ElicitRequestURLParams) else params.message)
@@ -22,7 +27,7 @@ async def test_what_can_be_shown_is_shown_and_a_form_with_a_secret_goes_by_the_h
 
     async with served(tmp_path, Inn()) as server, server.client(era, elicitation_callback=person) as client:
         handle = handle_of(server, "take_room", await call(client, "take_room", content="a room"))
-        assert asked == [*answers, "https://example.com/deposit?stay=1"]
+        assert asked == [*answers]
         (question,) = handle["questions"]
         assert question["message"] == "Is that right?"
         last = await call(client, "submitFormAndResumeProcess", processId=handle["processId"], formData={})
