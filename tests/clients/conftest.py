@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, serving
 
-pytest.register_assert_rewrite("tests.clients.conversation", "tests.clients.playing")
+pytest.register_assert_rewrite("tests.clients.asking", "tests.clients.conversation", "tests.clients.playing")
 
 
 def needs(client: str, lock: Path, copy: Path) -> None:

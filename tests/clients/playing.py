@@ -111,7 +111,7 @@ class Standing:
     def read(cls, heard: Heard) -> "Standing":
         assert not heard.failed, heard
         assert "Do not call play_adventure again" in heard.text
-        calls = {each["tool"]: json.loads(each["arguments"]) for each in CALL.finditer(heard.text)}
+        calls = calls_in(heard.text)
         question, schema = QUESTION.search(heard.text), SCHEMA.search(heard.text)
         assert question, heard
         standing = cls(calls[CANCEL], question["id"], json.loads(schema["schema"]) if schema else None)
@@ -136,6 +136,11 @@ class Standing:
 
     def look(self) -> Request:
         return Request(STATUS, {**self.process, "waitSeconds": 5})
+
+
+def calls_in(text: str) -> Mapping[str, Mapping[str, str]]:
+    """The arguments of the calls that the text of a handle names, by their tools."""
+    return {each["tool"]: json.loads(each["arguments"]) for each in CALL.finditer(text)}
 
 
 def two_nights() -> Script:

@@ -1,7 +1,7 @@
 """mcpo, the bridge to OpenAPI through which OpenWebUI calls tools: it passes on text and nothing else."""
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,17 @@ def bridged(mcpo: str, transport: str, served: Served, scratch: Path) -> Generat
         httpx2.Client(base_url=ready["address"], timeout=30) as client,
     ):
         yield client
+
+
+def caller(client: httpx2.Client) -> Callable[[Request], Heard]:
+    """Calls the tools that an mcpo bridges."""
+
+    def call(request: Request) -> Heard:
+        answer = client.post(f"/{request.tool}", json=request.arguments)
+        # Of an error it makes a message of its own, which quotes ours.
+        return Heard(answer.text if answer.is_error else answer.json(), answer.is_error, None)
+
+    return call
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -68,10 +79,4 @@ def test_mcpo_does_not_know_other_tools(bridge: httpx2.Client) -> None:
 @pytest.mark.parametrize("transport", KINDS)
 def test_the_adventure_is_played_through_mcpo(mcpo: str, shipped: Served, tmp_path: Path, transport: str) -> None:
     with bridged(mcpo, transport, shipped, tmp_path) as client:
-
-        def call(request: Request) -> Heard:
-            answer = client.post(f"/{request.tool}", json=request.arguments)
-            # Of an error it makes a message of its own, which quotes ours.
-            return Heard(answer.text if answer.is_error else answer.json(), answer.is_error, None)
-
-        play(call)
+        play(caller(client))
