@@ -22,6 +22,8 @@ class PlannerType(StrEnum):
     """The first step of the cheapest plan to a goal."""
     UTILITY = "utility", range(_ANY_NUMBER)
     """Of all that can be done now, what is worth most."""
+    SUPERVISOR = "supervisor", range(1, 2)
+    """What a model chooses of all that can be done now."""
 
     goal_counts: range
     """The numbers of goals that an agent with this planner may have; `range(1, 2)` is exactly one."""

@@ -219,6 +219,11 @@ class Models:
         chosen = "default_llm" in self._settings.model_fields_set
         return self._settings.default_llm if chosen or not self._first else self._first
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles for which the settings name a model."""
+        return tuple(self._settings.llms)
+
     def choose(self, options: LlmOptions) -> LanguageModel:
         """The model that the options choose.
 

@@ -5,7 +5,7 @@ from goalport.platform.backends import CONFIG_FILE
 from goalport.platform.dbos_engine import DbosEngine
 from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in, unmarked_methods_in
-from goalport.platform.invocation import AgentInvocation, Invoked
+from goalport.platform.invocation import AgentInvocation, Invoked, SupervisorInvocation, UtilityInvocation
 from goalport.platform.process_engine import ProcessEngine
 from goalport.upstream.servers import UpstreamServers
 from goalport.upstream.status import GroupReport
@@ -19,7 +19,9 @@ __all__ = [
     "GroupReport",
     "Invoked",
     "ProcessEngine",
+    "SupervisorInvocation",
     "UpstreamServers",
+    "UtilityInvocation",
     "mistakes_in",
     "unmarked_methods_in",
 ]

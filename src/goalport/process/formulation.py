@@ -14,10 +14,11 @@ from typing import TypeGuard
 
 from goalport.blackboard import Blackboard
 from goalport.domain import Action, Condition, Cost
-from goalport.plan import Fact, Holds, NoPlan, Plan, Problem, Undecided, WorldState, prune
+from goalport.plan import Fact, Holds, Plan, Problem, Undecided, WorldState, prune
 from goalport.process.action_progress import in_words
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
+from goalport.process.lifecycle import Outcome
 from goalport.process.parameters import fill, missing
 from goalport.process.planners import Planner
 from goalport.process.scope import Scope
@@ -33,8 +34,8 @@ PLANNING_SECONDS = 1.0
 """The most seconds that a search may take, since it blocks the event loop."""
 
 
-async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoPlan, Problem, WorldState]:
-    """The plan from the current state, with the problem it solves and the actual facts.
+async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Outcome, WorldState]:
+    """The plan from the current state, or the outcome of a process that has none; with the actual facts.
 
     Conditions are evaluated one by one, and only those that can change the plan.
     """
@@ -45,7 +46,7 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | NoP
         problem = planner.problem(process, actual, costs, values, PLANNING_SECONDS)
         found = await planner.choose(process, problem)
         if not isinstance(found, Undecided):
-            return found, problem, actual
+            return found, actual
         assert isinstance(found.fact, Holds)
         answers[found.fact] = await _evaluate(process, process.scope.conditions[found.fact.condition])
 

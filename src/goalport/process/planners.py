@@ -11,10 +11,13 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from goalport.domain import Agent, PlannerType
-from goalport.plan import Explanation, NoPlan, Plan, Problem, Undecided, WorldState, best_step, explain, idleness, plan
+from goalport.plan import NoPlan, Operator, Plan, Problem, Undecided, WorldState, best_step, explain, idleness, plan
 from goalport.process.agent_process import AgentProcess
+from goalport.process.impasses import declined_actions, failed, problem_of, stuck
 from goalport.process.lifecycle import Failed, Outcome, Stuck, Waiting
+from goalport.process.next_steps import next_steps
 from goalport.process.process_options import ProcessOptions
+from goalport.process.supervisor import Supervisor
 
 __all__ = ["Planner", "planner_for"]
 
@@ -46,16 +49,19 @@ class Planner(Protocol):
         """
         ...
 
-    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | NoPlan:
-        """Return the steps to take, or the condition to evaluate first, or that there is nothing to do.
+    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
+        """Return the steps to take, or the condition to evaluate first, or the outcome if there is nothing to do.
 
         After an `Undecided` it is called again with the answer, for the same step; a random choice has to be repeated
         with the same result.
         """
         ...
 
-    def nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
-        """Return the outcome of a process for which `choose` found nothing to do."""
+    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+        """Return the steps of a plan to take now, several of them at once; none if the plan has to wait or has none.
+
+        `actual` are the facts that the plan was made of.
+        """
         ...
 
 
@@ -82,16 +88,20 @@ class Goap:
                 unknown=actual.unknown - promises,
                 undecidable=actual.undecidable - promises,
             )
-        return _problem(process, actual, costs, values, seconds)
+        return problem_of(process, actual, costs, values, seconds)
 
-    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | NoPlan:
-        return process.scope.answer(problem, plan)
+    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
+        found = process.scope.answer(problem, plan)
+        return self._nothing_left(process, problem, found) if isinstance(found, NoPlan) else found
 
-    def nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
+    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+        return next_steps(process, found, actual, at_once=process.options.concurrent)
+
+    def _nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
         if not problem.goals:
             fix = f"Give it one, or run it with planner={PlannerType.written(goals=0)}."
             return Failed(f"{process.agent.name} has no goal to plan for. {fix}")
-        return _failed(process) or _stuck(process, explain(problem, found))
+        return failed(process) or stuck(process, explain(problem, found))
 
 
 class Utility:
@@ -109,70 +119,32 @@ class Utility:
         seconds: float | None,
     ) -> Problem:
         """The planning problem; actions that wait for an answer are left out, and their results do not count yet."""
-        problem = _problem(process, actual, costs, values, seconds)
+        problem = problem_of(process, actual, costs, values, seconds)
         asked = process.pending
         return replace(problem, excluded=problem.excluded | asked) if asked else problem
 
-    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | NoPlan:
-        return process.scope.answer(problem, best_step)
+    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
+        found = process.scope.answer(problem, best_step)
+        return self._nothing_left(process, problem) if isinstance(found, NoPlan) else found
 
-    def nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
+    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+        return next_steps(process, found, actual, at_once=False)
+
+    def _nothing_left(self, process: AgentProcess, problem: Problem) -> Outcome:
         if process.pending:
             return Waiting(process.open_questions)
         ran = dict.fromkeys(each.action for each in process.progress.history if each.status == "succeeded")
         done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
-        return _failed(process) or Stuck(f"{_declined(process)}{done}: {idleness(problem)}.")
+        return failed(process) or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")
 
 
-PLANNERS: Final[Mapping[PlannerType, Planner]] = {PlannerType.GOAP: Goap(), PlannerType.UTILITY: Utility()}
+PLANNERS: Final[Mapping[PlannerType, Planner]] = {
+    PlannerType.GOAP: Goap(),
+    PlannerType.UTILITY: Utility(),
+    PlannerType.SUPERVISOR: Supervisor(),
+}
 
 
 def planner_for(agent: Agent, options: ProcessOptions | None = None) -> Planner:
     """The planner that the options name, else that of the agent."""
     return PLANNERS[(options.planner if options else None) or agent.planner]
-
-
-def _problem(
-    process: AgentProcess,
-    start: WorldState,
-    costs: Mapping[str, float],
-    values: Mapping[str, float],
-    seconds: float | None,
-) -> Problem:
-    goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
-    left_out = frozenset(process.progress.left_out) | process.progress.skipped
-    return Problem(process.scope.system_on(process.blackboard), start, goals, left_out, costs, values, seconds)
-
-
-def _failed(process: AgentProcess) -> Failed | None:
-    tried = tuple(process.progress.left_out.values())
-    return Failed(". ".join(each.rstrip(".") for each in tried), tried) if tried else None
-
-
-def _stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
-    explanation = explanation.with_reasons(process.services.groups.why_missing)
-    reason = _declined(process) + explanation.summary() + _hint(process, explanation)
-    return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
-
-
-def _hint(process: AgentProcess, explanation: Explanation) -> str:
-    """A hint for the agent's author, when actions are held back only because they, or their outputs, count as done."""
-    gave_nothing = {each.action for each in process.progress.history if each.status == "declined"}
-    missing = [each for failure in explanation.failures[:1] for each in failure.missing]
-    held_back = dict.fromkeys(each.held_back for each in missing)
-    names = [each for each in held_back if each and each not in gave_nothing]
-    if not names or not all(held_back):
-        return ""
-    return (
-        f" If {' and '.join(names)} should run now all the same, write `can_rerun=True` there; in a loop, write"
-        " `clear_blackboard=True` on the action that begins each round anew."
-    )
-
-
-def _declined(process: AgentProcess) -> str:
-    declined = dict.fromkeys(each.action for each in process.progress.history if each.status == "declined")
-    if not declined:
-        return ""
-    reasons = (reason for action, reason in process.progress.declined.items() if action in declined)
-    why = "; ".join(reason.rstrip(".") for reason in reasons)
-    return f"{', '.join(declined)} gave nothing{f' ({why})' if why else ''}. "

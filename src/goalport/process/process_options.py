@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from goalport.blackboard import Blackboard
 from goalport.domain import PlannerType
 from goalport.events import EventListener
-from goalport.llm import TokenUsage
+from goalport.llm import LlmOptions, TokenUsage
 from goalport.observe import PlanListener, PromptListener
 from goalport.process.ledger import Budget, in_dollars
 
@@ -197,6 +197,11 @@ class ProcessOptions:
     """The process starts with a copy of this blackboard; None: with an empty one."""
     planner: PlannerType | None = None
     """The planner, which chooses the next action; None: that of the agent."""
+    max_rounds: int = 10
+    """How often the model of a supervisor may be asked which actions to run; a process that needs more is
+    terminated."""
+    supervisor_llm: LlmOptions | None = None
+    """The model of a supervisor; None: the one that has the role `supervisor` in the settings, else the default."""
     context_id: str = ""
     """The context whose objects the process begins with; see `goalport.process.Context`."""
     early_termination: EarlyTermination | None = None
@@ -226,6 +231,8 @@ class ProcessOptions:
             raise TypeError(
                 f"Expected planner to be a PlannerType, but got {self.planner!r}. Write {PlannerType.written()}."
             )
+        if not (isinstance(self.max_rounds, int) and self.max_rounds > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Expected max_rounds to be a whole number from 1 up, but got {self.max_rounds!r}.")
         for what in ("deadline", "delay", "tool_delay"):
             seconds = getattr(self, what)
             if seconds is not None and not (isinstance(seconds, (int, float)) and 0 <= seconds < math.inf):

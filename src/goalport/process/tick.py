@@ -5,7 +5,7 @@ handling a stuck process: its policy may end it, or its handlers may help it, in
 precedence over handlers. (User guide, section 3.2.2.)
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,12 +16,13 @@ import anyio
 
 from goalport.events import GoalAchieved, PlanFormulated, ProcessPaused, StuckHandled
 from goalport.observe.spans import note_end, process_span
-from goalport.plan import Fact, NoPlan, Operator, Plan, WorldState
+from goalport.plan import Plan, WorldState
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
 from goalport.process.execution import invoke_all
 from goalport.process.formulation import formulate
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
+from goalport.process.next_steps import holds
 from goalport.process.planners import planner_for
 from goalport.process.process_options import StuckCode, StuckHandler, StuckResult
 
@@ -98,12 +99,12 @@ async def tick(process: AgentProcess) -> Outcome | None:
     if process.end_requested is not None:
         return process.end_requested
     planner = planner_for(process.agent, process.options)
-    found, problem, actual = await formulate(process, planner)
+    found, actual = await formulate(process, planner)
     skipped = process.progress.take_skipped()
-    if isinstance(found, NoPlan):
-        return None if skipped else await unstick(process, planner.nothing_left(process, problem, found))
+    if not isinstance(found, Plan):
+        return None if skipped else await unstick(process, found)
     process.pursue(process.scope.goals.get(found.goal.name), tuple(step.action for step in found.steps))
-    steps = next_steps(process, found, actual, at_once=process.options.concurrent and planner.looks_ahead)
+    steps = planner.steps(process, found, actual)
     if not steps:
         return Waiting(process.open_questions) if waits(process, found, actual) else _goal_reached(process)
     if overrun := process.options.overrun(process):
@@ -196,51 +197,6 @@ def _why_futile(process: AgentProcess) -> str | None:
     return None
 
 
-def next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operator | None:
-    """The first step of a plan that is possible with the actual facts; None: none is possible or needed."""
-    if not process.pending:
-        return found.steps[0] if found.steps else None
-    for step in found.steps:
-        if _holds(step.requires.items(), actual):
-            return step
-        if process.scope.actions[step.action].settings.clear_blackboard:
-            return None
-    return None
-
-
-def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
-    """The steps to take now: one, or with `at_once` all that are possible and independent of one another."""
-    first = next_step(process, found, actual)
-    if first is None:
-        return []
-    steps = [first]
-    if at_once and _may_run_concurrently(process, first):
-        for each in found.steps:
-            possible = _may_run_concurrently(process, each) and _holds(each.requires.items(), actual)
-            if possible and all(_independent(each, other) for other in steps):
-                steps.append(each)
-    return steps
-
-
-def _may_run_concurrently(process: AgentProcess, step: Operator) -> bool:
-    """Whether a step may run together with others; not if it clears the blackboard, or has conditions or a trigger."""
-    settings = process.scope.actions[step.action].settings
-    return not (settings.clear_blackboard or settings.post or settings.trigger)
-
-
-def _independent(step: Operator, other: Operator) -> bool:
-    """Whether two steps are of different actions, and neither changes what the other requires."""
-    return step.action != other.action and not any(
-        fact in second.requires and second.requires[fact] is not value
-        for first, second in ((step, other), (other, step))
-        for fact, value in first.effects.items()
-    )
-
-
 def waits(process: AgentProcess, found: Plan, actual: WorldState) -> bool:
     """Whether the goal cannot be reached before somebody answers."""
-    return bool(process.pending) and (bool(found.steps) or not _holds(found.goal.requires.items(), actual))
-
-
-def _holds(requires: Iterable[tuple[Fact, bool]], actual: WorldState) -> bool:
-    return all(actual.allows(fact, value=value) for fact, value in requires)
+    return bool(process.pending) and (bool(found.steps) or not holds(found.goal.requires.items(), actual))

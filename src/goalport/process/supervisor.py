@@ -1,0 +1,339 @@
+"""The supervisor: a model chooses which of the possible actions run next (user guide, section 3.18.2).
+
+One request to the model is one decision. It sees the goal, the objects on the blackboard and what has run; each action
+is a tool, whose parameters are the inputs that are not on the blackboard yet. Its calls are only noted here: what they
+give is put on the blackboard, and then the actions run as in every process, with their progress, retries, questions and
+records. No conversation is kept, since blackboard and history tell all; so a restart needs nothing but those. Below:
+the process. Above: `planners`, which has it among the others.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from goalport.ai import Ai
+from goalport.ai.output_type import output_schema
+from goalport.blackboard import DEFAULT_BINDING, related
+from goalport.domain import Action, Input, is_state
+from goalport.errors import DeclarationError, ModelError, Signal, ToolError
+from goalport.llm import LlmOptions, Models
+from goalport.plan import Available, Fact, Operator, Plan, PlanGoal, Problem, Undecided, WorldState, idleness
+from goalport.process.action_progress import ActionInvocation
+from goalport.process.agent_process import AgentProcess
+from goalport.process.context import ActionContext
+from goalport.process.impasses import declined_actions, failed, problem_of
+from goalport.process.lifecycle import Failed, Outcome, Stuck, Terminated, Waiting
+from goalport.process.next_steps import holds, independent, may_run_concurrently
+from goalport.tools import Parameter, Tool, snake
+from goalport.words import excerpt, type_label, type_name
+
+__all__ = ["Supervisor"]
+
+_ROLE: Final = "supervisor"
+_SHOWN: Final = 500
+"""The most characters of an object that the model is shown."""
+_SHOWN_SCHEMA: Final = 1_500
+_SHOWN_OBJECTS: Final = 100
+_ATTEMPTS: Final = 2
+"""How often in a row the model is asked while it calls no tool."""
+_TASK: Final = (
+    "You supervise the work towards a goal. Each tool is an action. Call those that bring the goal closer now, and"
+    " several at once if none of them needs what another gives. Take what you pass from the objects below, and invent"
+    " nothing. The action of the goal itself ends the work: if it is offered, call it when everything is there that it"
+    " should be made of."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An action that is possible now, if the model gives what is missing."""
+
+    action: Action
+    operator: Operator
+    missing: tuple[Input, ...]
+    """The inputs that the model has to give."""
+    replaceable: tuple[Input, ...]
+    """Inputs that are there, and that the model may give anew because the action runs once more."""
+    goal: PlanGoal | None
+    """The goal that the action reaches."""
+
+    def plan(self, towards: PlanGoal) -> Plan:
+        """The plan that consists of this action."""
+        return Plan(self.goal or towards, (self.operator,), self.operator.cost, self.operator.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of the model: an action with the objects for its missing inputs."""
+
+    choice: _Choice
+    given: tuple[tuple[Input, object], ...]
+
+
+class Supervisor:
+    """Asks a model which actions to run; the action of the goal runs when its inputs are there."""
+
+    looks_ahead = False
+    remark = "A model chooses the steps of a supervisor agent: this is the cheapest way, and it may take another."
+
+    def problem(
+        self,
+        process: AgentProcess,
+        actual: WorldState,
+        costs: Mapping[str, float],
+        values: Mapping[str, float],
+        seconds: float | None,
+    ) -> Problem:
+        """The planning problem; nothing is chosen while a person is asked."""
+        return problem_of(process, actual, costs, values, seconds)
+
+    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
+        reached = next((goal for goal in problem.goals if holds(goal.requires.items(), problem.start)), None)
+        if reached is not None:
+            return Plan(reached, (), 0.0, reached.value)
+        if process.pending:
+            return Waiting(process.open_questions)
+        choices = sorted(_choices(process, problem), key=lambda each: len(each.missing))
+        needed = (fact for each in choices for fact in each.operator.requires if fact in problem.start.unknown)
+        if (asked := problem.system.cheapest(needed)) is not None:
+            return Undecided(asked)
+        if not choices or not set(process.goals) - process.progress.left_out.keys():
+            return failed(process) or Stuck(f"{declined_actions(process)}No action can run: {idleness(problem)}.")
+        last = _last(process, choices)
+        return last.plan(problem.goals[0]) if last is not None else await _decide(process, problem, choices)
+
+    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+        return list(found.steps)
+
+
+def _choices(process: AgentProcess, problem: Problem) -> Iterator[_Choice]:
+    """The actions that can run now or with what the model can give, each once, in the way that lacks least."""
+    found: dict[str, _Choice] = {}
+    goals = {goal.name: goal for goal in problem.goals}
+    for operator in problem.system.operators:
+        action = process.scope.actions[operator.action]
+        if action.name in problem.excluded:
+            continue
+        goal = goals.get(action.name)
+        missing = _missing(process, problem, operator, action, only_unmade=goal is not None)
+        if missing is None or (action.name in found and len(found[action.name].missing) <= len(missing)):
+            continue
+        again = action.name in process.progress.has_run
+        replaceable = [each for each in action.inputs if again and each not in missing and _can_be_given(each)]
+        unmade = tuple(each for each in replaceable if not _is_made(process, each, action))
+        found[action.name] = _Choice(action, operator, missing, unmade, goal)
+    yield from found.values()
+
+
+def _missing(
+    process: AgentProcess, problem: Problem, operator: Operator, action: Action, *, only_unmade: bool
+) -> tuple[Input, ...] | None:
+    """The inputs that the model would have to give; None: the action needs what the model cannot give.
+
+    With `only_unmade` it may give no object that another action makes.
+    """
+    unmet = {fact for fact, value in operator.requires.items() if not problem.start.allows(fact, value=value)}
+    absent = {fact: each for each in action.inputs if each.required and (fact := _fact(each)) in unmet}
+    if len(absent) < len(unmet) or not all(map(_can_be_given, absent.values())):
+        return None
+    if only_unmade and any(_is_made(process, each, action) for each in absent.values()):
+        return None
+    return tuple(absent.values())
+
+
+def _fact(needed: Input) -> Fact:
+    return Available(needed.type, needed.binding)
+
+
+def _can_be_given(needed: Input) -> bool:
+    """Whether a model can write such an object."""
+    if is_state(needed.type):
+        return False
+    try:
+        _schema(needed.type)
+    except (DeclarationError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_made(process: AgentProcess, needed: Input, by_others_than: Action) -> bool:
+    """Whether an action makes such an object."""
+    fact = _fact(needed)
+    operators = (each for each in process.scope.system.operators if each.action != by_others_than.name)
+    return any(each.effects.get(fact, False) for each in operators)
+
+
+def _last(process: AgentProcess, choices: Sequence[_Choice]) -> _Choice | None:
+    """The action of the goal, if there is nothing left to decide: what it is made of is there, or nothing else can run.
+
+    An action that needs only what was there from the beginning has to be chosen: the model knows when enough was done.
+    """
+    goals = [each for each in choices if each.goal is not None]
+    if len(process.goals) != 1 or not goals or goals[0].missing:
+        return None
+    action = goals[0].action
+    made = any(_is_made(process, each, action) for each in action.inputs if each.required)
+    return goals[0] if made or len(choices) == 1 else None
+
+
+async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Choice]) -> Plan | Outcome:
+    """Ask the model, and put what it gives on the blackboard."""
+    ready = next((each for each in choices if each.goal is not None and not each.missing), None)
+    name = f"{process.agent.name}.{_ROLE}"
+    said = ""
+    for _ in range(_ATTEMPTS):
+        asked = sum(each.action == name and each.process_id == process.id for each in process.ledger.entries)
+        if asked >= process.options.max_rounds:
+            limit = f"The supervisor's model was asked {asked} times, and no more is allowed (max_rounds)."
+            return Terminated(limit) if ready is None else ready.plan(problem.goals[0])
+        calls: list[_Call] = []
+        try:
+            said = await _ask(ActionContext(process, action=name), choices, calls, said)
+        except Signal as signal:
+            return Terminated(signal.reason)
+        except (ModelError, ToolError) as error:
+            return Failed(f"The supervisor could not choose an action: {process.words_for(error)}")
+        finally:
+            process.ledger.settle(name)
+        if calls:
+            return _plan(process, problem, calls)
+        if ready is not None:
+            return ready.plan(problem.goals[0])
+    answer = f" It said: {excerpt(said, _SHOWN)}" if said else ""
+    return Stuck(f"The supervisor's model chose no action.{answer}")
+
+
+async def _ask(context: ActionContext, choices: Sequence[_Choice], calls: list[_Call], said: str) -> str:
+    """Ask the model once; its calls are added to `calls`. Returns what it says; `said` is what it said before."""
+    tools = [_tool(each, name, calls) for name, each in _named(choices).items()]
+    prompt = _prompt(context.process)
+    if said:
+        answer = excerpt(said, _SHOWN)
+        prompt += f"\n\nThe goal is not reached yet, and you called no tool. You said: {answer}\nCall a tool now."
+    with context.active():
+        return await _ai(context).with_tools(*tools).with_id(context.action).generate_text(prompt)
+
+
+def _ai(context: ActionContext) -> Ai:
+    chosen = context.process.options.supervisor_llm
+    if chosen is None:
+        models = context.process.services.service(Models)
+        chosen = LlmOptions(role=_ROLE) if isinstance(models, Models) and _ROLE in models.roles else LlmOptions()
+    return context.ai.with_llm(chosen).with_system_prompt(_TASK)
+
+
+def _named(choices: Iterable[_Choice]) -> dict[str, _Choice]:
+    """The choices by the names of their tools: those of the methods, or full names where two are called alike."""
+    listed = list(choices)
+    short = [each.action.short_name for each in listed]
+    names = [
+        name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, listed, strict=True)
+    ]
+    return dict(zip(names, listed, strict=True))
+
+
+def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
+    """The tool for an action, which notes each call in `calls` and ends the model's turn."""
+    inputs = {
+        snake(type_label(each.type)) if each.binding == DEFAULT_BINDING else each.binding: each
+        for each in (*choice.missing, *choice.replaceable)
+    }
+
+    def note(arguments: Mapping[str, object]) -> str:
+        calls.append(
+            _Call(choice, tuple((inputs[each], value) for each, value in arguments.items() if value is not None))
+        )
+        return "It runs now."
+
+    parameters = [
+        Parameter(each, wanted.type, f"{type_name(wanted.type)}, which is not there yet.")
+        if wanted in choice.missing
+        else Parameter(each, wanted.type, "Another one than the one that is there.", required=False)
+        for each, wanted in inputs.items()
+    ]
+    made = Tool.of(note, name=name, description=_description(choice), parameters=parameters)
+    return replace(made, return_direct=True)
+
+
+def _description(choice: _Choice) -> str:
+    action = choice.action
+    there = len([each for each in action.inputs if each.required]) - len(choice.missing)
+    ready = "All that it needs is there." if not choice.missing else f"{there} of its inputs are there already."
+    ends = " It reaches the goal and ends the work." if choice.goal is not None else ""
+    return f"{action.description}\n\n{ready}{ends} {_result(action)}".strip()
+
+
+def _result(action: Action) -> str:
+    kind = action.outputs.type
+    if kind is None:
+        return "It gives no object."
+    try:
+        written = to_json(_schema(kind)).decode()
+    except (DeclarationError, TypeError, ValueError):
+        return f"It gives {type_name(kind)}."
+    return f"It gives {type_name(kind)}: {excerpt(written, _SHOWN_SCHEMA)}"
+
+
+def _schema(kind: object) -> Mapping[str, object]:
+    """The JSON Schema of a type. Raises an exception if it has none."""
+    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", kind))
+    return output_schema(adapter, kind, None)
+
+
+def _plan(process: AgentProcess, problem: Problem, calls: Sequence[_Call]) -> Plan:
+    """The calls that can be made at once, as steps of a plan; their objects are put on the blackboard.
+
+    The model chooses again afterwards, so that a call which has to come later is not lost.
+    """
+    taken: list[_Call] = []
+    for call in sorted(calls, key=lambda each: each.choice.goal is not None):
+        if all(_go_together(process, call, other) for other in taken):
+            taken.append(call)
+    for call in taken:
+        for wanted, value in call.given:
+            process.blackboard.declare(wanted.binding, value, wanted.type)
+    steps = tuple(call.choice.operator for call in taken)
+    goal = taken[0].choice.goal or problem.goals[0]
+    return Plan(goal, steps, sum(each.cost for each in steps), sum(each.value for each in steps))
+
+
+def _go_together(process: AgentProcess, call: _Call, other: _Call) -> bool:
+    """Whether two calls can be made at the same time: neither changes what the other needs or was given."""
+    one, two = call.choice, other.choice
+    if one.goal is not None or two.goal is not None or not independent(one.operator, two.operator):
+        return False
+    if not all(may_run_concurrently(process, each.operator) for each in (one, two)):
+        return False
+    return not any(
+        related(given.type, wanted.type) and given.binding == wanted.binding and (given, value) not in second.given
+        for first, second in ((call, other), (other, call))
+        for given, value in first.given
+        for wanted in second.choice.action.inputs
+    )
+
+
+def _prompt(process: AgentProcess) -> str:
+    """What the model decides by: the goal, the objects that are there, and what was done."""
+    goals = [process.scope.goals[name] for name in process.goals]
+    aims = [f"- {type_name(each.output) if each.output else each.short_name}: {each.description}" for each in goals]
+    lines = ["# Goal", *aims, "", "# Objects that are there", *(_objects(process) or ["None."])]
+    done = [f"{number}. {words}" for number, words in enumerate(map(_done, process.progress.history), start=1)]
+    return "\n".join([*lines, "", "# What was done", *(done or ["Nothing yet."])])
+
+
+def _done(entry: ActionInvocation) -> str:
+    return f"{entry.action}: {entry.status}{f' ({entry.error})' if entry.error else ''}"
+
+
+def _objects(process: AgentProcess) -> list[str]:
+    names = process.blackboard.state.names
+    named = {id(each.value): name for name, each in names.items() if name != DEFAULT_BINDING}
+    entries = {id(each.value): each for each in process.blackboard.entries}
+    return [
+        f"- {type_name(entry.kind or type(entry.value))}"
+        f"{f' {named[key]}' if key in named else ''}: {excerpt(to_json(entry.value, fallback=repr).decode(), _SHOWN)}"
+        for key, entry in list(entries.items())[-_SHOWN_OBJECTS:]
+    ]
