@@ -4,6 +4,7 @@ Above: programs. Below: the platform.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -43,7 +44,7 @@ class Invoked(Generic[T]):
 
 
 @dataclass(frozen=True)
-class _Invocation(Generic[T]):
+class _Invocation(ABC, Generic[T]):
     """What all invocations have in common: a platform, the type of the result, and options."""
 
     platform: AgentPlatform
@@ -87,9 +88,10 @@ class _Invocation(Generic[T]):
     def _options(self) -> ProcessOptions | None:
         return self.options
 
+    @abstractmethod
     def _agent_and_goals(self) -> tuple[Agent, list[str]]:
         """The agent to run, and the names of the goals that count."""
-        raise NotImplementedError
+        ...
 
 
 @dataclass(frozen=True)
