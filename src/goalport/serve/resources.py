@@ -33,6 +33,7 @@ from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, 
 from goalport.secrecy import hide_known
 from goalport.serve.notifications import Notifications
 from goalport.serve.state import Context, McpState
+from goalport.serve.task_notifications import listen
 
 __all__ = ["SubscriptionStreams", "initialized", "read_resource", "subscribe", "unsubscribe"]
 
@@ -118,7 +119,7 @@ async def unsubscribe(context: Context, params: UnsubscribeRequestParams) -> Emp
 
 
 class SubscriptionStreams:
-    """`subscriptions/listen`: the SDK's streams, limited to the resources that the caller may watch."""
+    """`subscriptions/listen`: the SDK's streams, limited to the resources and tasks that the caller may watch."""
 
     def __init__(self, notifications: Notifications) -> None:
         self._notifications = notifications
@@ -135,7 +136,7 @@ class SubscriptionStreams:
         for uri in uris:
             await _watch(state, uri)
         try:
-            return await self._handler(context, params.model_copy(update={"notifications": allowed}))
+            return await listen(self._handler, context, params.model_copy(update={"notifications": allowed}))
         finally:
             self._notifications.watched.subtract(uris)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from mcp.server.context import HandlerResult
 from mcp.server.lowlevel.server import Server
@@ -49,10 +49,21 @@ from goalport.store import Codec, Sealed
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned
 
-__all__ = ["add_tasks", "answer_or_task", "gets_task"]
+__all__ = [
+    "ENDED",
+    "POLL_MS",
+    "add_tasks",
+    "answer_or_task",
+    "gets_task",
+    "refuse_without_tasks",
+    "state_of",
+    "task_of",
+]
 
-_POLL_MS: Final = 1_000
+POLL_MS: Final = 1_000
 """The milliseconds that clients are asked to let pass between two polls."""
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+"""The statuses of tasks that change no more."""
 _DAY: Final = 24 * 3_600
 _NOTHING: Final = ClientCapabilities()
 _NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -84,11 +95,9 @@ def gets_task(context: Context, policy: CallPolicy) -> bool:
 
     Raises `MCPError` with code -32021 where the goal is for clients with tasks alone and this one has none.
     """
-    if not _declared(context):
-        if policy.task_required:
-            _refuse_undeclared()
-        return False
-    return policy.may_give_handle and not (context.meta or {}).get(PREFERS_HANDLE)
+    if policy.task_required:
+        refuse_without_tasks(context)
+    return _declared(context) and policy.may_give_handle and not (context.meta or {}).get(PREFERS_HANDLE)
 
 
 async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round | None) -> HandlerResult:
@@ -112,10 +121,7 @@ async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round 
 async def _get(context: Context, params: _TaskParams) -> HandlerResult:
     """Answer `tasks/get`: the status of a task, with its questions, its result or its error."""
     process = await _task(context, params.task_id, "tasks/get")
-    state = context.lifespan_context
-    with _store_errors():
-        status = await state.answer_of(f"task {process.id}", _status(context, process))
-    return {"resultType": "complete", **_times(state, process), **status}
+    return {"resultType": "complete", **await state_of(context, process)}
 
 
 async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
@@ -135,19 +141,39 @@ async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
     return {"resultType": "complete"}
 
 
+async def state_of(context: Context, process: AgentProcess) -> Wire:
+    """What a client is told of a task: its status, and the questions, the result or the error. Raises `MCPError`."""
+    state = context.lifespan_context
+    with _store_errors():
+        status = await state.answer_of(f"task {process.id}", _status(context, process))
+    return {**_times(state, process), **status}
+
+
+async def task_of(context: Context, task_id: str) -> AgentProcess | None:
+    """The process of a task; None if there is none, or if it is another caller's. Raises `MCPError`."""
+    try:
+        return await context.lifespan_context.process(task_id, current_caller())
+    except BadInput as error:
+        raise MCPError(INTERNAL_ERROR, str(error)) from error
+
+
+def refuse_without_tasks(context: Context) -> None:
+    """Raise `MCPError` with code -32021 for a client that does not declare tasks."""
+    if not _declared(context):
+        needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        reason = f"This needs a client that declares the extension {TASKS}."
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
+
+
 async def _task(context: Context, task_id: str, method: str) -> AgentProcess:
     """The process of a task that a request names. Raises `MCPError`."""
     if not is_modern(context):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
-    if not _declared(context):
-        _refuse_undeclared()
+    refuse_without_tasks(context)
     said = None if context.request is None else context.request.headers.get(MCP_NAME_HEADER)
     if said is not None and decode_header_value(said) != task_id:
         raise MCPError(HEADER_MISMATCH, f"The header {MCP_NAME_HEADER} is not the taskId of the request.")
-    try:
-        process = await context.lifespan_context.process(task_id, current_caller())
-    except BadInput as error:
-        raise MCPError(INTERNAL_ERROR, str(error)) from error
+    process = await task_of(context, task_id)
     if process is None:
         raise MCPError(INVALID_PARAMS, f"There is no task {task_id[:100]!r}, or it is not yours.")
     return process
@@ -191,7 +217,9 @@ async def _ended(state: McpState, process: AgentProcess, outcome: Outcome) -> Wi
     try:
         return {"status": "completed", "result": await state.answer_of(f"task {process.id}", answer())}
     except HandlerFailed as failure:
-        return {"status": "failed", "error": {"code": failure.error.code, "message": failure.error.message}}
+        error = failure.error
+        told = {"code": error.code, "message": error.message}
+        return {"status": "failed", "statusMessage": error.message, "error": told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,12 +316,6 @@ def _declared(context: Context) -> bool:
     return is_modern(context) and TASKS in ((context.session.client_capabilities or _NOTHING).extensions or {})
 
 
-def _refuse_undeclared() -> NoReturn:
-    needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-    reason = f"This needs a client that declares the extension {TASKS}."
-    raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
-
-
 @contextmanager
 def _store_errors() -> Generator[None]:
     """Tell the client of a store that does not answer; it may poll again."""
@@ -305,8 +327,6 @@ def _store_errors() -> Generator[None]:
 
 def _times(state: McpState, process: AgentProcess) -> Wire:
     """What a client is told of a task besides its status."""
-    settings = state.settings
-    kept = settings.retention_days * _DAY if state.platform.store.durable else settings.result_seconds
     last = (each.started_at + timedelta(seconds=each.seconds) for each in process.history[-1:])
     asked = (each.asked_at for each in process.open_questions)
     updated = max(process.finished_at or process.created_at, process.created_at, *last, *asked)
@@ -314,9 +334,18 @@ def _times(state: McpState, process: AgentProcess) -> Wire:
         "taskId": process.id,
         "createdAt": process.created_at.isoformat(),
         "lastUpdatedAt": updated.isoformat(),
-        "ttlMs": int(kept * 1_000) or None,
-        "pollIntervalMs": _POLL_MS,
+        "ttlMs": _kept_ms(state, process),
+        "pollIntervalMs": POLL_MS,
     }
+
+
+def _kept_ms(state: McpState, process: AgentProcess) -> int | None:
+    """The milliseconds from its beginning for which a task is kept; None while it goes on, or if kept for ever."""
+    settings = state.settings
+    kept = settings.retention_days * _DAY if state.platform.store.durable else settings.result_seconds
+    if not (process.status.ended and process.finished_at and kept):
+        return None
+    return int((process.finished_at - process.created_at + timedelta(seconds=kept)).total_seconds() * 1_000)
 
 
 def _words(text: str) -> str:

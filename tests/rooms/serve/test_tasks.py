@@ -9,6 +9,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolResult,
@@ -76,6 +77,23 @@ class Strict:
         return Pizza(content=topping.name)
 
 
+class Riddle(BaseModel):
+    """What cannot be told: a fault of the server, and not of the goal."""
+
+    done: bool = True
+
+    @property
+    def content(self) -> str:
+        raise RuntimeError("This cannot be told")
+
+
+@agent(description="Cannot tell its result")
+class Riddler:
+    @achieves_goal(description="A riddle", export=Export(remote=True, name="ask_riddle", long=True))
+    def make(self, order: Order) -> Riddle:
+        return Riddle()
+
+
 def following(
     server: Served, extension: FollowingTasks, *, elicits: bool = True, **options: Any
 ) -> AbstractAsyncContextManager[Client]:
@@ -127,7 +145,7 @@ async def test_a_long_goal_works_until_it_is_done(tmp_path: Path) -> None:
         task = await create(client, "bake", **SIZE)
         working = await ask(client.session, "tasks/get", task)
         assert working["status"] == "working"
-        assert working["ttlMs"] > 0
+        assert working["ttlMs"] is None
         assert working["pollIntervalMs"] > 0
         assert working["createdAt"] <= working["lastUpdatedAt"]
         gate.opened.set()
@@ -204,6 +222,26 @@ async def test_a_client_that_cannot_be_asked_gets_the_handle_and_never_hangs(
         handle = handle_of(server, goal, await call(client, goal, **SIZE))
         assert handle["status"] == "waiting"
         assert handle["processId"] == extension.tasks[0]
+
+
+async def test_a_task_ends_failed_only_if_the_server_cannot_tell_the_result(tmp_path: Path) -> None:
+    async with following_tasks(tmp_path, Riddler()) as (_, client):
+        told = await state_of_task(client, await create(client, "ask_riddle", **SIZE), "failed")
+    assert told["error"]["code"] == INTERNAL_ERROR
+    assert told["statusMessage"] == told["error"]["message"]
+
+
+async def test_a_task_is_kept_while_it_goes_on_and_for_a_time_after_its_end(tmp_path: Path) -> None:
+    async with following_tasks(tmp_path, Pizzeria()) as (server, client):
+        task = await create(client, "order_pizza", **SIZE)
+        key, _ = await asked(client, task)
+        assert (await ask(client.session, "tasks/get", task))["ttlMs"] is None
+        await ask(client.session, "tasks/update", task, {key: accept(**HAM)})
+        told = await state_of_task(client, task, "completed")
+        process = await server.process()
+    assert process.finished_at is not None
+    lasted = (process.finished_at - process.created_at).total_seconds()
+    assert told["ttlMs"] == int((lasted + server.state.settings.retention_days * 24 * 3600) * 1000)
 
 
 async def test_a_cancelled_task_ends_its_process(tmp_path: Path) -> None:
