@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 56_000
+LIBRARY_LINES = 53_050
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
-SLACK = 4_000
+SLACK = 950
 MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 500
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20

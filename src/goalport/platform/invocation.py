@@ -4,7 +4,6 @@ Above: programs. Below: the platform.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -44,12 +43,24 @@ class Invoked(Generic[T]):
 
 
 @dataclass(frozen=True)
-class _Invocation(ABC, Generic[T]):
-    """What all invocations have in common: a platform, the type of the result, and options."""
+class AgentInvocation(Generic[T]):
+    """`AgentInvocation.on(platform).returning(Writeup).invoke(person)`: the first agent, by name, with such a goal.
+
+    It pursues only the goals that give such a result.
+    """
 
     platform: AgentPlatform
     kind: type[T]
     options: ProcessOptions | None = None
+
+    @staticmethod
+    def on(platform: AgentPlatform) -> "AgentInvocation[object]":
+        """An invocation of agents of this platform."""
+        return AgentInvocation(platform, object)
+
+    def returning(self, kind: type[R]) -> "AgentInvocation[R]":
+        """The same invocation, for a result of this type."""
+        return AgentInvocation(self.platform, kind, self.options)
 
     def with_options(self, options: ProcessOptions) -> Self:
         """The same invocation, with these options."""
@@ -88,29 +99,8 @@ class _Invocation(ABC, Generic[T]):
     def _options(self) -> ProcessOptions | None:
         return self.options
 
-    @abstractmethod
     def _agent_and_goals(self) -> tuple[Agent, list[str]]:
         """The agent to run, and the names of the goals that count."""
-        ...
-
-
-@dataclass(frozen=True)
-class AgentInvocation(_Invocation[T]):
-    """`AgentInvocation.on(platform).returning(Writeup).invoke(person)`: the first agent, by name, with such a goal.
-
-    It pursues only the goals that give such a result.
-    """
-
-    @staticmethod
-    def on(platform: AgentPlatform) -> "AgentInvocation[object]":
-        """An invocation of agents of this platform."""
-        return AgentInvocation(platform, object)
-
-    def returning(self, kind: type[R]) -> "AgentInvocation[R]":
-        """The same invocation, for a result of this type."""
-        return AgentInvocation(self.platform, kind, self.options)
-
-    def _agent_and_goals(self) -> tuple[Agent, list[str]]:
         for agent in sorted(self.platform.agents, key=lambda each: each.name):
             if goals := agent.goals_giving(self.kind):
                 return agent, [each.name for each in goals]
@@ -121,7 +111,7 @@ class AgentInvocation(_Invocation[T]):
 
 
 @dataclass(frozen=True)
-class _ScopedInvocation(_Invocation[T]):
+class _ScopedInvocation(AgentInvocation[T]):
     """An invocation that assembles an agent of the actions in its scope."""
 
     planner: ClassVar[PlannerType]
