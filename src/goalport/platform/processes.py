@@ -464,14 +464,13 @@ class Processes:
             return await self._repository.claim(process) or not await self._replicas.send(process, end_command(wanted))
 
         try:
-            if not await retried(process, taken):
-                return
+            mine = await retried(process, taken)
+            if mine and process.over:
+                self._continue_others(process)
+                await self._save(process)
         finally:
             process.stored()
-        if process.over:
-            self._continue_others(process)
-            await self._save(process)
-        else:  # the store knew something newer of it, from which it was made again
+        if mine and not process.over:  # the store knew something newer of it, from which it was made again
             process.end(wanted)
 
     def _continue_others(self, process: AgentProcess) -> None:

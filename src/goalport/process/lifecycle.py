@@ -327,6 +327,11 @@ class Lifecycle:
         """Whether its outcome is not told yet, because it is not stored yet."""
         return self._storing and (self._storing_ends or not self.over)
 
+    @property
+    def to_be_stored(self) -> bool:
+        """Whether this program is going to store its outcome."""
+        return self._storing and not self._elsewhere
+
     def stored(self) -> None:
         """Tell its outcome: it is stored, or cannot be."""
         if self._storing:

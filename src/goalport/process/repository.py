@@ -158,10 +158,10 @@ class AgentProcessRepository:
             change()
 
     async def release(self, process: AgentProcess) -> None:
-        """Give the lease of a family back if nothing of it runs here."""
+        """Give the lease of a family back if nothing of it runs here, and no outcome is still to be stored."""
         root = process.root
         async with self._lock(root):
-            if root.id in self._leases and not any(map(is_busy, family_of(root))):
+            if root.id in self._leases and not any(is_busy(each) or each.to_be_stored for each in family_of(root)):
                 if self.events.unstored(root):
                     await self._commit(root, {}, release=True)
                 else:
@@ -265,7 +265,7 @@ class AgentProcessRepository:
         family = family_of(root)
         kept = (is_busy(each) or self.records_of.only_here(each) for each in family)
         release = not any(kept)
-        if changes or release:
+        if changes or (release and root.id in self._leases):
             await self._commit(root, changes, release=release)
 
     async def _commit(
