@@ -8,7 +8,8 @@ import pytest
 from tests.clients.asking import a_question_that_is_open, a_task, every_story, leaving, no_task
 from tests.clients.conversation import REVISIONS, check
 from tests.clients.playing import Heard, follow, play
-from tests.clients.running import CLIENTS, Served, obeying, run
+from tests.clients.running import CLIENTS, Served, obeying, run, serving
+from tests.docs.fences import ADDRESS, fences, write_files
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,14 @@ def test_without_tasks_the_client_of_fastmcp_is_refused_what_needs_them(
     script = str(CLIENTS / "fastmcp_client.py")
     with obeying([fastmcp_python, script, "show", "http", "modern", *served.target("http")], tmp_path) as tell:
         follow(no_task(), lambda request: Heard.told(tell(request.wire)))
+
+
+def test_the_task_in_the_page_on_waiting_is_followed_as_it_is_written_there(
+    fastmcp_python: str, tmp_path: Path
+) -> None:
+    page = "docs/waiting.md"
+    (program,) = fences(page, "py")
+    write_files(page, tmp_path)
+    with serving(tmp_path, tmp_path) as server:
+        client = run([fastmcp_python, "-c", program.text.replace(ADDRESS, server.address)], tmp_path)
+    assert (client.returncode, client.stdout) == (0, "{'content': 'Oslo, 180 euros'}\n"), client.stderr

@@ -61,5 +61,15 @@ def script(document: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_files(document: str, folder: Path) -> None:
+    """Write the files of the reader's workspace that a document shows."""
+    (folder / "agents").mkdir()
+    for fence in fences(document, "python"):
+        if fence.path is not None:
+            file = folder / fence.path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(fence.text, encoding="utf-8")
+
+
 def with_python() -> list[str]:
     return [document for document in DOCUMENTS if any(fences(document, "python"))]

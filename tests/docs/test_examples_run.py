@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -11,19 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, fences, script, with_python
+from tests.clients.running import GOALPORT
+from tests.clients.terminal import on_terminal
+from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, script, with_python, write_files
 
 PATIENCE = 240
 
 
 @pytest.mark.parametrize("document", with_python())
 def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, tmp_path: Path) -> None:
-    (tmp_path / "agents").mkdir()
-    for fence in fences(document, "python"):
-        if fence.path is not None:
-            file = tmp_path / fence.path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(fence.text, encoding="utf-8")
+    write_files(document, tmp_path)
     text = script(document)
     if ADDRESS not in text:
         run(text, tmp_path, document)
@@ -65,6 +63,18 @@ def served(workspace: Path) -> Generator[str]:
     finally:
         server.terminate()
         server.communicate(timeout=PATIENCE)
+
+
+def test_the_questions_of_a_page_are_answered_on_a_terminal(tmp_path: Path) -> None:
+    page = "docs/waiting.md"
+    write_files(page, tmp_path)
+    shown = re.search(r"goalport (run --goal book_trip --input '[^']*')", (ROOT / page).read_text(encoding="utf-8"))
+    assert shown
+    with on_terminal([GOALPORT, *shlex.split(shown[1])], tmp_path, cwd=tmp_path) as terminal:
+        for question, answer in (("Oslo", "2"), ("breakfast", ""), ("180 euros?", "y")):
+            terminal.until(question)
+            terminal.type_line(answer)
+        terminal.until("Oslo, 180 euros")
 
 
 def test_the_python_of_the_documents_is_strictly_typed(tmp_path: Path) -> None:
