@@ -129,7 +129,7 @@ class Waiting:
     @property
     def reason(self) -> str:
         """The questions, as one text."""
-        return f"It waits for an answer: {' '.join(each.message for each in self.questions)}"
+        return f"It waits for an answer: {'; '.join(each.message for each in self.questions)}"
 
 
 Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed

@@ -158,7 +158,7 @@ def process_view(process: AgentProcess) -> dict[str, Any]:
         "questions": [question_view(each) for each in process.open_questions],
         "history": [invocation_view(each) for each in process.history],
         "createdAt": process.created_at.isoformat(),
-        "finishedAt": process.finished_at.isoformat() if process.finished_at is not None else None,
+        "finishedAt": process.finished_at.isoformat() if process.over and process.finished_at is not None else None,
         "cost": cost_of(process),
         "models": {name: {"usd": used.cost, "tokens": used.tokens} for name, used in process.ledger.by_model.items()},
         "mermaid": "\n".join(_flowchart(process)),

@@ -89,7 +89,7 @@ def record_line(record: ProcessRecord) -> dict[str, Any]:
         "status": record.status,
         "startedBy": record.parent or None,
         "createdAt": record.created_at.isoformat(),
-        "finishedAt": None if record.finished_at is None else record.finished_at.isoformat(),
+        "finishedAt": record.finished_at.isoformat() if record.final and record.finished_at is not None else None,
         "links": _links(record.id),
     }
 

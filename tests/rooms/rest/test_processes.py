@@ -304,6 +304,21 @@ async def _pages(server: Web, path: str) -> list[list[str]]:
     return pages
 
 
+@pytest.mark.parametrize("store", ["sqlite", "memory"])
+async def test_a_process_that_waits_has_not_finished(tmp_path: Path, store: str) -> None:
+    async with web(tmp_path, Pizzeria(), store=store) as server:
+        state = (await server.start("order_pizza", {"size": 30})).json()
+
+        async def finished() -> list[bool]:
+            (listed,) = (await server.http.get("/api/v1/processes")).json()["processes"]
+            shown = (await server.http.get(state["links"]["self"])).json()
+            return [each["finishedAt"] is not None for each in (listed, shown)]
+
+        assert await finished() == [False, False]
+        await server.resume(state, {"name": "ham"})
+        assert await finished() == [True, True]
+
+
 async def test_a_question_of_a_sub_process_is_answered_at_the_process_that_was_started(tmp_path: Path) -> None:
     async with web(tmp_path, Waiter(), Pizzeria()) as server:
         state = (await server.start("serve_guest", {"size": 30})).json()
