@@ -1,8 +1,10 @@
 """The environments of the clients, and the servers that they call."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -10,12 +12,19 @@ from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, serving
 
 pytest.register_assert_rewrite("tests.clients.asking", "tests.clients.conversation", "tests.clients.playing")
 
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Any of them will do; the first is the smallest."""
+
 
 def needs(client: str, lock: Path, copy: Path) -> None:
     """The copy of its lock file that an environment keeps says what it was built from."""
     if copy.is_file() and copy.read_bytes() == lock.read_bytes():
         return
-    message = f"{client} is not there, or older than its lock file: run `make clients`"
+    lack(f"{client} is not there, or older than its lock file: run `make clients`")
+
+
+def lack(message: str) -> NoReturn:
+    """Leave a test out for what the machine does not have; where clients are required, fail it."""
     if os.environ.get("GOALPORT_CLIENTS") == "required":
         pytest.fail(message)
     pytest.skip(message)
@@ -32,6 +41,13 @@ def node() -> str:
     """The Node that runs the clients, not the machine's own."""
     needs("Node with its clients", CLIENTS / "node" / "package-lock.json", NODE_PACKAGES / ".prepared")
     return str(NODE_PACKAGES / "node" / "bin" / "node")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser in which pages are tried."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    return found or lack("Chromium is not there: install it, on Debian with `apt-get install chromium-headless-shell`")
 
 
 @pytest.fixture(scope="session")
