@@ -154,6 +154,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         )
         self.processes.keep_journals = keep_journals
         self.agents = self._no_deployments()
+        self.on_deployment: Callable[[], object] = lambda: None
+        """Called in any thread when an agent was deployed or undeployed."""
         for listener in listeners:
             self.subscribe(listener)
         for each in agents:
@@ -227,11 +229,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             for each in unstorable_in([deployed], sealed=self._sealed):
                 _log.warning("%s", each)
         self.processes.listeners.on_event(AgentDeployed(deployed.name))
+        self.on_deployment()
         return deployed
 
     def undeploy(self, name: str) -> None:
         """Remove an agent; its running processes go on. Raises `UnknownName`."""
         self.processes.listeners.on_event(AgentUndeployed(self.agents.remove(name).name))
+        self.on_deployment()
 
     @property
     def unstorable(self) -> tuple[str, ...]:

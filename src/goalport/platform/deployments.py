@@ -39,7 +39,7 @@ class Deployments:
         """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
 
     def __iter__(self) -> Iterator[Agent]:
-        return (each for each in self._agents.values() if not each.component)
+        return (each for each in self.all if not each.component)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -47,7 +47,12 @@ class Deployments:
     @property
     def components(self) -> tuple[Agent, ...]:
         """The components, whose actions and conditions every agent may use."""
-        return tuple(each for each in self._agents.values() if each.component)
+        return tuple(each for each in self.all if each.component)
+
+    @property
+    def all(self) -> tuple[Agent, ...]:
+        """Agents and components as they are now, also while another thread deploys one."""
+        return tuple(self._agents.values())
 
     def add(self, declared: object) -> Agent:
         """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then nothing is changed."""

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
+from goalport.domain import Agent
 from goalport.platform import AgentPlatform
 from goalport.publish.companions import Companion, handle_tools, result_tool
 from goalport.publish.exported_tools import FunctionTool, PublishedGroups, banner, exported_groups, publish_groups
@@ -96,6 +97,8 @@ class _Candidate:
 class Publication:
     """What clients can list and use, and what could not be published."""
 
+    agents: tuple[Agent, ...]
+    """The agents and components that this was made of."""
     tools: Mapping[str, PublishedTool]
     of_groups: PublishedGroups
     """The tools that came from exported groups, and those that are absent there."""
@@ -123,7 +126,7 @@ def publish(
     """The publication of this platform and workspace; unchanged tools of groups are reused from `before`."""
     # First the problems of modules and agents that could not be read or deployed, and of upstream servers.
     problems = [*map(str, workspace.problems), *platform.problems, *map(str, platform.upstream.problems)]
-    offered = list(offers_of(platform))
+    agents, offered = platform.agents.all, list(offers_of(platform))
     candidates = [
         *_goals(platform, offered, problems),
         *_functions(workspace, settings, problems),
@@ -138,6 +141,7 @@ def publish(
     templates = workspace.values(RawTemplate)
     published = [each.published.tool for each in tools.values()]
     return Publication(
+        agents=agents,
         tools={name: each.published for name, each in tools.items()},
         of_groups=of_groups,
         prompts=prompts,

@@ -5,7 +5,7 @@ One publisher serves all doors (`site.app.Door`) of a server. It starts no proce
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Final, Literal
 
@@ -97,10 +97,14 @@ class Publisher:
 
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[None]:
-        """A context in which upstream servers are connected and the publication follows the tools that they list."""
-        upstream = self.platform.upstream
+        """A context in which upstream servers are connected.
+
+        The publication follows the tools that they list, and the agents that actions deploy and undeploy.
+        """
+        upstream, loop = self.platform.upstream, asyncio.get_running_loop()
         changed = asyncio.Event()
         upstream.on_change = changed.set
+        self.platform.on_deployment = lambda: loop.call_soon_threadsafe(changed.set)
         changed.set()
         try:
             if not upstream.connected:
@@ -111,21 +115,30 @@ class Publisher:
                 yield
                 tasks.cancel_scope.cancel()
         finally:
-            upstream.on_change = lambda: None
+            upstream.on_change = self.platform.on_deployment = lambda: None
 
     async def _follow(self, changed: asyncio.Event) -> None:
-        """Publish again whenever the tools of exported groups change, until cancelled."""
+        """Publish again whenever the agents or the tools of exported groups change, until cancelled."""
         while True:
             await changed.wait()
             await anyio.sleep(_GAP)
             changed.clear()
             before = self.publication
             # In a thread, as publishing is: comparing thousands of tools would block the event loop.
-            if await to_thread.run_sync(exported_groups, self.platform) != before.of_groups.groups:
+            groups = await to_thread.run_sync(exported_groups, self.platform)
+            if (groups, self.platform.agents.all) != (before.of_groups.groups, before.agents):
                 await self.republish()
-                if self.publication.tool_list != before.tool_list:
-                    await self._tell("tools")
+                await self._tell(*self._changed_lists(before))
                 self._log_what_is_new(before)
+
+    def _changed_lists(self, before: Publication) -> Iterator[ListKind]:
+        now = self.publication
+        if now.tool_list != before.tool_list:
+            yield "tools"
+        if now.prompt_list != before.prompt_list:
+            yield "prompts"
+        if now.resource_list != before.resource_list:
+            yield "resources"
 
     async def _tell(self, *kinds: ListKind) -> None:
         for tell in self._subscribers:

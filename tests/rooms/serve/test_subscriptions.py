@@ -1,5 +1,6 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
-from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport import AgentPlatform, Export, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.caller import ANONYMOUS, Caller
 from goalport.process import Completed
 from goalport.workspace import load_workspace
@@ -121,6 +122,53 @@ async def test_later_clients_are_told_on_the_streams_that_they_opened(tmp_path: 
                 async for event in events:
                     assert type(event).__name__ == "ToolsListChanged"
                     break
+
+
+@agent(description="Came later")
+class Newcomer:
+    @achieves_goal(description="A greeting", export=Export(remote=True, name="greet_newcomer"))
+    def greet(self, said: UserInput) -> str:
+        return f"Welcome, {said.content}"
+
+
+@agent(description="Takes newcomers in, and sends them away")
+class Host:
+    @achieves_goal(description="A newcomer", export=Export(remote=True, name="take_in"))
+    def take_in(self, platform: AgentPlatform) -> str:
+        return platform.deploy(Newcomer()).name
+
+    @achieves_goal(description="A farewell", export=Export(remote=True, name="send_away"))
+    def send_away(self, platform: AgentPlatform) -> str:
+        platform.undeploy("Newcomer")
+        return "gone"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_agent_that_an_action_deploys_is_published_and_clients_are_told(tmp_path: Path, era: str) -> None:
+    news = News()
+    lists = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
+    async with (
+        served(tmp_path, Host()) as server,
+        server.state.publisher.connected(),
+        server.client(era, message_handler=news) as client,
+        told_of_lists(client, era),
+    ):
+        for tool, published in (("take_in", True), ("send_away", False)):
+            assert not (await client.call_tool(tool, {})).is_error
+            await news.until(*lists)
+            news.messages.clear()
+            names = [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
+            assert ("greet_newcomer" in names) == published
+
+
+@asynccontextmanager
+async def told_of_lists(client: Client, era: str) -> AsyncGenerator[None]:
+    """The time in which a client is told of changed lists; before revision 2026-07-28 that is always."""
+    if era == "legacy":
+        yield
+        return
+    async with client.listen(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True):
+        yield
 
 
 async def reload_with_one_tool(root: Path, server: Served) -> None:
