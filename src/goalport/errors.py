@@ -52,6 +52,7 @@ __all__ = [
     "DeclarationError",
     "Declined",
     "DeploymentError",
+    "GoalNotApproved",
     "GoalportError",
     "GuardViolation",
     "HandedOver",
@@ -62,7 +63,10 @@ __all__ = [
     "ModelNotReady",
     "ModelRefused",
     "ModelUnavailable",
+    "NoAgentFound",
+    "NoGoalFound",
     "NonRetryable",
+    "NothingChosen",
     "ProcessEnded",
     "ProcessFailed",
     "ProcessKilled",
@@ -103,6 +107,26 @@ class BadInput(GoalportError):
         super().__init__(message)
         self.problems = tuple(problems)
         """The same as one line for each wrong value, such as `stops[1].nights: required, but missing`, if it can be."""
+
+
+class NothingChosen(BadInput):
+    """Nothing that could be run fits what somebody said. `ranking` has each candidate's name and confidence."""
+
+    def __init__(self, message: str, ranking: Iterable[tuple[str, float]] = ()) -> None:
+        super().__init__(message)
+        self.ranking = tuple(ranking)
+
+
+class NoAgentFound(NothingChosen):
+    """No agent fits well enough."""
+
+
+class NoGoalFound(NothingChosen):
+    """No goal fits well enough."""
+
+
+class GoalNotApproved(NothingChosen):
+    """A goal was chosen, and whoever had to approve it did not."""
 
 
 class DeclarationError(GoalportError):

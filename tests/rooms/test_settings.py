@@ -12,7 +12,7 @@ import pytest
 from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings, ProviderSettings
-from goalport.settings import RetrySettings, Settings, environment_of, load_settings, secrets_of
+from goalport.settings import AutonomySettings, RetrySettings, Settings, environment_of, load_settings, secrets_of
 
 KEY = "k" * 32
 BOOLEAN = "should be a valid boolean, unable to interpret input"
@@ -308,7 +308,8 @@ def test_every_setting_is_documented() -> None:
     shown = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`[^|]+) \|", of_a_provider, re.MULTILINE)))
     assert sorted(shown) == sorted(ProviderSettings.model_fields)
     documented = re.findall(r"^\| `([\w.]+)` \|", before + after, re.MULTILINE)
-    tables = {"models": ModelsSettings, "llm_operations": LlmOperations, "retry": RetrySettings}
+    own = {"retry": RetrySettings, "autonomy": AutonomySettings}
+    tables = {"models": ModelsSettings, "llm_operations": LlmOperations, **own}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])
 

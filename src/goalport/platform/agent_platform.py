@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Self
 
 from goalport.ai import Ai, Guard, LlmOperations
+from goalport.autonomy import Autonomy, front_agent
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import Agent, Goal, RetryPolicy
 from goalport.errors import GoalportError
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
-from goalport.llm import LanguageModel, Models
+from goalport.llm import LanguageModel, LlmOptions, Models
 from goalport.plan import Explanation
 from goalport.platform.backends import (
     Engines,
@@ -47,7 +48,7 @@ from goalport.process import (
 from goalport.prompts import Templates
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import register_secrets
-from goalport.settings import Settings, secrets_of
+from goalport.settings import AutonomySettings, Settings, secrets_of
 from goalport.store import InMemoryProcessStore, ProcessStore, Seals
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
@@ -105,6 +106,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """The upstream servers, whose groups of tools are there while they are connected."""
     problems: tuple[str, ...] = ()
     """A sentence for each declaration of a workspace that could not be deployed."""
+    autonomy: Autonomy
+    """It chooses an agent or a goal by what somebody said."""
+    _front: object | None = None
+    """The agent that takes a sentence, if it is published."""
     _reloaded_by: Settings | None = None
     _retention: Retention | None = None
     _own_store: AbstractAsyncContextManager[object] | None = None
@@ -156,6 +161,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.agents = self._no_deployments()
         self.on_deployment: Callable[[], object] = lambda: None
         """Called in any thread when an agent was deployed or undeployed."""
+        self.autonomy = Autonomy(platform=self)
         for listener in listeners:
             self.subscribe(listener)
         for each in agents:
@@ -194,6 +200,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
         age = timedelta(days=settings.retention_days) if settings.retention_days else None
         platform._retention = Retention(store, age, settings.retention_count or None)
+        platform.autonomy = _autonomy(platform, settings.autonomy)
+        if settings.front_tool:
+            platform._front = front_agent(platform.autonomy, open_mode=settings.front_tool == "open")
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
@@ -210,7 +219,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             self._engines.renew(self.models)
             self.ai = self._engines.ai(lambda: self.groups)
         fresh, problems = self._no_deployments(), list[str]()
-        for declared in workspace.agents():
+        for declared in (*workspace.agents(), *([self._front] if self._front is not None else ())):
             try:
                 fresh.add(declared)
             except GoalportError as error:
@@ -422,3 +431,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.groups = ToolGroupResolver(groups, [self.upstream.groups])
         self.expected_groups = ExpectedGroups(groups, self.upstream.groups)
         """The groups that count as there when a goal is explained and no process runs yet."""
+
+
+def _autonomy(platform: AgentPlatform, settings: AutonomySettings) -> Autonomy:
+    return Autonomy(
+        platform=platform,
+        agent_confidence_cut_off=settings.agent_confidence_cut_off,
+        goal_confidence_cut_off=settings.goal_confidence_cut_off,
+        llm=LlmOptions(model=settings.ranking_llm or None),
+        max_attempts=settings.ranking_max_attempts,
+    )

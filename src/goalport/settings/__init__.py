@@ -2,11 +2,19 @@
 
 from goalport.settings.settings import (
     SETTINGS_FILE,
-    RetrySettings,
     Settings,
     environment_of,
     load_settings,
     secrets_of,
 )
+from goalport.settings.tables import AutonomySettings, RetrySettings
 
-__all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
+__all__ = [
+    "SETTINGS_FILE",
+    "AutonomySettings",
+    "RetrySettings",
+    "Settings",
+    "environment_of",
+    "load_settings",
+    "secrets_of",
+]

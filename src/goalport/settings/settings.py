@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
 from dotenv import dotenv_values
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -23,10 +23,10 @@ from pydantic_settings import (
 )
 
 from goalport.ai import LlmOperations
-from goalport.domain import RetryPolicy
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.secrecy import passwords_in, secrets_in_environment
+from goalport.settings.tables import AutonomySettings, RetrySettings
 from goalport.settings.values import (
     Count,
     Delay,
@@ -42,7 +42,7 @@ from goalport.settings.values import (
 )
 from goalport.words import did_you_mean, nearest, offer, validation_reason
 
-__all__ = ["SETTINGS_FILE", "RetrySettings", "Settings", "environment_of", "load_settings", "secrets_of"]
+__all__ = ["SETTINGS_FILE", "Settings", "environment_of", "load_settings", "secrets_of"]
 
 SETTINGS_FILE = Path("server", "settings.toml")
 """The path of the settings file in a workspace; the file is optional."""
@@ -53,25 +53,7 @@ _WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _SHORTEST_KEY = 32
 _NEARLY = 0.8
-_RETRY = RetryPolicy()
 _log = logging.getLogger(__name__)
-
-
-class RetrySettings(BaseModel):
-    """How often an action that fails is tried again, unless it says so itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    attempts: Count = _RETRY.attempts
-    first_delay: Delay = _RETRY.first_delay
-    factor: Delay = _RETRY.factor
-    max_delay: Delay = _RETRY.max_delay
-    every_error: bool = _RETRY.every_error
-
-    @property
-    def policy(self) -> RetryPolicy:
-        """The same settings as the retry policy that actions use."""
-        return RetryPolicy(**self.model_dump())
 
 
 class Settings(BaseSettings):
@@ -169,6 +151,10 @@ class Settings(BaseSettings):
     """How long the end of a process is kept that took a second or more, asked people, or has a goal declared `long`."""
     max_waiting: Count = 10_000
     """How many processes may wait for people; with more, the one that has waited longest is terminated."""
+    front_tool: bool | Literal["open"] = False
+    """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
+    autonomy: Annotated[AutonomySettings, Table] = AutonomySettings()
+    """How a goal or an agent is chosen by what somebody said."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()
     """How often a failed action is tried again, unless the action has a policy of its own."""
     models: Annotated[ModelsSettings, Table] = ModelsSettings()
@@ -336,7 +322,7 @@ def _problems(error: ValidationError, workspace: Path, options: Mapping[str, obj
     return "\n".join(dict.fromkeys(lines))
 
 
-_TABLES = ("models", "llm_operations", "retry")
+_TABLES = ("models", "llm_operations", "retry", "autonomy")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
 _LEAF = len(("models", "providers", "openai", "api_key"))
 """The depth of single settings of providers and models; what is higher in the tree contains keys."""

@@ -1,0 +1,10 @@
+"""Autonomy: choosing an agent or a goal by what somebody said (user guide, sections 3.1 and 3.16).
+
+Below: processes, models and agents. Above: the platform, which hands itself over, and `publish`, `cli`.
+"""
+
+from goalport.autonomy.autonomy import Autonomy, Choice, PlannedGoal
+from goalport.autonomy.front_agent import Achieved, front_agent
+from goalport.autonomy.ranking import Candidate, Ranked, Ranking
+
+__all__ = ["Achieved", "Autonomy", "Candidate", "Choice", "PlannedGoal", "Ranked", "Ranking", "front_agent"]
