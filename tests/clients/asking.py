@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from tests.clients.playing import Heard, Request, Script
 
-PERSON: Final = ("decline", "cancel", "raise", "garble", "ignore", "leave")
-"""What a person, or the handler of forms, may do besides answering: say no; close the form; fail; give what is no
-answer at all; never answer; end the client."""
+PERSON: Final = ("open", "decline", "cancel", "raise", "garble", "ignore", "leave")
+"""What a person, or the handler of forms, may do besides answering: open an address; say no; close the form; fail; give
+what is no answer at all; never answer; end the client."""
 ROOM, REASON, GUEST, EXTRAS, AGREED = ANSWERS = (
     {"choice": "14"},
     {"answer": "The sea"},
@@ -26,6 +26,7 @@ STAY = (
     " with ['towels', 'boat']; The sea; 270 euros"
 )
 WISH = {"content": "a room by the sea"}
+ADDRESS: Final = "https://example.com/deposit?stay=1"
 KEY: Final = "goalport/idempotencyKey"
 HANDLE: Final = "goalport/handle"
 _TITLES: Final = [{"const": "12", "title": "Attic"}, {"const": "14", "title": "Garden"}]
@@ -180,6 +181,20 @@ def a_person_who_never_answers() -> Script:
     assert not heard.asked
 
 
+def an_address(revision: str) -> Script:
+    """An address is shown as one, and after that a form asks whether it is done; the first revision has none."""
+    heard = yield Request("take_deposit", WISH, ("open", {"confirmed": True}))
+    if revision == "2025-06-18":
+        assert not heard.asked
+        process_id = Standing.read(heard, "Leave a deposit.").process_id
+        heard = yield Request("_confirm", {"processId": process_id, "confirmed": True})
+        assert heard.structured == {"content": f"paid at {ADDRESS}"}, heard
+        return
+    assert [each.get("url") for each in heard.asked] == [ADDRESS, None], heard
+    assert [each["mode"] for each in heard.asked] == ["url", "form"]
+    assert heard.structured == {"content": f"paid at {ADDRESS}"}, heard
+
+
 def a_task() -> Script:
     """A goal that only those get who follow tasks."""
     heard = yield Request("reserve_room", WISH, (ROOM,))
@@ -197,6 +212,7 @@ def no_task() -> Script:
 def every_story(revision: str, key: str) -> Script:
     """The whole conversation; `key` is one that no other client has."""
     yield from every_form(revision)
+    yield from an_address(revision)
     yield from mistakes_and_a_no()
     yield from three_mistakes()
     if revision != "2025-06-18":

@@ -81,6 +81,8 @@ class Person:
                 await asyncio.Event().wait()
             case "leave":
                 os._exit(0)
+            case "open":
+                return ElicitResult(action="accept")
             case "decline" | "cancel" as action:
                 return ElicitResult(action=action)
             case content:

@@ -87,6 +87,8 @@ class Person:
                 return cast("ElicitResult", {"sing": True})
             case "ignore":
                 await anyio.sleep_forever()
+            case "open":
+                return ElicitResult(action="accept")
             case "decline" | "cancel" as action:
                 return ElicitResult(action=action)
             case content:

@@ -58,6 +58,8 @@ _REQUEST: Final = "goalport-question"
 """Begins the ids of requests that ask questions. They name process and question, so that any server of the store can
 take the answer, and none takes it for that to another question."""
 _SEPARATOR: Final = ":"
+_ADDRESSES: Final = "2025-11-25"
+"""The first revision with the mode `url`; a client may declare it also in a session of an older one."""
 _log = logging.getLogger(__name__)
 
 
@@ -344,9 +346,11 @@ def _asked(context: Context, question: Question, problems: str, *, opened: bool)
     parts = (problems, question.message, _OPENED if opened else "")
     message = cleaned(hide_known("\n\n".join(filter(None, parts))))
     if form.url is not None and not opened:
+        if declared.url is None or context.protocol_version < _ADDRESSES:
+            return None
         identity = None if is_modern(context) else question.id
         url = ElicitRequestURLParams(message=message, url=form.url, elicitation_id=identity)
-        return None if declared.url is None else AskedQuestion(question, form, ElicitRequest(params=url))
+        return AskedQuestion(question, form, ElicitRequest(params=url))
     # A client of the first revision with elicitation declares no mode, and can show forms alone.
     if schema is None or (declared.form is None and declared.url is not None):
         return None

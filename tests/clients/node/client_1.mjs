@@ -13,7 +13,7 @@ const transports = {
 };
 
 async function connected(transport, era, target, answer) {
-  const capabilities = answer ? { elicitation: { form: {} } } : {};
+  const capabilities = answer ? { elicitation: { form: {}, url: {} } } : {};
   const client = new Client({ name: "typescript-1", version: "1.0.0" }, { capabilities });
   if (answer) client.setRequestHandler(ElicitRequestSchema, answer);
   await client.connect(transports[transport](target));

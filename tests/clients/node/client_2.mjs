@@ -11,7 +11,7 @@ const transports = {
 const modes = { legacy: "legacy", modern: { pin: "2026-07-28" } };
 
 async function connected(transport, era, target, answer) {
-  const capabilities = answer ? { elicitation: { form: {} } } : {};
+  const capabilities = answer ? { elicitation: { form: {}, url: {} } } : {};
   const client = new Client(
     { name: "typescript-2", version: "1.0.0" },
     { capabilities, versionNegotiation: { mode: modes[era] } },

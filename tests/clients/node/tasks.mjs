@@ -5,6 +5,7 @@ import { converse } from "./conversation.mjs";
 const tell = (value) => console.log(JSON.stringify(value));
 const person = { answers: [], asked: [] };
 const habits = {
+  open: () => ({ action: "accept" }),
   decline: () => ({ action: "decline" }),
   cancel: () => ({ action: "cancel" }),
   raise: () => Promise.reject(new Error("The form cannot be shown.")),

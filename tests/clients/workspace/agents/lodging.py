@@ -1,4 +1,4 @@
-"""Goals that ask: in every kind of form, for a short time only, and only those who follow tasks."""
+"""Goals that ask: in every kind of form, at an address, for a short time only, and only those who follow tasks."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.domain import VisitedUrl
 
 
 @dataclass(frozen=True)
@@ -114,3 +115,17 @@ class PatientInnkeeper:
     @action
     def reserve(self, room: Room) -> Stay:
         return Stay(content=f"{room.name} is reserved")
+
+
+@agent(description="Takes deposits")
+class Cashier:
+    """Has a person pay at an address."""
+
+    @action
+    def deposit(self, user_input: UserInput) -> WaitFor[VisitedUrl]:
+        return WaitFor.url("Leave a deposit.", "https://example.com/deposit?stay=1")
+
+    @achieves_goal(description="Take a deposit", export=Export(remote=True, name="take_deposit"))
+    @action
+    def take(self, visited: VisitedUrl) -> Stay:
+        return Stay(content=f"paid at {visited.url}")
