@@ -11,7 +11,8 @@
     ├── ToolError             a tool failed; its text is written for a model
     ├── Retryable             an action failed and may succeed when tried again
     ├── NonRetryable          an action failed and trying again is pointless
-    │   └── Declined          a person was asked in the middle of an action and said no, or nothing in time
+    │   ├── Declined          a person was asked in the middle of an action and said no, or nothing in time
+    │   └── InvalidScore      a score that is not from 0 to 1
     ├── Signal                an action or a tool steers its process; no failure
     │   ├── ReplanRequested
     │   ├── TerminateAction
@@ -57,6 +58,7 @@ __all__ = [
     "GuardViolation",
     "HandedOver",
     "InvalidModelOutput",
+    "InvalidScore",
     "LeaseHeld",
     "LeaseLost",
     "ModelError",
@@ -195,6 +197,13 @@ class Declined(NonRetryable):
         self.question = question
         self.reason = reason
         super().__init__(f"A person was asked {question!r}, and there was no answer: {reason}")
+
+
+class InvalidScore(NonRetryable, ValueError):
+    """A score that is not from 0 to 1."""
+
+    def __init__(self, score: object) -> None:
+        super().__init__(f"Expected a score from 0 to 1, but got {score!r}. 0 is useless, and 1 is perfect.")
 
 
 class Signal(GoalportError):

@@ -44,6 +44,7 @@ __all__ = [
     "note_reply",
     "note_tool",
     "process_span",
+    "step_span",
     "tool_span",
 ]
 
@@ -89,6 +90,16 @@ def action_span(action: str, *, agent: str, process_id: str) -> AbstractContextM
         "goalport.process.id": process_id,
     }
     return _span(f"execute_action {action}", attributes)
+
+
+def step_span(step: str, *, workflow: str, process_id: str) -> AbstractContextManager[Span]:
+    """A span around one branch or round of a workflow, inside that of an action."""
+    attributes: dict[str, Attribute] = {
+        "goalport.step.name": step,
+        "goalport.workflow": workflow,
+        "goalport.process.id": process_id,
+    }
+    return _span(f"execute_step {step}", attributes)
 
 
 def model_span(

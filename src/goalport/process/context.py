@@ -7,6 +7,7 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from functools import partial
 from inspect import iscoroutinefunction
 from logging import getLogger
@@ -57,11 +58,22 @@ class OperationContext:
         self.names = Names(self.journal.key)
         self._ai: Ai | None = None
         self._abandoned = False
+        self._copy_of: OperationContext | None = None
+        self._board: Blackboard | None = None
 
     @property
     def blackboard(self) -> Blackboard:
         """What the process knows so far."""
-        return self.process.blackboard
+        return self.process.blackboard if self._board is None else self._board
+
+    def on_copy(self, *objects: object) -> Self:
+        """The same context on a copy of its blackboard, with these objects added; what is added there stays there."""
+        board = self.blackboard.spawn()
+        for value in objects:
+            board.add(value)
+        again = copy(self)
+        again._copy_of, again._board = self, board  # noqa: SLF001 - of its own class
+        return again
 
     @property
     def caller(self) -> Caller:
@@ -85,7 +97,8 @@ class OperationContext:
     @property
     def cancelled(self) -> bool:
         """Whether the result will be discarded; a long `def` action can check this and stop early."""
-        return self._abandoned or self.process.outcome is not None
+        ended = self._abandoned or self.process.outcome is not None
+        return ended or (self._copy_of is not None and self._copy_of.cancelled)
 
     def add(self, value: object) -> None:
         """Put an object on the blackboard."""

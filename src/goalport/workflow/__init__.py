@@ -1,0 +1,22 @@
+"""Ready-made shapes of work: one function, several at once, a repetition; each an agent, or a part of an action.
+
+Floor 6. Below: `process`, in whose actions they run. Above: only the authors of agents use it.
+"""
+
+from goalport.workflow.history import Attempt, Feedback, History
+from goalport.workflow.repeating import RepeatUntil, RepeatUntilAcceptable
+from goalport.workflow.scatter_gather import ConsensusBuilder, ScatterGatherBuilder
+from goalport.workflow.simple import SimpleAgentBuilder
+from goalport.workflow.workflow import Workflow
+
+__all__ = [
+    "Attempt",
+    "ConsensusBuilder",
+    "Feedback",
+    "History",
+    "RepeatUntil",
+    "RepeatUntilAcceptable",
+    "ScatterGatherBuilder",
+    "SimpleAgentBuilder",
+    "Workflow",
+]

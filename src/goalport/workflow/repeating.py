@@ -1,0 +1,302 @@
+"""`RepeatUntil` and `RepeatUntilAcceptable`: a step that is repeated until its result is good.
+
+(User guide, section 3.7.1.)
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from goalport.blackboard import Typed
+from goalport.domain import Input
+from goalport.errors import DeclarationError
+from goalport.process import ActionContext
+from goalport.words import type_name
+from goalport.workflow.history import Attempt, Feedback, History
+from goalport.workflow.step import Step, context_itself, newest, read_step
+from goalport.workflow.workflow import Stage, Workflow
+
+__all__ = ["RepeatUntil", "RepeatUntilAcceptable"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+_ROUNDS = 5
+_THRESHOLD = 0.9
+_HISTORY = newest(History)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatUntil(Generic[T]):
+    """A task that is repeated until a condition holds for what it gave.
+
+    `RepeatUntil.returning(Draft).repeating(write).until(lambda draft: draft.words > 500)`. At the limit, the last
+    attempt is the result.
+    """
+
+    kind: type[T]
+    task: Step[T] | None = None
+    limit: int = _ROUNDS
+
+    @staticmethod
+    def returning(kind: type[K]) -> "RepeatUntil[K]":
+        """Begin a workflow with a result of this type."""
+        return RepeatUntil(kind)
+
+    def with_max_iterations(self, limit: int, /) -> "RepeatUntil[T]":
+        """Repeat it so many times at most. Raises `DeclarationError` for a limit below 1."""
+        return replace(self, limit=_checked(limit, self.kind))
+
+    @overload
+    def repeating(self, function: Callable[[ActionContext], Awaitable[T] | T], /) -> "RepeatUntil[T]": ...
+    @overload
+    def repeating(self, function: Callable[[History[T], ActionContext], Awaitable[T] | T], /) -> "RepeatUntil[T]": ...
+    @overload
+    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntil[T]": ...
+    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntil[T]":
+        """Repeat this function, whose parameters are filled as those of an action, and with the `History[T]`.
+
+        The parameters of a lambda are the context, or the history and the context.
+        """
+        return replace(self, task=read_step(function, self.kind, [[context_itself], [_HISTORY, context_itself]]))
+
+    @overload
+    def until(self, function: Callable[[T], Awaitable[bool] | bool], /) -> Workflow[T]: ...
+    @overload
+    def until(self, function: Callable[[T, History[T]], Awaitable[bool] | bool], /) -> Workflow[T]: ...
+    @overload
+    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> Workflow[T]: ...
+    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> Workflow[T]:
+        """End when this function returns True for the newest attempt.
+
+        The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
+        """
+        last = newest(self.kind)
+        good = read_step(function, bool, [[last], [last, _HISTORY]])
+        return _workflow(_Rounds(self.kind, _required(self.task, self.kind), self.limit, _Until(good)))
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatUntilAcceptable(Generic[T]):
+    """A generator whose attempts are evaluated, and which gets the feedback, until one is acceptable.
+
+    `RepeatUntilAcceptable.returning(Report).repeating(write).with_evaluator(criticise)` is a workflow that ends at a
+    score of 0.9, or with the best attempt of five.
+    """
+
+    kind: type[T]
+    task: Step[T] | None = None
+    limit: int = _ROUNDS
+    threshold: float = _THRESHOLD
+    criteria: Step[bool] | None = None
+
+    @staticmethod
+    def returning(kind: type[K]) -> "RepeatUntilAcceptable[K]":
+        """Begin a workflow with a result of this type."""
+        return RepeatUntilAcceptable(kind)
+
+    def with_max_iterations(self, limit: int, /) -> "RepeatUntilAcceptable[T]":
+        """Make so many attempts at most, and give the best of them. Raises `DeclarationError` for a limit below 1."""
+        return replace(self, limit=_checked(limit, self.kind))
+
+    def with_score_threshold(self, threshold: float, /) -> "RepeatUntilAcceptable[T]":
+        """Accept an attempt with this score or a better one. Raises `DeclarationError` unless it is from 0 to 1."""
+        if not 0 <= threshold <= 1:
+            raise _mistake(self.kind, "a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
+        return replace(self, threshold=threshold)
+
+    @overload
+    def with_acceptance_criteria(
+        self, function: Callable[[Feedback], Awaitable[bool] | bool], /
+    ) -> "RepeatUntilAcceptable[T]": ...
+    @overload
+    def with_acceptance_criteria(
+        self, function: Callable[[Feedback, T], Awaitable[bool] | bool], /
+    ) -> "RepeatUntilAcceptable[T]": ...
+    @overload
+    def with_acceptance_criteria(
+        self, function: Callable[..., Awaitable[bool] | bool], /
+    ) -> "RepeatUntilAcceptable[T]": ...
+    def with_acceptance_criteria(
+        self, function: Callable[..., Awaitable[bool] | bool], /
+    ) -> "RepeatUntilAcceptable[T]":
+        """Accept an attempt when this function returns True, in place of the threshold.
+
+        The parameters of a lambda are the feedback, or the feedback and the attempt.
+        """
+        feedback = newest(Feedback)
+        return replace(self, criteria=read_step(function, bool, [[feedback], [feedback, newest(self.kind)]]))
+
+    @overload
+    def repeating(self, function: Callable[[ActionContext], Awaitable[T] | T], /) -> "RepeatUntilAcceptable[T]": ...
+    @overload
+    def repeating(
+        self, function: Callable[[Feedback | None, ActionContext], Awaitable[T] | T], /
+    ) -> "RepeatUntilAcceptable[T]": ...
+    @overload
+    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntilAcceptable[T]": ...
+    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntilAcceptable[T]":
+        """Make attempts with this function, which gets the feedback to the last one.
+
+        Its parameters are filled as those of an action; a `Feedback | None` is the feedback to the last attempt, and a
+        `History[T]` has all attempts. The parameters of a lambda are the context, or the feedback and the context.
+        """
+        offered = [[context_itself], [newest(Feedback), context_itself]]
+        task = read_step(function, self.kind, offered)
+        _refuse_feedback_at_once(task)
+        return replace(self, task=task)
+
+    @overload
+    def with_evaluator(self, function: Callable[[T], Awaitable[Feedback] | Feedback], /) -> Workflow[T]: ...
+    @overload
+    def with_evaluator(
+        self, function: Callable[[T, ActionContext], Awaitable[Feedback] | Feedback], /
+    ) -> Workflow[T]: ...
+    @overload
+    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> Workflow[T]: ...
+    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> Workflow[T]:
+        """Evaluate each attempt with this function, and so complete the workflow.
+
+        Its parameters are filled as those of an action; those of a lambda are the attempt, or the attempt and the
+        context. What it raises ends the workflow.
+        """
+        attempt = newest(self.kind)
+        evaluator = read_step(function, Feedback, [[attempt], [attempt, context_itself]])
+        judge = _Evaluated(evaluator, self.criteria, self.threshold)
+        return _workflow(_Rounds(self.kind, _required(self.task, self.kind), self.limit, judge))
+
+
+class _Judge(Protocol):
+    """Decides about an attempt."""
+
+    @property
+    def steps(self) -> tuple[Step[Any], ...]:
+        """The functions that it calls."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """When it accepts one."""
+        ...
+
+    async def feedback(self, context: ActionContext) -> Feedback | None:
+        """What is to be said of the newest object on the blackboard of the context."""
+        ...
+
+    async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
+        """Whether the newest attempt is good enough."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Until:
+    good: Step[bool]
+
+    @property
+    def steps(self) -> tuple[Step[Any], ...]:
+        return (self.good,)
+
+    @property
+    def words(self) -> str:
+        return f"until {self.good.name}"
+
+    async def feedback(self, context: ActionContext) -> Feedback | None:
+        return None
+
+    async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
+        return await self.good.run(context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluated:
+    evaluator: Step[Feedback]
+    criteria: Step[bool] | None
+    threshold: float
+
+    @property
+    def steps(self) -> tuple[Step[Any], ...]:
+        return (self.evaluator,) if self.criteria is None else (self.evaluator, self.criteria)
+
+    @property
+    def words(self) -> str:
+        wanted = (
+            f"gives a score of {self.threshold:g}" if self.criteria is None else f"is content ({self.criteria.name})"
+        )
+        return f"until {self.evaluator.name} {wanted}"
+
+    async def feedback(self, context: ActionContext) -> Feedback | None:
+        return await self.evaluator.run(context)
+
+    async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
+        if self.criteria is not None:
+            return await self.criteria.run(context)
+        return feedback is not None and feedback.score >= self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds(Generic[T]):
+    """A task that is repeated, and what decides when it is enough."""
+
+    kind: type[T]
+    task: Step[T]
+    limit: int
+    judge: _Judge
+
+    async def run(self, context: ActionContext) -> T:
+        history = History[T]()
+        for number in range(1, self.limit + 1):
+            with self.task.span(context, f"round {number}"):
+                result = await self.task.run(_with(context, history, self.kind))
+                attempt = context.on_copy(history, Typed(result, self.kind))
+                feedback = await self.judge.feedback(attempt)
+                history = history.with_attempt(Attempt(result, feedback))
+                accepted = await self.judge.accepts(_with(context, history, self.kind), feedback)
+            score = "" if feedback is None else f", score {feedback.score:g}"
+            context.progress(f"round {number} of {self.limit}{score}")
+            if accepted:
+                return result
+        best = history.best
+        assert best is not None
+        words = "the last attempt" if best.feedback is None else f"the best attempt, score {best.score:g}"
+        context.progress(f"No attempt of {self.limit} was accepted: the result is {words}.")
+        return best.result
+
+
+def _with(context: ActionContext, history: History[T], kind: type[T]) -> ActionContext:
+    """A context with the history, and with the newest attempt and its feedback as the newest objects."""
+    last = history.last
+    newest_objects = () if last is None else (Typed(last.result, kind), last.feedback)
+    return context.on_copy(history, *(each for each in newest_objects if each is not None))
+
+
+def _workflow(rounds: _Rounds[T]) -> Workflow[T]:
+    task, judge = rounds.task, rounds.judge
+    words = f"Repeats {task.name} {judge.words}, {rounds.limit} times at most"
+    made = (rounds.kind, Feedback)
+    first = tuple(task.wants(()))  # in the first round nothing is made yet
+    return Workflow(rounds.kind, [Stage("repeat", words, rounds.kind, [task, *judge.steps], made, rounds.run, first)])
+
+
+def _checked(limit: int, kind: type[Any]) -> int:
+    if type(limit) is not int or limit < 1:
+        raise _mistake(kind, "a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
+    return limit
+
+
+def _required(task: Step[T] | None, kind: type[T]) -> Step[T]:
+    if task is None:
+        raise _mistake(kind, "a function to repeat", "there is none", "Write repeating(…) before.")
+    return task
+
+
+def _refuse_feedback_at_once(task: Step[Any]) -> None:
+    for each in task.parameters:
+        if isinstance(each, Input) and each.type is Feedback and each.required:
+            raise task.origin.error(
+                expected=f"{each.name!r} to be optional, as there is no feedback in the first round",
+                came="it is required",
+                fix=f"Write `{each.name}: Feedback | None`.",
+            )
+
+
+def _mistake(kind: object, expected: str, came: str, fix: str) -> DeclarationError:
+    return DeclarationError(f"A repetition for {type_name(kind)}", expected=expected, came=came, fix=fix)
