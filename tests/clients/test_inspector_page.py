@@ -63,7 +63,7 @@ def test_every_kind_of_form_is_shown_and_sent_and_one_that_is_refused_is_asked_a
 
     seen = page.submit(most=0)
     assert seen["message"].endswith(MESSAGES[2]), "it is asked again"
-    assert "most: should be greater than 0" in seen["message"]
+    assert "most: should be" in seen["message"]
 
     seen = page.submit(nights=3, most=120, meal="supper", pets=True, **{"Home: City": "Bergen"})
     check(seen, MESSAGES[3], wanted=["towels", "bicycle", "boat"])
@@ -86,12 +86,17 @@ def test_a_call_that_ends_with_its_question_is_repeated_with_the_answer(page: In
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_an_address_is_shown_opened_and_said_to_be_done(page: InspectorPage, revision: str) -> None:
+def test_an_address_is_shown_and_opened_before_the_person_is_asked_whether_it_is_done(
+    page: InspectorPage, revision: str
+) -> None:
     page.connect(revision)
     seen = page.call("pay_bill", euros=5)
     assert (seen["message"], seen["address"]) == ("Pay 5 euros there", "https://bank.example/pay/5")
     page.press("Open in Browser")
-    assert page.press("I've completed it")["result"] == "5 euros were paid at https://bank.example/pay/5"
+    seen = page.press("I've completed it")
+    assert seen["message"].startswith("Pay 5 euros there")
+    assert seen["address"] is None
+    assert page.submit(**{"It is done": True})["result"] == "5 euros were paid at https://bank.example/pay/5"
 
 
 def test_the_choices_of_the_adventure_are_a_list_and_a_form_that_is_closed_gives_the_handle(
