@@ -6,6 +6,7 @@ MCP specification, "Elicitation". Nothing here asks, and nothing knows the MCP S
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor
@@ -169,14 +170,16 @@ class FlatForm:
             raise _CannotBeShownError
         fields: list[_Field] = []
         groups: list[_Group] = []
-        for name, each, needed in _properties(schema):
-            inner, nullable = _without_null(each)
+        properties = [(name, *_without_null(each), needed) for name, each, needed in _properties(schema)]
+        titles = Counter(each.get("title") for _, each, _, _ in properties)
+        for name, inner, nullable, needed in properties:
             if inner.get("type") != "object":
                 fields.append(_field((name,), inner, needed=needed, nullable=nullable, required=needed))
                 continue
             group = _Group(name, needed, nullable, cast("Mapping[str, object]", inner.get("default") or {}))
             groups.append(group)
-            fields += _fields_of(group, inner)
+            # Two objects of one type have its title in common, and their names tell them apart.
+            fields += _fields_of(group, inner if titles[inner.get("title")] == 1 else {**inner, "title": name})
         names = [each.name for each in fields]
         if len({*names, *(each.name for each in groups)}) < len(names) + len(groups):
             raise _CannotBeShownError

@@ -47,7 +47,7 @@ from goalport.serve.sessions import is_modern
 from goalport.serve.state import Context, HandlerFailed, McpState
 from goalport.store import Codec, Sealed
 from goalport.upstream.remote_process import PREFERS_HANDLE
-from goalport.words import cleaned
+from goalport.words import cleaned, first_line
 
 __all__ = [
     "ENDED",
@@ -200,7 +200,8 @@ async def _status(context: Context, process: AgentProcess) -> Wire:
         elicitation = Elicitation(context, process, CallPolicy.of_process(process), last)
         requests = elicitation.requests
         if known := refusals.by_key(requests):
-            return {"status": "input_required", "inputRequests": known}
+            asked = "; ".join(first_line(each.message) for each in process.open_questions if each.id in requests)
+            return {"status": "input_required", "statusMessage": _words(asked), "inputRequests": known}
         # Between an answer and what follows from it a process still waits, but for nothing; or it has just asked again.
         if outcome is None or requests or elicitation.page or not process.open_questions:
             done = len(process.history)

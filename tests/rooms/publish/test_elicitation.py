@@ -220,6 +220,21 @@ class Move(BaseModel):
     to: Home = Home(city="Oslo", floor=2)
 
 
+class Place(BaseModel):
+    street: str = Field(title="Street")
+
+
+class Courier(BaseModel):
+    home: Place
+    work: Place | None = None
+
+
+def test_the_fields_of_two_objects_of_one_type_are_told_apart_by_the_names_of_the_objects() -> None:
+    schema = shown(Courier)
+    assert schema is not None
+    assert [each["title"] for each in schema["properties"].values()] == ["home: Street", "work: Street"]
+
+
 def test_the_default_of_an_object_counts_for_each_field_that_is_left_out() -> None:
     schema = shown(Move)
     assert schema is not None

@@ -118,6 +118,7 @@ async def asked(client: Client, task: str) -> tuple[str, str]:
     """The only question of a task: its key and its message."""
     told = await state_of_task(client, task, "input_required")
     ((key, request),) = told["inputRequests"].items()
+    assert told["statusMessage"] in request["params"]["message"], "a list of tasks says what is asked"
     return key, request["params"]["message"]
 
 
