@@ -29,7 +29,9 @@ __all__ = [
     "nearest",
     "offer",
     "one_line",
+    "requirement",
     "shortened",
+    "shown",
     "type_label",
     "type_name",
     "validation_problems",
@@ -56,6 +58,45 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 _MOST_LINES: Final = 20
 _MOST_ERRORS: Final = 5_000
 """Beyond this, describing each error would keep the event loop from its other work."""
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("bool", "boolean"), "yes or no (true or false)"),
+    **dict.fromkeys(("int", "integer"), "a whole number"),
+    **dict.fromkeys(("float", "decimal", "number"), "a number"),
+    "string": "a text",
+    "date": "a date, such as 2026-11-22",
+    **dict.fromkeys(("datetime", "date-time"), "a date with a time, such as 2026-11-22T14:30:00Z"),
+    "time": "a time of day, such as 14:30",
+    **dict.fromkeys(("time_delta", "duration"), "a length of time, such as PT1H30M"),
+    **dict.fromkeys(("url", "uri"), "an address, such as https://example.com"),
+    "email": "an email address, such as ada@example.com",
+    "uuid": "a UUID, such as 123e4567-e89b-12d3-a456-426614174000",
+    **dict.fromkeys(("list", "set", "frozen_set", "tuple", "array"), "a list"),
+    **dict.fromkeys(("dict", "model", "dataclass", "model_attributes", "object"), "an object with fields"),
+}
+"""Kinds of values, as pydantic and JSON Schema call them, in words for a person."""
+_OF_KIND: Final = re.compile("(.+?)_(?:type|parsing|parsing_size|from_[a-z]+(?:_parsing|_inexact)?)")
+"""Matches the names of pydantic's errors about a value of another kind."""
+_LIMITS: Final[Mapping[str, tuple[str, str]]] = {
+    "string_too_short": ("minLength", "min_length"),
+    "string_too_long": ("maxLength", "max_length"),
+    "string_pattern_mismatch": ("pattern", "pattern"),
+    "too_short": ("minItems", "min_length"),
+    "too_long": ("maxItems", "max_length"),
+    "greater_than": ("exclusiveMinimum", "gt"),
+    "greater_than_equal": ("minimum", "ge"),
+    "less_than": ("exclusiveMaximum", "lt"),
+    "less_than_equal": ("maximum", "le"),
+    "multiple_of": ("multipleOf", "multiple_of"),
+}
+"""The keyword of JSON Schema for each of pydantic's errors about a limit, and what pydantic calls that limit."""
+_BOUNDS: Final[Mapping[str, str]] = {
+    "exclusiveMinimum": "be more than",
+    "minimum": "be at least",
+    "exclusiveMaximum": "be less than",
+    "maximum": "be at most",
+    "multipleOf": "be a multiple of",
+    "pattern": "match the pattern",
+}
 _SHOWN: Final = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
 
@@ -171,20 +212,26 @@ def _bare_name(kind: object) -> str:
 
 
 def validation_problems(
-    error: "ValidationError", value: object, known: Collection[str] | None = None, *, root: str = ""
+    error: "ValidationError",
+    value: object,
+    known: Collection[str] | None = None,
+    *,
+    root: str = "",
+    repeated: bool = True,
 ) -> tuple[str, ...]:
     """What pydantic found wrong with a value, one line per field: `stops[1].nights: required, but missing`.
 
     `known` are the names that the top level may have; they are listed for unknown ones. `root` is the name of the
-    value itself.
+    value itself. `repeated`: each line says what came; not where it may be a secret.
     """
     if error.error_count() > _MOST_ERRORS:
         return (f"{error.error_count()} values do not fit the schema",)
     lines: dict[str, list[str]] = {}
-    for each in error.errors(include_url=False, include_context=False):
+    for each in error.errors(include_url=False):
         path = _path(each["loc"], value, missing=each["type"] == "missing")
         reasons = lines.setdefault(path or root, [])
-        reason = _reason(each["type"], path, each["msg"], each["input"], known)
+        words = _expected(each["type"], each.get("ctx", {})) or validation_reason(each["msg"])
+        reason = _reason(each["type"], path, f"{words}; came {shown(each['input'])}" if repeated else words, known)
         if reason not in reasons:
             reasons.append(reason)
     return tuple(f"{f'{path}: ' if path else ''}{'; or '.join(reasons)}" for path, reasons in lines.items())
@@ -194,6 +241,30 @@ def validation_reason(message: str) -> str:
     """A message of pydantic, reworded as the end of a sentence about the field: `should be a valid integer`."""
     words = " ".join(message.removeprefix("Value error, ").removeprefix("Assertion failed, ").split())
     return words.replace("Input should", "should", 1)
+
+
+def requirement(keyword: str, limit: object) -> str | None:
+    """What a value has to be by a keyword of JSON Schema, as the end of a sentence about it; None for rare keywords."""
+    match keyword, limit:
+        case ("minLength", 1):
+            return "should not be empty"
+        case (("minLength" | "maxLength" | "minItems" | "maxItems"), int()):
+            most = "most" if keyword.startswith("max") else "least"
+            return f"should have at {most} {counted(limit, 'item' if keyword.endswith('Items') else 'character')}"
+        case (("type" | "format"), str()) if limit in _KINDS:
+            return f"should be {_KINDS[limit]}"
+        case "enum", list():
+            *others, last = map(repr, cast("list[object]", limit) or [None])
+            return f"should be {', '.join(others)} or {last}" if others else f"should be {last}"
+        case _:
+            words = _BOUNDS.get(keyword)
+            plain = int(limit) if isinstance(limit, float) and limit.is_integer() else limit
+            return None if words is None else f"should {words} {plain}"
+
+
+def shown(value: object) -> str:
+    """A value that came, in short."""
+    return _SHOWN.repr(value)
 
 
 def corrections(problems: Sequence[str], *, of: Literal["arguments", "answer"] = "arguments") -> str:
@@ -246,7 +317,18 @@ def field_path(steps: Iterable[int | str]) -> str:
     )
 
 
-def _reason(kind: str, path: str, message: str, came: object, known: Collection[str] | None) -> str:
+def _expected(kind: str, limits: Mapping[str, Any]) -> str | None:
+    """What a value has to be by an error of pydantic, as `requirement` says it."""
+    if kind in _LIMITS:
+        keyword, limit = _LIMITS[kind]
+        # Of a secret text, pydantic says that it has items.
+        keyword = keyword.replace("Items", "Length") if limits.get("field_type") == "Value" else keyword
+        return requirement(keyword, limits[limit])
+    found = _OF_KIND.fullmatch(kind)
+    return requirement("type", found[1]) if found is not None else None
+
+
+def _reason(kind: str, path: str, words: str, known: Collection[str] | None) -> str:
     match kind:
         case "missing":
             return "required, but missing"
@@ -255,7 +337,7 @@ def _reason(kind: str, path: str, message: str, came: object, known: Collection[
                 return "unknown."
             return f"unknown. {offer(path, known, none='There are no arguments.')}"
         case _:
-            return f"{validation_reason(message)}; came {_SHOWN.repr(came)}"
+            return words
 
 
 def _path(location: Sequence[int | str], value: object, *, missing: bool) -> str:

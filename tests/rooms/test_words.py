@@ -129,15 +129,15 @@ def test_what_pydantic_refuses_is_told_by_field_and_in_one_way() -> None:
         TypeAdapter(list[Shelved]).validate_python([{"title": "Odes", "pages": "many", "page": 3}, {"title": 1}])
     value = [{"title": "Odes", "pages": "many", "page": 3}, {"title": 1}]
     assert validation_problems(refused.value, value) == (
-        "[0].pages: should be a valid integer, unable to parse string as an integer; came 'many'",
+        "[0].pages: should be a whole number; came 'many'",
         "[0].page: unknown.",
-        "[1].title: should be a valid string; came 1",
+        "[1].title: should be a text; came 1",
         "[1].pages: required, but missing",
     )
     with pytest.raises(ValidationError) as refused:
         TypeAdapter(int).validate_python("many")
     (problem,) = validation_problems(refused.value, "many", root="answer")
-    assert problem.startswith("answer: should be a valid integer")
+    assert problem.startswith("answer: should be a whole number")
     assert corrections([problem], of="answer").startswith("The answer needs correcting:\n- answer: should be")
     assert corrections(["a: unknown."] * 30).splitlines()[-1] == "- and 10 more"
 

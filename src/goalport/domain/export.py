@@ -48,8 +48,8 @@ class Export:
     """Store each step of its processes, as is done for goals that are long or ask people; otherwise a process is stored
     once, when it has ended."""
     wait_budget: float | None = None
-    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress. A client
-    that declares the Tasks extension gets a task after them; by default at once."""
+    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress or shows a
+    person a form. A client that declares the Tasks extension gets a task after them; by default at once."""
     task_required: bool = False
     """Only MCP clients that declare the Tasks extension may call it; others are refused. It counts as `long`."""
 

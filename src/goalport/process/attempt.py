@@ -150,14 +150,12 @@ class _Asker:
     attempt: AskingAttempt
     server: str
 
-    def ask(self, message: str, schema: Mapping[str, object], /) -> Question:
-        fault = f"The server {self.server!r} asked for something that is no form: "
-        if not isinstance(schema.get("properties"), Mapping) or "$ref" in json.dumps(schema, default=str):
-            raise ToolError(f"{fault}Expected fields, each described where it stands.")
+    def ask(self, message: str, asked: Mapping[str, object] | str, /) -> Question:
+        words = f"{self.server} asks: {message}"
         try:
-            wait = SchemaSubmission(f"{self.server} asks: {message}", schema)
+            wait = WaitFor.url(words, asked) if isinstance(asked, str) else _form(words, asked)
         except TypeError as error:
-            raise ToolError(f"{fault}{error}") from None
+            raise ToolError(f"The server {self.server!r} asked for something that is no form: {error}") from None
         return self.attempt.process.ask(self.attempt.action, wait, in_action=True)
 
     def withdraw(self, question: Question, /) -> None:
@@ -169,6 +167,12 @@ class _Asker:
         far = f"{done:g}" if of is None else f"{done:g}/{of:g}"
         words = f"{self.server}: {message or far}"
         self.attempt.process.emit(ProgressUpdated(words, process_id=self.attempt.process.id))
+
+
+def _form(message: str, schema: Mapping[str, object]) -> WaitFor[Any]:
+    if not isinstance(schema.get("properties"), Mapping) or "$ref" in json.dumps(schema, default=str):
+        raise TypeError("Expected fields, each described where it stands.")
+    return SchemaSubmission(message, schema)
 
 
 def _fingerprint(tool: Tool, arguments: Mapping[str, object]) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -69,8 +69,11 @@ P = TypeVar("P", bound=Child)
 class Asker(Protocol):
     """Asks people questions for a call, and receives its progress."""
 
-    def ask(self, message: str, schema: Mapping[str, object], /) -> Question:
-        """Put a question to a person. Raises `ToolError` when that is not possible."""
+    def ask(self, message: str, asked: Mapping[str, object] | str, /) -> Question:
+        """Put a question to a person: a form of this JSON Schema, or an address that they open.
+
+        Raises `ToolError` when that is not possible.
+        """
         ...
 
     def withdraw(self, question: Question, /) -> None:
@@ -112,13 +115,13 @@ class OpenCall:
         with call_hooks(ask=self._ask, progress=self._asker.progress):
             return await run()
 
-    async def _ask(self, message: str, schema: Mapping[str, object]) -> Mapping[str, object] | None:
-        question = self._asker.ask(message, schema)
+    async def _ask(self, message: str, asked: Mapping[str, object] | str) -> object:
+        question = self._asker.ask(message, asked)
         answered: Future[Question] = self._loop.create_future()
         self._asked[question.id] = question, answered
         self._news.set()
         try:
-            return cast("Mapping[str, object] | None", (await answered).answer)
+            return (await answered).answer
         finally:
             del self._asked[question.id]
             self._asker.withdraw(question)

@@ -18,6 +18,7 @@ from goalport.blackboard import matcher
 from goalport.domain import WaitFor
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.tools import schema_fault, schema_problems
+from goalport.tools.schemas import may_hold_secret
 from goalport.words import corrections, type_name, validation_problems
 
 __all__ = ["Question", "QuestionStatus", "Questions", "SchemaSubmission"]
@@ -75,7 +76,7 @@ class Question:
         try:
             return self.wait.accept(read)
         except ValueError as error:
-            problems = [f"answer: {error}"]
+            problems = str(error).split("\n") if isinstance(self.wait, SchemaSubmission) else [f"answer: {error}"]
             raise BadInput(corrections(problems, of="answer"), problems) from error
 
     def _read(self, response: object) -> Any:
@@ -84,7 +85,8 @@ class Question:
         try:
             return TypeAdapter[Any](cast("type", self.response_type)).validate_python(response)
         except ValidationError as error:
-            problems = validation_problems(error, response, root="answer")
+            repeated = not may_hold_secret(self.response_type)
+            problems = validation_problems(error, response, root="answer", repeated=repeated)
             raise BadInput(corrections(problems, of="answer"), problems) from None
         except PydanticUserError:
             wanted = type_name(self.response_type)
@@ -146,5 +148,5 @@ class SchemaSubmission(WaitFor[dict[str, Any]]):
 
     def accept(self, response: dict[str, Any]) -> dict[str, Any]:
         if problems := schema_problems(self.schema, response):
-            raise ValueError("; ".join(problems))
+            raise ValueError("\n".join(problems))
         return response

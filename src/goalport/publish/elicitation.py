@@ -298,7 +298,9 @@ def _choices(schema: Schema) -> Iterator[_Choice]:
     if "const" in schema:
         yield _choice(schema["const"], None)
     elif "enum" in schema:
-        titles: Sequence[object] = schema.get("enumNames") or [None] * len(schema["enum"])
+        members = [each for key in _COMBINATORS for each in schema.get(key, ())]
+        named = {_as_json(each["const"]): each.get("title") for each in members if "const" in each}
+        titles: Sequence[object] = schema.get("enumNames") or [named.get(_as_json(each)) for each in schema["enum"]]
         yield from map(_choice, schema["enum"], titles)
     else:
         for member in (each for key in _COMBINATORS for each in schema.get(key, ())):

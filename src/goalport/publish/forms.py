@@ -21,8 +21,9 @@ from goalport.process import Question
 from goalport.prompts import made_up
 from goalport.publish.answer_tools import CONFIRM, SUBMIT, AnswerTool
 from goalport.publish.elicitation import FlatForm
-from goalport.publish.portability import Schema, nodes
+from goalport.publish.portability import Schema
 from goalport.publish.published_arguments import PublishedArguments
+from goalport.tools.schemas import holds_secret
 from goalport.words import corrections, validation_problems
 
 __all__ = ["FORMS", "Form", "form_of"]
@@ -270,11 +271,7 @@ def _drafted(kind: object, draft: object, schema: Schema, name: str) -> dict[str
     values = TypeAdapter[object](cast("type", kind)).dump_python(draft, mode="json", by_alias=True, warnings=False)
     found = cast("dict[str, object]", values) if isinstance(values, dict) else {name: cast("object", values)}
     fields = schema.get("properties", {})
-    return {name: value for name, value in found.items() if name in fields and not _is_secret(fields[name])}
-
-
-def _is_secret(schema: Schema) -> bool:
-    return any(each.get("writeOnly") or each.get("format") == "password" for each in nodes(schema))
+    return {name: value for name, value in found.items() if name in fields and not holds_secret(fields[name])}
 
 
 def _with_defaults(schema: Schema, values: Mapping[str, object]) -> Schema:

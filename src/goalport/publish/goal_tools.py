@@ -27,10 +27,10 @@ from goalport.words import type_label, type_name
 
 __all__ = ["CallPolicy", "GoalTool", "Offer", "Refusal", "UnreadableGoal", "offers_of", "published_name", "start_sets"]
 
-_SECONDS_WITHOUT_PROGRESS: Final = 45.0
+_SECONDS: Final = 45.0
 """How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
-_SECONDS_WITH_PROGRESS: Final = 240.0
-"""How long it waits when its client gets progress: some hosts time out after 300 seconds all the same."""
+_SECONDS_IF_PATIENT: Final = 240.0
+"""How long it waits when its client gets progress or asks a person: some hosts time out after 300 seconds even so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,14 @@ class CallPolicy:
         goals = [process.scope.goals[name] for name in process.goals]
         return cls.of(published_name(process.agent, goals[0]), goals, may_wait=True)
 
-    def seconds(self, *, gets_progress: bool) -> float | None:
-        """Seconds that a request waits before it is answered with the handle; None means without limit."""
+    def seconds(self, *, patient: bool) -> float | None:
+        """Seconds that a request waits before it is answered with the handle; None means without limit.
+
+        `patient`: its client gets progress, or shows a person a question meanwhile.
+        """
         if not self.may_give_handle:
             return None
-        return self.wait_budget or (_SECONDS_WITH_PROGRESS if gets_progress else _SECONDS_WITHOUT_PROGRESS)
+        return self.wait_budget or (_SECONDS_IF_PATIENT if patient else _SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
 from goalport.publish.portability import DEFINITIONS, Schema, is_object, portable, snake_identifier
-from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json, without_fields
+from goalport.tools.schemas import UNREADABLE, LabelledSchema, PlainSchema, holds_secret, why_not_json, without_fields
 from goalport.words import corrections, offer, type_label, type_name, validation_problems
 
 __all__ = ["PublishedArguments", "unknown_arguments"]
@@ -67,22 +67,22 @@ class PublishedArguments:
     @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
         """The arguments for one type: its fields if it is an object in JSON, else one argument named `otherwise`."""
-        return cls._by_fields(kind) or cls._by_name({otherwise: kind})
+        return cls._by_fields(kind, LabelledSchema) or cls._by_name({otherwise: kind}, LabelledSchema)
 
     @classmethod
-    def _by_fields(cls, kind: object) -> "PublishedArguments | None":
+    def _by_fields(cls, kind: object, generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments | None":
         adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
-        schema = _input_schema(kind, portable(adapter.json_schema(schema_generator=PlainSchema)))
+        schema = _input_schema(kind, portable(adapter.json_schema(schema_generator=generator)))
         return (
             cls(schema, lambda arguments: (adapter.validate_python(arguments),), (kind,)) if is_object(schema) else None
         )
 
     @classmethod
-    def _by_name(cls, starts: Mapping[str, object]) -> "PublishedArguments":
+    def _by_name(cls, starts: Mapping[str, object], generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments":
         # A TypedDict and not a model: a model forbids the names of its methods as names of arguments.
         fields: Any = TypedDict("Arguments", dict(starts))  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
         adapter = TypeAdapter[dict[str, object]](fields)
-        schema = portable(adapter.json_schema(schema_generator=PlainSchema))
+        schema = portable(adapter.json_schema(schema_generator=generator))
         properties = {name: _input_schema(starts[name], each) for name, each in schema.get("properties", {}).items()}
         schema = {key: value for key, value in schema.items() if key != "title"} | {"properties": properties}
         kinds = tuple(starts.values())
@@ -99,16 +99,16 @@ class PublishedArguments:
             objects = self._parse(arguments)
         except ValidationError as error:
             named = {each.partition(": ")[0] for each in unknown}
-            refused = [
-                each
-                for each in validation_problems(error, arguments, self.schema.get("properties", {}))
-                if each.partition(": ")[0] not in named
-            ]
+            refused = [each for each in self._refused(error, arguments) if each.partition(": ")[0] not in named]
             problems = [*unknown, *refused]
             raise BadInput(corrections(problems), problems) from None
         if unknown:
             raise BadInput(corrections(unknown), unknown)
         return objects
+
+    def _refused(self, error: ValidationError, arguments: Mapping[str, Any]) -> Sequence[str]:
+        known = self.schema.get("properties", {})
+        return validation_problems(error, arguments, known, repeated=not holds_secret(self.schema))
 
 
 def _input_schema(start: object, schema: Schema) -> Schema:

@@ -110,17 +110,24 @@ async def answer_when_settled(
     elicitation = Elicitation(context, process, policy, earlier)
     if earlier is not None:
         await elicitation.take(earlier.responses)
-    seconds = policy.seconds(gets_progress=progress_wanted(context))
-    deadline = math.inf if seconds is None else anyio.current_time() + seconds
+    seconds = policy.seconds(patient=progress_wanted(context))
+    deadline = _after(seconds)
+    patient = _after(policy.seconds(patient=True))
     outcome = await observer.outcome(seconds if patience is None or earlier is not None else patience)
     while isinstance(outcome, Waiting):
+        deadline = patient
         with anyio.CancelScope(deadline=deadline) as scope:
             if not await elicitation.go_on(observer):
                 break
         if scope.cancelled_caught:
             break
-        outcome = await observer.outcome(None if seconds is None else deadline - anyio.current_time())
+        outcome = await observer.outcome(deadline - anyio.current_time())
     return elicitation.input_required() or context.lifespan_context.answers.of(policy, process, outcome)
+
+
+def _after(seconds: float | None) -> float:
+    """The time after these seconds, on anyio's clock; None: never."""
+    return math.inf if seconds is None else anyio.current_time() + seconds
 
 
 class Elicitation:

@@ -8,7 +8,8 @@ Checks raise nothing: the caller decides what follows from a problem.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from itertools import islice
 from math import isfinite
 from typing import Annotated, Any, Final, cast, get_args
@@ -21,13 +22,16 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import is_typeddict
 
 from goalport.blackboard import field_kinds
-from goalport.words import field_path, first_line, one_line, type_name
+from goalport.words import field_path, first_line, one_line, requirement, shown, type_name
 
 __all__ = [
     "UNREADABLE",
+    "LabelledSchema",
     "PlainSchema",
     "coerce_numbers",
+    "holds_secret",
     "may_hold_non_finite",
+    "may_hold_secret",
     "non_finite_in_words",
     "non_finite_numbers",
     "rooted",
@@ -40,6 +44,7 @@ __all__ = [
 
 _MOST_NUMBERS: Final = 5
 _SIGNS: Final = ("null", "NaN", "Infinity")
+_LABELS: Final = ("label", "title")
 _MESSAGE_LIMIT = 300
 _MOST_ERRORS = 5_000
 """Beyond this, describing each error would keep the event loop from its other work."""
@@ -121,12 +126,44 @@ class PlainSchema(GenerateJsonSchema):
     def p_arguments_schema(self, *given: Any, **named: Any) -> Any:
         return with_items(super().p_arguments_schema(*given, **named))
 
+    def dataclass_schema(self, schema: Any) -> Any:
+        """The schema of a dataclass, with what its fields say in `metadata={"secret": True}`."""
+        made = super().dataclass_schema(schema)
+        for each in fields(schema["cls"]) if is_dataclass(schema["cls"]) else ():
+            if each.metadata.get("secret") is True and each.name in made.get("properties", {}):
+                made["properties"][each.name] = {**made["properties"][each.name], "writeOnly": True}
+        return made
+
     def encode_default(self, dft: Any) -> Any:
         """A default as JSON. Raises `PydanticSerializationError` for one that has no JSON; pydantic then omits it."""
         encoded = super().encode_default(dft)
         if words := non_finite_in_words(encoded):
             raise PydanticSerializationError(words)
         return encoded
+
+
+class LabelledSchema(PlainSchema):
+    """A schema for people: the members of an enumeration have titles.
+
+    They are the `label` or `title` of a member, or its name where its value is no text.
+    """
+
+    def enum_schema(self, schema: Any) -> Any:
+        made = super().enum_schema(schema)
+        titles = [_title(each) for each in schema["members"]]
+        if not any(titles):
+            return made
+        options = [
+            {"const": value, **({"title": title} if title else {})}
+            for value, title in zip(made.pop("enum"), titles, strict=True)
+        ]
+        return {**made, "oneOf": options}
+
+
+def _title(member: Enum) -> str | None:
+    own = (getattr(member, name, None) for name in _LABELS)
+    text = next((each for each in own if isinstance(each, str) and each.strip()), None)
+    return text or (None if isinstance(member.value, str) else member.name.replace("_", " ").capitalize())
 
 
 UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
@@ -178,7 +215,7 @@ def schema_fault(schema: Mapping[str, object]) -> str:
     try:
         Draft202012Validator.check_schema(dict(schema))
     except SchemaError as error:
-        return _line(field_path(error.absolute_path), error.message)
+        return f"{field_path(error.absolute_path)}: {one_line(error.message, _MESSAGE_LIMIT)}".removeprefix(": ")
     return ""
 
 
@@ -191,12 +228,47 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
     validator: Any = Draft202012Validator(dict(schema), registry=EMPTY_REGISTRY)
     errors = islice(validator.iter_errors(dict(arguments)), _MOST_ERRORS)
     found = sorted(errors, key=lambda each: list(map(str, each.absolute_path)))
-    return tuple(_line(field_path(each.absolute_path), each.message) for each in found)
+    repeated = not holds_secret(schema)
+    return tuple(dict.fromkeys(line for each in found for line in _lines(each, repeated=repeated)))
 
 
-def _line(path: str, message: str) -> str:
-    words = one_line(message, _MESSAGE_LIMIT)
-    return f"{path}: {words}" if path else words
+def _lines(error: Any, *, repeated: bool) -> Iterator[str]:
+    path, keyword, limit = field_path(error.absolute_path), error.validator, error.validator_value
+    if keyword == "required":
+        missing = [each for each in limit if each not in error.instance]
+        yield from (f"{path}.{each}".removeprefix(".") + ": required, but missing" for each in missing)
+        return
+    if keyword in {"anyOf", "oneOf"} and all("const" in each for each in limit):
+        keyword, limit = "enum", [each["const"] for each in limit]
+    if keyword == "const":
+        keyword, limit = "enum", [limit]
+    reason = requirement(keyword, limit)
+    if repeated:
+        words = error.message if reason is None else f"{reason}; came {shown(error.instance)}"
+    else:
+        words = reason or f"does not keep to {keyword}"
+    yield f"{path}: {one_line(words, _MESSAGE_LIMIT)}".removeprefix(": ")
+
+
+def holds_secret(schema: object) -> bool:
+    """Whether a JSON Schema has a field that is marked as secret: by `writeOnly`, or by the format `password`."""
+    match schema:
+        case Mapping():
+            said = cast("Mapping[str, object]", schema)
+            marked = said.get("writeOnly") is True or said.get("format") == "password"
+            return marked or any(map(holds_secret, said.values()))
+        case list():
+            return any(map(holds_secret, cast("list[object]", schema)))
+        case _:
+            return False
+
+
+def may_hold_secret(kind: object) -> bool:
+    """Whether a type has a field that is marked as secret, or no JSON Schema that would tell."""
+    try:
+        return holds_secret(TypeAdapter[Any](cast("type", kind)).json_schema(schema_generator=PlainSchema))
+    except UNREADABLE:
+        return True
 
 
 def coerce_numbers(schema: Mapping[str, object], value: Mapping[str, object]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 
@@ -25,10 +25,12 @@ _log = logging.getLogger(__name__)
 MOST_ASKED: Final = 4_000
 """Characters of a server's question that a person is shown."""
 
-Ask = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object] | None]]
-"""Asks a person, given the server's message and the JSON Schema of the answer. Returns the answer; None: the person
-declined. Raises `ToolError` when nobody can be asked. A `Signal` that it raises ends the call of the tool and is raised
-to its caller."""
+Ask = Callable[[str, Mapping[str, object] | str], Awaitable[object]]
+"""Asks a person, given the server's message and the JSON Schema of the answer, or the address that they are to open.
+
+Returns the answer, which is a mapping if there is a schema; None: the person declined. Raises `ToolError` when nobody
+can be asked. A `Signal` that it raises ends the call of the tool and is raised to its caller.
+"""
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Is told of progress: how much is done, of how much (None: not known), and the server's message."""
 
@@ -147,16 +149,16 @@ class ActiveCalls:
         from mcp_types import ElicitResult
 
         call = self._call_of_question()
-        refusal = self._refusal(call, params)
+        refusal = self._refusal(call)
         if refusal or call is None or call.hooks.ask is None:
             _log.info("%s asks something, which is declined: %s", self._server, refusal)
             for each in self._running if call is None else (call,):
                 each.unanswered = refusal
             return ElicitResult(action="decline")
-        schema: Mapping[str, object] = params.requested_schema
+        asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
         try:
             with call.waiting() as scope:
-                answer = await call.hooks.ask(cleaned(params.message, MOST_ASKED), schema)
+                answer = await call.hooks.ask(cleaned(params.message, MOST_ASKED), asked)
             if scope.cancelled_caught:
                 return ElicitResult(action="cancel")
         except Signal as signal:
@@ -167,7 +169,9 @@ class ActiveCalls:
             return ElicitResult(action="decline")
         if answer is None:
             return ElicitResult(action="decline")
-        return ElicitResult.model_validate({"action": "accept", "content": dict(answer)})
+        # Who has opened an address says nothing more: what was done there, the server knows by itself.
+        content = cast("Mapping[str, object]", answer) if isinstance(answer, Mapping) else None
+        return ElicitResult.model_validate({"action": "accept", "content": None if content is None else dict(content)})
 
     def _call_of_question(self) -> Call | None:
         """The call that a question belongs to, when there can be no doubt."""
@@ -176,11 +180,9 @@ class ActiveCalls:
             return call if call in self._running else None
         return next(iter(self._running)) if len(self._running) == 1 else None
 
-    def _refusal(self, call: Call | None, params: Any) -> str:
+    def _refusal(self, call: Call | None) -> str:
         if call is None:
             return "it does not say which of several calls it belongs to" if self._running else "there is no call"
         if call.hooks.ask is None:
             return "there is nobody to ask"
-        if params.mode != "form":
-            return "it wants a page opened, and only forms are shown"
         return ""

@@ -7,9 +7,9 @@ stops the task.
 
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 from anyio import to_thread
@@ -152,7 +152,8 @@ class ToolClient:
                 answer = None
                 try:
                     with call.waiting():
-                        answer = await ask(cleaned(process.message, MOST_ASKED), process.form)
+                        given = await ask(cleaned(process.message, MOST_ASKED), process.form)
+                        answer = cast("Mapping[str, object] | None", given)
                 except ToolError as error:
                     call.unanswered = str(error)
                     return result

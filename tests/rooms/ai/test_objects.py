@@ -182,8 +182,8 @@ async def test_violations_are_described_to_the_model_which_then_does_better() ->
     told = model.calls[1].messages
     assert told[-2] == AssistantMessage('{"title": "No", "pages": 0}')
     assert isinstance(told[-1], UserMessage)
-    assert "- title: String should have at least 3 characters; came 'No'" in told[-1].content
-    assert "- pages: should be greater than or equal to 1; came 0" in told[-1].content
+    assert "- title: should have at least 3 characters; came 'No'" in told[-1].content
+    assert "- pages: should be at least 1; came 0" in told[-1].content
 
 
 async def test_rules_of_the_users_own_are_described_in_the_users_words() -> None:

@@ -217,7 +217,7 @@ async def test_a_selector_chooses_by_the_arguments_what_unfolds() -> None:
     ("arguments", "words"),
     [
         ({}, "- letter: required, but missing"),
-        ({"letter": 3}, "- letter: should be a valid string"),
+        ({"letter": 3}, "- letter: should be a text"),
         ({"letter": "x"}, "There are no such tools behind this one."),
         ({"letter": "?"}, "Ask for a letter."),
     ],

@@ -59,8 +59,8 @@ async def refusal(root: Path, era: str, arguments: dict[str, object]) -> str:
     ("arguments", "lines"),
     [
         ({"days": 3}, ["- traveller: required, but missing"]),
-        ({"traveller": "Ada", "days": "soon"}, ["- days: should be a valid integer", "'soon'"]),
-        ({"traveller": "Ada", "days": 31}, ["- days: should be less than or equal to 30"]),
+        ({"traveller": "Ada", "days": "soon"}, ["- days: should be a whole number", "'soon'"]),
+        ({"traveller": "Ada", "days": 31}, ["- days: should be at most 30"]),
         ({"traveller": "Ada", "days": 3, "style": "shabby"}, ["- style: should be 'cheap' or 'grand'"]),
         ({"traveller": "Ada", "days": 3, "dayz": 4}, ["- dayz: unknown. Did you mean 'days'?"]),
         ({"traveller": "Ada", "days": 3, "zzz": 4}, ["- zzz: unknown. Known: traveller, days, style, stops, notes."]),
@@ -158,7 +158,7 @@ async def test_exported_functions_refuse_bad_arguments_in_the_same_words(tmp_pat
     async with served(tmp_path, files={"tools/maths.py": EXPORTED}) as server, server.client(era) as client:
         result = await client.call_tool("add", {"a": "one", "c": 3})
     assert result.is_error
-    assert "- a: should be a valid integer" in text_of(result)
+    assert "- a: should be a whole number" in text_of(result)
     assert "- b: required, but missing" in text_of(result)
     assert "- c: unknown." in text_of(result)
 

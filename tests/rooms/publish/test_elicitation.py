@@ -71,6 +71,9 @@ class Level(IntEnum):
     HIGH = 2
 
 
+LEVELS = [{"const": "1", "title": "Low"}, {"const": "2", "title": "High"}]
+
+
 class Meal(BaseModel):
     """What somebody eats."""
 
@@ -103,7 +106,7 @@ def test_the_fields_of_a_flat_model_are_shown_with_all_that_the_protocol_has() -
             "euros": {"type": "number", "minimum": 1, "default": 9.5, "description": "less than 100"},
             "vegan": {"type": "boolean", "default": False},
             "color": {"type": "string", "title": "Color", "enum": ["red", "blue"], "default": "red"},
-            "level": {"type": "string", "title": "Level", "enum": ["1", "2"], "default": "1"},
+            "level": {"type": "string", "title": "Level", "oneOf": LEVELS, "default": "1"},
             "spice": {"type": "string", "enum": ["mild", "hot"]},
             "sides": {
                 "type": "array",
@@ -288,7 +291,7 @@ def test_a_yes_or_no_is_a_form_of_one_field() -> None:
         "required": ["confirmed"],
     }
     assert [answered(bool, {"confirmed": each}) for each in (True, False)] == [True, False]
-    with pytest.raises(BadInput, match="confirmed: should be a valid boolean"):
+    with pytest.raises(BadInput, match="confirmed: should be yes or no"):
         answered(bool, {})
 
 
@@ -377,7 +380,7 @@ def as_choice(value: Any, schema: dict[str, Any]) -> Any:
     """A value as the text of a choice, where the form offers choices."""
     if "items" in schema:
         return [as_choice(each, schema["items"]) for each in value]
-    return value if "enum" not in schema or isinstance(value, str) else json.dumps(value)
+    return json.dumps(value) if {"enum", "oneOf", "anyOf"} & schema.keys() and not isinstance(value, str) else value
 
 
 @st.composite
@@ -438,3 +441,41 @@ def test_what_is_entered_into_a_form_that_can_be_shown_is_the_object(
     content = {name: as_choice(value, schema["properties"][name]) for name, value in content.items()}
     Draft202012Validator(schema).validate(content)  # pyright: ignore[reportUnknownMemberType]
     assert answered(kind, content) == expected
+
+
+class Size(Enum):
+    """How large something is."""
+
+    SMALL = "s"
+    LARGE = "l"
+
+    @property
+    def label(self) -> str:
+        return self.name.capitalize()
+
+
+class Shirt(BaseModel):
+    size: Size
+    sizes: set[Size] = Field(default={Size.SMALL}, min_length=1)
+    again: Size | None = None
+    fit: Literal["n", "w"] = Field(default="n", json_schema_extra={"enumNames": ["Narrow", "Wide"]})
+    cut: Literal["a", "b"] = Field(default="a", json_schema_extra={"oneOf": [{"const": "b", "title": "Bold"}]})
+
+
+SIZES = [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]
+
+
+def test_the_members_of_an_enumeration_have_the_labels_that_they_give_themselves() -> None:
+    schema = shown(Shirt)
+    assert schema is not None
+    of, fields = "How large something is.", schema["properties"]
+    single = {"type": "string", "title": "Size", "description": of, "oneOf": SIZES}
+    assert (fields["size"], fields["again"]) == (single, single)
+    assert fields["sizes"] == {"type": "array", "items": {"anyOf": SIZES}, "minItems": 1, "default": ["s"]}
+    assert fields["fit"]["enumNames"] == ["Narrow", "Wide"]
+    assert [each["title"] for each in fields["cut"]["oneOf"]] == ["a", "Bold"]
+    first = form(create_model("First", size=(Size, ...))).elicitation("2025-06-18")
+    assert first is not None
+    assert first["properties"]["size"]["enumNames"] == ["Small", "Large"]
+    content = {"size": "l", "sizes": ["s", "l"], "fit": "w"}
+    assert answered(Shirt, content) == Shirt(size=Size.LARGE, sizes={Size.SMALL, Size.LARGE}, fit="w")

@@ -123,7 +123,7 @@ async def test_companions_say_what_is_wrong_with_a_call_and_what_to_do(tmp_path:
             (
                 "process_status",
                 {"processId": process, "waitSeconds": 26},
-                "waitSeconds: should be less than or equal to 25; came 26",
+                "waitSeconds: should be at most 25; came 26",
             ),
             (
                 "_confirm",

@@ -144,7 +144,7 @@ async def test_a_page_that_there_is_not_is_refused_with_their_number(tmp_path: P
         none = await call(client, "read_result", processId=link["processId"], page=0)
     assert beyond.is_error
     assert f"has the pages 1 to {link['pages']}; came 99." in text_of(beyond)
-    assert "page: should be greater than or equal to 1" in text_of(none)
+    assert "page: should be at least 1" in text_of(none)
 
 
 class Nothing(BaseModel):

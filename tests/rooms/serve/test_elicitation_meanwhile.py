@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp.client import ClientRequestContext
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, InputRequiredResult
 
 from goalport.serve.server import make_server
 from tests.rooms.serve.askers import Answering, Pizzeria, call
@@ -51,6 +51,31 @@ async def test_the_question_of_an_upstream_server_is_a_form_of_our_client(tmp_pa
     assert result.structured_content is not None
     assert "Leo" in result.structured_content["content"]
     assert person.asked == ["plain asks: Which sign?"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_address_of_an_upstream_server_is_opened_by_our_client(tmp_path: Path, era: str) -> None:
+    config = {"mcpServers": {"plain": server_entry()}, "toolGroups": {"theirs": {"include": ["ask_page"]}}}
+    files = {"agents/office.py": OFFICE.replace('"ask"', '"ask_page"'), "mcp_config.json": json.dumps(config)}
+    seen: list[str] = []
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        seen.append(params.url if isinstance(params, ElicitRequestURLParams) else params.message)
+        content = None if isinstance(params, ElicitRequestURLParams) else {"confirmed": True}
+        return ElicitResult.model_validate({"action": "accept", "content": content})
+
+    with nothing_left_behind():
+        state = state_of(tmp_path, files=files, upstream_wait_seconds=20)
+        try:
+            async with state.publisher.connected():
+                server = Served(state, make_server(state)[0])
+                async with server.client(era, elicitation_callback=person) as client:
+                    result = await call(client, "find_sign", content="mine")
+        finally:
+            await state.platform.aclose()
+    assert result.structured_content is not None
+    assert json.loads(result.structured_content["content"]) == {"action": "accept"}
+    assert seen == ["https://example.com/", "plain asks: Which sign?\n\nSend this once it is done there."]
 
 
 async def test_progress_grows_while_a_person_is_asked_and_after_that(tmp_path: Path) -> None:

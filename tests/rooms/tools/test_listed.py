@@ -82,7 +82,7 @@ async def test_a_schema_is_taken_as_it_is_and_the_function_may_be_async() -> Non
     assert (it.name, it.description, it.input_schema) == ("later", "Later.", schema)
     assert (await call(it, n=1)).text == '{"n":1}'
     assert (await call(it, n="1")).text == '{"n":1}'
-    assert (await call(it, n="one")).text == "The arguments need correcting:\n- n: 'one' is not of type 'integer'"
+    assert (await call(it, n="one")).text == "The arguments need correcting:\n- n: should be a whole number; came 'one'"
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ async def test_the_calculator_calculates(
 
 
 async def test_the_mean_of_nothing_is_asked_for_in_vain(workspace: Workspace) -> None:
-    assert "numbers: List should have at least 1 item" in await from_group(workspace, "mean", numbers=[])
+    assert "numbers: should have at least 1 item" in await from_group(workspace, "mean", numbers=[])
 
 
 @pytest.mark.skipif(not available_timezones(), reason="this machine has no time zone database")

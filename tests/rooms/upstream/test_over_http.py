@@ -76,7 +76,7 @@ async def test_questions_and_progress_reach_whoever_called(
     heard: list[str | None] = []
     came = anyio.Event()
 
-    async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+    async def ask(message: str, schema: object) -> Mapping[str, object]:
         return {"sign": "Leo"}
 
     async def hear(done: float, total: float | None, words: str | None) -> None:
@@ -101,7 +101,7 @@ async def test_of_two_callers_each_is_asked_the_question_of_its_own_call(
     texts: dict[str, str] = {}
 
     async def call(sign: str) -> None:
-        async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+        async def ask(message: str, schema: object) -> Mapping[str, object]:
             asked.append(sign)
             if len(asked) == 2:
                 both.set()
