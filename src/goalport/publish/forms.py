@@ -200,7 +200,7 @@ class FieldsForm(Form):
     def read(self, answer: Any) -> object:
         if not isinstance(answer, Mapping) and [*self.schema["properties"]] == [self._only]:
             answer = {self._only: answer}
-        return self._arguments.read({**self._drafted, **answer} if isinstance(answer, Mapping) else answer)[0]
+        return _read(self._arguments, {**self._drafted, **answer} if isinstance(answer, Mapping) else answer)
 
     def instruction(self, call: str) -> str:
         schema = json.dumps(self.schema, ensure_ascii=False)
@@ -247,7 +247,7 @@ class ChoiceForm(Form):
 
     def read(self, answer: Any) -> object:
         given = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {_CHOICE: answer}
-        (chosen,) = self._arguments.read(given)
+        chosen = _read(self._arguments, given)
         try:
             return self._wait.option(chosen).key
         except ValueError as error:
@@ -256,6 +256,13 @@ class ChoiceForm(Form):
     def instruction(self, call: str) -> str:
         shown = "; ".join(_named(each) for each in self._wait.options)
         return f"Show the person the options and let them choose; then {call} The options are: {shown}"
+
+
+def _read(arguments: PublishedArguments, answer: Any) -> Any:
+    try:
+        return arguments.read(answer)[0]
+    except BadInput as error:
+        raise _refusal(error.problems) from None
 
 
 def _refusal(problems: Sequence[str]) -> BadInput:
