@@ -8,7 +8,7 @@ import pytest
 
 from agents.write_and_review.stages import REVIEWER
 from tests.agents.adventure.nights import DOOR, EGYPT, TO_TEA
-from tests.clients.asking import MESSAGES, STAY
+from tests.clients.asking import ADDRESS, MESSAGES, STAY
 from tests.clients.inspector_page import InspectorPage, Seen, inspector_page
 from tests.clients.running import CLIENTS, ROOT, serving
 from tests.providers import Providers
@@ -90,13 +90,13 @@ def test_an_address_is_shown_and_opened_before_the_person_is_asked_whether_it_is
     page: InspectorPage, revision: str
 ) -> None:
     page.connect(revision)
-    seen = page.call("pay_bill", euros=5)
-    assert (seen["message"], seen["address"]) == ("Pay 5 euros there", "https://bank.example/pay/5")
+    seen = page.call("take_deposit", content="a room by the sea")
+    assert (seen["message"], seen["address"]) == ("Leave a deposit.", ADDRESS)
     page.press("Open in Browser")
     seen = page.press("I've completed it")
-    assert seen["message"].startswith("Pay 5 euros there")
+    assert seen["message"].startswith("Leave a deposit.")
     assert seen["address"] is None
-    assert page.submit(**{"It is done": True})["result"] == "5 euros were paid at https://bank.example/pay/5"
+    assert page.submit(**{"It is done": True})["result"] == f"paid at {ADDRESS}"
 
 
 def test_the_choices_of_the_adventure_are_a_list_and_a_form_that_is_closed_gives_the_handle(
