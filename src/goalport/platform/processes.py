@@ -421,7 +421,7 @@ class Processes:
         try:
             entered = await self._repository.enter(process)
         except StoreError as error:  # nothing has been done yet, and nobody would know of it later
-            process.settle(Failed(f"It did not begin. Try again later. {error}"))
+            process.settle(Failed(f"It did not begin. Try again later. {error}", not_begun=True))
             self._continue_others(process)
             self._repository.drop(process)
             return False
@@ -440,7 +440,7 @@ class Processes:
             if not isinstance(error, GoalportError):
                 _log.exception("Process %s did not begin.", process.id)
             again = " Try again later." if isinstance(error, StoreError) else ""
-            process.settle(Failed(f"It did not begin.{again} {process.words_for(error)}"))
+            process.settle(Failed(f"It did not begin.{again} {process.words_for(error)}", not_begun=bool(again)))
             self._continue_others(process)
             await self._save(process)
             return False

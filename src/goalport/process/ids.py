@@ -4,8 +4,12 @@ import re
 import secrets
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
-__all__ = ["new_id"]
+__all__ = ["ID", "new_id"]
+
+ID: Final = re.compile(r"[A-Za-z0-9._-]+")
+"""What every id matches. A store need not be asked for another text, nor can each store take any text."""
 
 _ADJECTIVES = """
 amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy

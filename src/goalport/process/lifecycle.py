@@ -96,6 +96,8 @@ class Failed:
     """One sentence for each action that failed."""
     caller_mistake: bool = False
     """Whether the caller can avoid the failure by other input."""
+    not_begun: bool = False
+    """Whether nothing was done, as the store was away, and the same start may succeed later."""
     status = ProcessStatus.FAILED
     error = ProcessFailed
 

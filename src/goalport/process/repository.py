@@ -24,6 +24,7 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
 from goalport.process.family import DUE_NOW, family_of, is_busy, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
+from goalport.process.ids import ID
 from goalport.process.lifecycle import Terminated
 from goalport.process.recording import record_of
 from goalport.process.restoring import restored
@@ -341,6 +342,8 @@ class AgentProcessRepository:
         known = self._held.get(process_id) or self._known.get(process_id)
         if known is not None and await self._is_current(known):
             return known
+        if not ID.fullmatch(process_id):
+            return None
         stored, version = await self.store.family(process_id)
         if not stored:
             return None

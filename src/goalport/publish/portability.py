@@ -19,6 +19,7 @@ __all__ = [
     "DEFINITIONS",
     "Schema",
     "is_object",
+    "mapped",
     "name_fault",
     "nodes",
     "portable",
@@ -129,19 +130,25 @@ def _inlined(schema: Schema, definitions: Mapping[str, Schema], recursive: set[s
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         return _inlined({**definitions[target], **beside}, definitions, recursive)
 
-    def inner(value: Any) -> Any:
-        return _inlined(cast("Schema", value), definitions, recursive) if isinstance(value, dict) else value
-
-    written = {key: _mapped(key, value, inner) for key, value in schema.items() if key not in _DECORATION}
+    shown = {key: value for key, value in schema.items() if key not in _DECORATION}
+    written = mapped(shown, lambda inner: _inlined(inner, definitions, recursive))
     return with_items(written) if written.get("type") == "array" else written
 
 
-def _mapped(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
-    if key in _MAPS:
-        return {name: change(each) for name, each in value.items()}
-    if key in _LISTS:
-        return [change(each) for each in value]
-    return change(value) if key in _SINGLES else value
+def mapped(schema: Mapping[str, Any], change: Callable[[Schema], Schema]) -> Schema:
+    """The schema with each schema in it changed; examples, defaults and enum values stay as they are."""
+
+    def inner(value: Any) -> Any:
+        return change(cast("Schema", value)) if isinstance(value, dict) else value
+
+    def changed(key: str, value: Any) -> Any:
+        if key in _MAPS or key == "$defs":
+            return {name: inner(each) for name, each in value.items()}
+        if key in _LISTS:
+            return [inner(each) for each in value]
+        return inner(value) if key in _SINGLES else value
+
+    return {key: changed(key, value) for key, value in schema.items()}
 
 
 def warnings_of_tool(tool: Tool) -> list[str]:

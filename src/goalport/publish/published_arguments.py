@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
-from goalport.publish.portability import DEFINITIONS, Schema, is_object, portable, snake_identifier
+from goalport.publish.portability import DEFINITIONS, Schema, is_object, mapped, portable, snake_identifier
 from goalport.tools.schemas import UNREADABLE, LabelledSchema, PlainSchema, holds_secret, why_not_json, without_fields
 from goalport.words import corrections, offer, type_label, type_name, validation_problems
 
@@ -41,6 +41,11 @@ class PublishedArguments:
     _parse: Callable[[Mapping[str, Any]], tuple[object, ...]]
     kinds: tuple[object, ...]
     """The start types, in order."""
+
+    @property
+    def closed_schema(self) -> Schema:
+        """The schema, saying of each object that fields which it does not name are refused, as `read` does."""
+        return _closed(self.schema)
 
     @classmethod
     def of(cls, starts: Sequence[object]) -> "PublishedArguments":
@@ -170,6 +175,12 @@ class _FieldReader:
             yield from self.branches(each)
         if not members or "properties" in described:
             yield described
+
+
+def _closed(schema: Schema) -> Schema:
+    written = mapped(schema, _closed)
+    is_closed = schema.get("type") == "object" and not _is_open(schema)
+    return {**written, "additionalProperties": False} if is_closed else written
 
 
 def _is_open(schema: Schema) -> bool:

@@ -6,7 +6,7 @@ The handlers are above.
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
@@ -17,14 +17,13 @@ from starlette.types import Receive, Scope, Send
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.publish.faults import logged
 from goalport.publish.publisher import Publisher
-from goalport.rest.problems import Problem, invalid, problem
+from goalport.rest.problems import Problem, invalid, problem, unavailable
 from goalport.words import corrections, validation_problems
 
 __all__ = ["Endpoint", "Handler", "body_of", "read"]
 
 T = TypeVar("T", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
-_RETRY_SECONDS: Final = 5
 
 
 class Endpoint:
@@ -46,7 +45,7 @@ class Endpoint:
     async def _answer(self, request: Request) -> Response:
         handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
         if handler is None:
-            return self._wrong_method(request)
+            return self._without_handler(request)
         try:
             return await handler(request)
         except Problem as refusal:
@@ -54,8 +53,7 @@ class Endpoint:
         except BadInput as error:
             return invalid(error.problems, str(error)).response
         except (HandedOver, StoreError, Unreadable) as error:
-            again = {"Retry-After": str(_RETRY_SECONDS)}
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error), again)
+            return unavailable(str(error)).response
         except ClientDisconnect:
             raise
         except Exception as bug:
@@ -63,11 +61,13 @@ class Endpoint:
             words = logged(what, bug, tells_errors=self._publisher.settings.show_errors)
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
 
-    def _wrong_method(self, request: Request) -> Response:
+    def _without_handler(self, request: Request) -> Response:
         if not self._handlers:
             detail = "There is nothing here. /openapi.json describes every path of this server."
             return problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
-        allowed = ", ".join(self._handlers)
+        allowed = ", ".join([*self._handlers, *(["HEAD"] if "GET" in self._handlers else []), "OPTIONS"])
+        if request.method == "OPTIONS":
+            return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
         detail = f"Expected one of the methods {allowed}, but got {request.method}."
         return problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": allowed})
 
@@ -79,6 +79,10 @@ async def body_of(request: Request) -> Mapping[str, Any]:
         came = repr(media[:100]) if media else "none"
         detail = f"Expected the header Content-Type: application/json, but got {came}. Send JSON."
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "no-json", detail)
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        detail = f"Expected a body as it is, but got the header Content-Encoding: {encoding[:100]!r}. Send plain JSON."
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "encoded", detail)
     try:
         value = from_json(await request.body(), allow_inf_nan=False)
     except ValueError as error:

@@ -5,8 +5,9 @@ no queue here, and uvicorn buffers at most 64 KiB for it. Above: the door.
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import ExitStack, aclosing, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,16 +15,21 @@ from pydantic.alias_generators import to_camel
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from goalport.auth import current_caller
+from goalport.caller import Caller
 from goalport.errors import HandedOver, StoreError
 from goalport.events import Event, as_json
 from goalport.process import LoggedEvent
 from goalport.process.event_log import DIALOGUE
 from goalport.publish.publisher import Publisher
 from goalport.rest.endpoint import read
+from goalport.rest.problems import unavailable
 from goalport.rest.processes import own_process, query_of
 from goalport.rest.requests import EventsQuery
 from goalport.secrecy import hide_known
+from goalport.settings import Settings
 
 __all__ = ["EVENT_NAME", "EventHandlers"]
 
@@ -36,20 +42,62 @@ class EventHandlers:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
+        self._open = _OpenStreams(publisher.settings)
 
     async def follow(self, request: Request) -> Response:
         """The events after a number; 204, after which browsers do not connect again, if none can follow."""
         process = await own_process(self._publisher, request)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         query = query_of(request)
         if _LAST_ID in request.headers:  # a client that connects again repeats its query
             query["after"] = request.headers[_LAST_ID]
         ended = process.status.ended
         events = self._publisher.platform.events(process.id, read(EventsQuery, query).after)
-        first = await anext(events, None) if ended else None
-        if ended and first is None:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        beat = self._publisher.settings.heartbeat_seconds
-        return EventSourceResponse(_written(first, events), ping=beat, ping_message_factory=_heartbeat, sep="\n")
+        with ExitStack() as counted:
+            counted.enter_context(self._open.one_of(current_caller()))
+            first = await anext(events, None) if ended else None
+            if ended and first is None:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            return _Stream(_written(first, events), self._publisher.settings.heartbeat_seconds, counted.pop_all())
+
+
+class _OpenStreams:
+    """How many streams are open, in all and of each caller."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.max_event_streams
+        self._most_of_one = settings.max_event_streams_per_caller or max(1, self._most * 3 // 4)
+        self._of: Counter[tuple[str, str]] = Counter()
+
+    @contextmanager
+    def one_of(self, caller: Caller) -> Generator[None]:
+        """Counts a stream of a caller for as long as the block lasts. Raises `Problem` if too many are open."""
+        who = caller.issuer, caller.id
+        if self._of[who] >= self._most_of_one:
+            told = f"You have {self._most_of_one} streams of events open, as many as you may. Close one first."
+            raise unavailable(told, HTTPStatus.TOO_MANY_REQUESTS)
+        if self._of.total() >= self._most:
+            raise unavailable(f"{self._most} streams of events are open, as many as may be. Try again later.")
+        self._of[who] += 1
+        try:
+            yield
+        finally:
+            self._of[who] -= 1
+            if not self._of[who]:
+                del self._of[who]
+
+
+class _Stream(EventSourceResponse):
+    """A response that is counted until it has been sent."""
+
+    def __init__(self, events: AsyncIterator[ServerSentEvent], beat: float, counted: ExitStack) -> None:
+        super().__init__(events, ping=beat, ping_message_factory=_heartbeat, sep="\n")  # pyright: ignore[reportUnknownMemberType]
+        self._counted = counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._counted:
+            await super().__call__(scope, receive, send)
 
 
 async def _written(first: LoggedEvent | None, events: AsyncGenerator[LoggedEvent]) -> AsyncIterator[ServerSentEvent]:

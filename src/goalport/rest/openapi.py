@@ -5,8 +5,7 @@ goals from their tools. Above: the door.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -15,15 +14,17 @@ from starlette.responses import JSONResponse, Response
 from goalport import __version__
 from goalport.publish.forms import FORMS
 from goalport.publish.goal_tools import GoalTool, published_name
-from goalport.publish.portability import DEFINITIONS, Schema
+from goalport.publish.portability import DEFINITIONS, Schema, mapped
 from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
+from goalport.rest.endpoint import read
 from goalport.rest.event_stream import EVENT_NAME
 from goalport.rest.platform_info import INFO, LISTS
 from goalport.rest.problems import MEDIA_TYPE
 from goalport.rest.process_answers import EVENTS, PROCESSES
-from goalport.rest.requests import ContinueRequest, EventsQuery, ListQuery, StartRequest, StateQuery
+from goalport.rest.processes import query_of
+from goalport.rest.requests import ContinueRequest, EventsQuery, ListQuery, NoQuery, StartRequest, StateQuery
 
 __all__ = ["OpenApi"]
 
@@ -33,11 +34,15 @@ _OBJECT: Final[Schema] = {"type": "object"}
 _PROBLEMS: Final = {
     400: "The body is not JSON.",
     404: "There is no such process, or it is not the caller's.",
+    403: "The request comes from a web page whose origin is not allowed.",
     409: "The process does not wait for an answer, or has it already.",
-    415: "The body is not announced as JSON.",
+    413: "The body is larger than max_body_bytes.",
+    415: "The body is not announced as JSON, or is compressed.",
+    421: "The server does not answer for the host in the request.",
     422: "Values are wrong, each with an entry in `errors`; or the process ended without a result.",
+    429: "The caller has as many streams of events open as one may have.",
     500: "A bug. The server's log has it under the id that is told.",
-    503: "The store cannot be reached, or the server is stopping. Try again.",
+    503: "The store cannot be reached, the server is stopping, or too much is open. Try again.",
 }
 
 
@@ -154,6 +159,7 @@ class OpenApi:
 
     async def show(self, request: Request) -> Response:
         """The document for what is published now."""
+        read(NoQuery, query_of(request))
         publication = self._publisher.publication
         if self._known is None or self._known[0] is not publication:
             self._known = publication, _document(publication, self._publisher.settings.name)
@@ -179,8 +185,8 @@ def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
         name = each.tool.name
         bindings = PublishedArguments.by_type(each.arguments.kinds)
         for part, schema in (
-            ("input", each.arguments.schema),
-            ("bindings", bindings.schema),
+            ("input", each.arguments.closed_schema),
+            ("bindings", bindings.closed_schema),
             ("result", each.policy.output.value_schema),
         ):
             found[f"{name}.{part}"] = _placed(schema, f"{name}.{part}")
@@ -217,19 +223,10 @@ def _body_of(kind: type[BaseModel]) -> Schema:
 
 def _placed(schema: Schema, name: str) -> Schema:
     """A schema whose references to its own definitions are valid in the document, as the component of that name."""
-
-    def moved(value: Any) -> Any:
-        if isinstance(value, list):
-            return [moved(each) for each in cast("list[Any]", value)]
-        if not isinstance(value, Mapping):
-            return value
-        members = cast("Mapping[str, Any]", value)
-        target = members.get("$ref")
-        if isinstance(target, str) and target.startswith(DEFINITIONS):
-            return {**members, "$ref": f"{_SCHEMAS}{name}/{target.removeprefix('#/')}"}
-        return {key: moved(each) for key, each in members.items()}
-
-    return moved(schema)
+    target = str(schema.get("$ref", ""))
+    moved = {"$ref": f"{_SCHEMAS}{name}/{target.removeprefix('#/')}"} if target.startswith(DEFINITIONS) else {}
+    placed = {**schema, **moved}
+    return mapped(placed, lambda inner: _placed(inner, name))
 
 
 def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
@@ -238,40 +235,66 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
     last = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer", "minimum": 0}}
     one = f"{PROCESSES}/{{id}}"
     names = ", ".join(each.tool.name for each in goals) or "none"
-    ends = {200: _json("Result", "The result"), 202: _json("Unfinished", "It goes on, or waits for a person")}
-    resumed = {200: _json("Finished", "The result"), 202: ends[202]}
-    state = {200: _json("Process", "Its state")}
-    events = {
-        200: _content("text/event-stream", _TEXT, f"{EVENT_NAME} events"),
+    started = {
+        200: {**_json("Result", "The result"), "links": _links("look", "follow", "end")},
+        202: {**_json("Unfinished", "It goes on, or waits for a person"), "links": _links(*_NEXT)},
+    }
+    resumed = {**started, 200: _json("Finished", "The result")}
+    state = {200: {**_json("Process", "Its state"), "links": _links("end")}}
+    events: dict[int, dict[str, Any]] = {
+        200: {"description": f"Server-sent events, {EVENT_NAME}, with JSON data", "content": {"text/event-stream": {}}},
         204: {"description": "It has ended, and there are no more events."},
     }
+    listed = {200: _json("ProcessPage", "A page")}
     return {
         PROCESSES: {
-            "post": _operation("Start a goal", ends, *body, description=f"Goals: {names}.", takes="Start", given=[key])
+            "post": _operation(
+                "start", "Start a goal", started, *body, description=f"Goals: {names}.", takes="Start", given=[key]
+            )
         },
         one: {
             "parameters": [_ID],
-            "get": _operation("Look at a process", state, 404, given=_query(StateQuery)),
-            "delete": _operation("Kill a process", state, 404),
+            "get": _operation("look", "Look at a process", state, 404, given=_query(StateQuery)),
+            "delete": _operation("end", "Kill a process", state, 404),
         },
         f"{one}/continue": {
             "parameters": [_ID],
-            "post": _operation("Answer a question", resumed, *body, 404, 409, takes="Continue"),
+            "post": _operation("continue", "Answer a question", resumed, *body, 404, 409, takes="Continue"),
         },
-        "/api/v1/processes": {
-            "get": _operation("List your processes", {200: _json("ProcessPage", "A page")}, given=_query(ListQuery))
-        },
+        "/api/v1/processes": {"get": _operation("list", "List your processes", listed, given=_query(ListQuery))},
         f"{EVENTS}/{{id}}": {
             "parameters": [_ID],
-            "get": _operation("Follow a process", events, 404, given=[*_query(EventsQuery), last]),
+            "get": _operation("follow", "Follow a process", events, 404, 429, given=[*_query(EventsQuery), last]),
         },
-        INFO: {"get": _operation("What is deployed", {200: _json("PlatformInfo", "Counts and links")})},
-        "/openapi.json": {"get": _operation("This document", {200: _content("application/json", _OBJECT, "It")})},
-        **{
-            f"{INFO}/{name}": {"get": _operation(f"List {name}", {200: _json("Entries", f"All {name}")})}
-            for name in LISTS
-        },
+        **_lists(),
     }
+
+
+def _lists() -> Mapping[str, Any]:
+    """The paths that tell what is deployed, and this document."""
+    info = {200: _json("PlatformInfo", "Counts and links")}
+    document = {200: _content("application/json", _OBJECT, "It")}
+    lists = {
+        f"{INFO}/{name}": {"get": _operation(name, f"List {name}", {200: _json("Entries", f"All {name}")})}
+        for name in LISTS
+    }
+    return {
+        INFO: {"get": _operation("info", "What is deployed", info)},
+        "/openapi.json": {"get": _operation("document", "This document", document)},
+        **lists,
+    }
+
+
+_NEXT: Final = ("look", "continue", "follow", "end")
+"""The operations on the process of an answer."""
+
+
+def _links(*operations: str) -> dict[str, Any]:
+    """Where the process of an answer is looked at, answered, followed and ended."""
+    process = {"parameters": {"id": "$response.body#/processId"}}
+    answer = {"awaitableId": "$response.body#/awaitableId", "response": "$response.body#/options/0/response"}
+    bodies = {"continue": {"requestBody": answer}}
+    return {name: {"operationId": name, **process, **bodies.get(name, {})} for name in operations}
 
 
 _ID: Final = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "The processId"}
@@ -300,6 +323,7 @@ def _content(media: str, schema: Schema, description: str) -> dict[str, Any]:
 
 
 def _operation(
+    name: str,
     summary: str,
     answers: Mapping[int, dict[str, Any]],
     *problems: int,
@@ -308,13 +332,11 @@ def _operation(
     given: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     responses = {str(int(status)): each for status, each in answers.items()}
-    for status in sorted({*problems, 422, 500, 503}):
-        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-            responses[str(status)] = _content("text/plain", _TEXT, "The body is larger than max_body_bytes.")
-        else:
-            responses[str(status)] = _content(MEDIA_TYPE, _ref("Problem"), _PROBLEMS[status])
+    for status in sorted({*problems, 403, 421, 422, 500, 503}):
+        responses[str(status)] = _content(MEDIA_TYPE, _ref("Problem"), _PROBLEMS[status])
     body = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref(takes)}}}}
     return {
+        "operationId": name,
         "summary": summary,
         **({"description": description} if description else {}),
         **({"parameters": [*given]} if given else {}),

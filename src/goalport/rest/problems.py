@@ -12,9 +12,10 @@ from starlette.responses import JSONResponse
 from goalport.secrecy import hide_known
 from goalport.words import cleaned
 
-__all__ = ["MEDIA_TYPE", "Problem", "invalid", "problem"]
+__all__ = ["MEDIA_TYPE", "Problem", "invalid", "problem", "unavailable"]
 
 MEDIA_TYPE: Final = "application/problem+json"
+_RETRY_SECONDS: Final = 5
 
 
 class Problem(Exception):
@@ -43,6 +44,11 @@ def invalid(problems: Iterable[str], detail: str, *, within: str = "") -> Proble
     """The refusal of values; each problem is a line that begins with the field, `within` is the field around them."""
     errors = [_entry(each, within) for each in problems]
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-value", detail, errors=errors)
+
+
+def unavailable(detail: str, status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE) -> Problem:
+    """The refusal of what may succeed a little later."""
+    return Problem(status, "unavailable", detail, headers={"Retry-After": str(_RETRY_SECONDS)})
 
 
 def _entry(line: str, within: str) -> dict[str, str]:

@@ -11,12 +11,12 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse
 
 from goalport.errors import ToolError
-from goalport.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.process import AgentProcess, Completed, Failed, Outcome, ProcessStatus, Waiting
 from goalport.publish.answers import reason_of, result_of
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.own_resources import cost_of, process_view, question_view
 from goalport.publish.portability import Schema
-from goalport.rest.problems import Problem
+from goalport.rest.problems import Problem, unavailable
 from goalport.secrecy import hide_known
 from goalport.store import ProcessRecord
 from goalport.words import cleaned
@@ -33,13 +33,17 @@ def answer_to(process: AgentProcess, outcome: Outcome | None) -> JSONResponse:
     Raises `Problem` if it ended without a result.
     """
     goal = CallPolicy.of_process(process).name
-    head = {"processId": process.id, "goal": goal, "status": str(outcome.status if outcome else process.status)}
+    # What it came to since is not in this answer.
+    status = outcome.status if outcome else ProcessStatus.RUNNING if process.outcome else process.status
+    head = {"processId": process.id, "goal": goal, "status": str(status)}
     links = {"links": _links(process.id)}
     if outcome is None or isinstance(outcome, Waiting):
         questions = [_question(each) for each in map(question_view, process.open_questions)]
         first = _first(questions) if isinstance(outcome, Waiting) and questions else {}
         content = {**head, **first, "questions": questions, **links}
         return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": _path(process.id)})
+    if isinstance(outcome, Failed) and outcome.not_begun:
+        raise unavailable(outcome.reason)
     try:
         result = _result(process, outcome) if isinstance(outcome, Completed) else None
         why = reason_of(outcome, goal)

@@ -4,7 +4,7 @@ What is started here is stored from the beginning, so that whoever got its id fi
 its answer waits for a result has no id yet: its process is killed as over MCP. Above: the door.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from goalport.publish.publisher import Publisher
 from goalport.rest.endpoint import body_of, read
 from goalport.rest.problems import Problem, invalid
 from goalport.rest.process_answers import answer_to, record_line, view_of
-from goalport.rest.requests import ContinueRequest, ListQuery, StartRequest, StateQuery
+from goalport.rest.requests import ContinueRequest, ListQuery, NoQuery, StartRequest, StateQuery
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import type_name
 
@@ -66,6 +66,7 @@ class ProcessHandlers:
 
     async def start(self, request: Request) -> Response:
         """Start a process of a published goal, and wait for its result for a while."""
+        read(NoQuery, query_of(request))
         asked = read(StartRequest, await body_of(request))
         tool = self._tool(asked)
         process = await self._started(tool, asked, request.headers.get(_KEY))
@@ -75,9 +76,15 @@ class ProcessHandlers:
     async def _started(self, tool: GoalTool, asked: StartRequest, key: str | None) -> AgentProcess:
         within, given = ("input", asked.input or {}) if asked.bindings is None else ("bindings", asked.bindings)
         arguments = tool.arguments if asked.bindings is None else PublishedArguments.by_type(tool.arguments.kinds)
-        caller, name = current_caller(), tool.tool.name
         objects = _read(arguments, given, within)
-        call = None if key is None else IdempotentCall.of(caller, name, key, given)
+        try:
+            return await self._once(tool, objects, key, given)
+        except BadInput as error:
+            raise invalid([f"Idempotency-Key: {error}"], str(error)) from None
+
+    async def _once(self, tool: GoalTool, objects: Sequence[object], key: str | None, given: object) -> AgentProcess:
+        caller = current_caller()
+        call = None if key is None else IdempotentCall.of(caller, tool.tool.name, key, given)
         process = await self._platform.start_stored(
             tool.agent, *objects, once=call and (call.name, call.digest), goals=tool.goals, caller=caller
         )
@@ -110,11 +117,12 @@ class ProcessHandlers:
     async def resume(self, request: Request) -> Response:
         """Answer a question of a process, and wait for what comes of it for a while."""
         process = await own_process(self._publisher, request)
+        read(NoQuery, query_of(request))
         asked = read(ContinueRequest, await body_of(request))
         question = self._question(process, asked.awaitable_id)
         try:
-            response = None if asked.declined is not None else _form(question).read(asked.response)
-            await self._platform.answer(process.id, question.id, response, declined=asked.declined or "")
+            response = None if asked.declined else _form(question).read(asked.response)
+            await self._platform.answer(process.id, question.id, response, declined=asked.declined)
         except AlreadyAnswered as error:
             raise _conflict("already-answered", f"{error} The first answer counts.") from None
         except BadInput as error:
@@ -138,7 +146,7 @@ class ProcessHandlers:
             _, question = find_question(process, question_id)
         except UnknownName:
             detail = f"Process {process.id} has asked no question {question_id[:100]!r}. Expected an awaitableId of it."
-            raise Problem(HTTPStatus.NOT_FOUND, "unknown-question", detail) from None
+            raise invalid([f"awaitableId: {detail}"], detail) from None
         if question.status != "open":
             told = f"Question {question.id} is {question.status} already: the first answer counts."
             raise _conflict("already-answered", told)
@@ -155,6 +163,7 @@ class ProcessHandlers:
     async def end(self, request: Request) -> Response:
         """Kill a process; one that has ended is not changed."""
         process = await own_process(self._publisher, request)
+        read(NoQuery, query_of(request))
         process.kill("Its caller deleted it.")
         with anyio.move_on_after(_END_SECONDS):
             await process.rest()
@@ -226,4 +235,4 @@ async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | No
             return await process.wait()
     except HandedOver:
         return None
-    return process.outcome
+    return None if process.untold else process.outcome

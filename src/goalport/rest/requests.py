@@ -1,16 +1,19 @@
 """What the requests of the REST door may say, as models; the document at `/openapi.json` shows their schemas."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from goalport.process import ProcessStatus
+from goalport.process.ids import ID
 
 __all__ = ["ContinueRequest", "EventsQuery", "ListQuery", "NoQuery", "StartRequest", "StateQuery"]
 
 _LONGEST_WAIT: Final = 300.0
 _LARGEST_PAGE: Final = 500
 _LARGEST_NUMBER: Final = 2**53
+_ANSWERS: Final = frozenset({"response", "declined"})
 _Wait = Annotated[
     float,
     Field(
@@ -39,16 +42,27 @@ class StartRequest(BaseModel):
 class ContinueRequest(BaseModel):
     """The body of a request that answers a question."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"oneOf": [{"required": [each]} for each in sorted(_ANSWERS)]}
+    )
 
     awaitable_id: str | None = Field(
         None, alias="awaitableId", description="The question; needed only if several are open"
     )
     response: Any = Field(None, description="The person's answer, valid against the schema of the question")
-    declined: str | None = Field(
-        None, min_length=1, max_length=2_000, description="In place of the response: why the person says no"
+    declined: str = Field(
+        default_factory=str,
+        min_length=1,
+        max_length=2_000,
+        description="In place of the response: why the person says no",
     )
     wait: _Wait = 30.0
+
+    @model_validator(mode="after")
+    def _has_one_answer(self) -> Self:
+        if len(self.model_fields_set & _ANSWERS) != 1:
+            raise PydanticCustomError("one_answer", "give either response or declined")
+        return self
 
 
 class StateQuery(BaseModel):
@@ -64,7 +78,9 @@ class ListQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    after: str = Field("", description="The id of the process after which the page begins")
+    after: str = Field(
+        "", pattern=f"^({ID.pattern})?$", description="The id of the process after which the page begins"
+    )
     limit: int = Field(50, ge=1, le=_LARGEST_PAGE)
     status: list[ProcessStatus] = Field(default_factory=list[ProcessStatus], description="Only those; may be repeated")
     newest_first: bool = Field(default=True, alias="newestFirst")

@@ -104,6 +104,10 @@ class Settings(BaseSettings):
     """How many connections may be open at once; 0: almost as many as there are file descriptors."""
     max_connections_per_address: int = Field(default=0, ge=0)
     """How many connections one address may have open at once; 0: three quarters of all."""
+    max_event_streams: Count = 1_000
+    """How many streams of events may be open at once."""
+    max_event_streams_per_caller: int = Field(default=0, ge=0)
+    """How many of them one caller may have open; 0: three quarters of all."""
     max_header_bytes: Size = 64 * 1024
     max_header_lines: Count = 100
     header_seconds: Seconds = 20.0

@@ -5,17 +5,17 @@ limit. So a door may read all that it is given. The guard is before it, so pages
 """
 
 import logging
+from http import HTTPStatus
 from typing import Final
 
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.rest.problems import problem
 from goalport.serve.transports.jsonrpc import replayed
 
 __all__ = ["BodyLimit"]
 
 _log = logging.getLogger(__name__)
-_TOO_LARGE: Final = 413
 _DIGITS: Final = 20
 
 
@@ -58,7 +58,7 @@ class BodyLimit:
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._max_bytes)
         text = f"A request may have {self._max_bytes:,} bytes. Send less, or have the server's max_body_bytes raised."
-        await PlainTextResponse(text, _TOO_LARGE)(scope, receive, send)
+        await problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", text)(scope, receive, send)
 
 
 def _length_of(headers: list[tuple[bytes, bytes]]) -> bytes | None:

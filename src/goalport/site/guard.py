@@ -7,12 +7,14 @@ the log says which setting would allow the request.
 import logging
 import re
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 from typing import Final
 
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import PlainTextResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.rest.problems import problem
 from goalport.settings import Settings
 from goalport.site.limits import RETRY_SECONDS
 
@@ -81,13 +83,15 @@ class HostGuard:
         is_page = bool(origin) and (not is_health or self._origin_allowed(origin, host))
         await (refusal or (self._for_pages if is_page else self._app))(scope, receive, _with_retry_after(send))
 
-    def _refusal(self, host: str, origin: str, local: str) -> PlainTextResponse | None:
+    def _refusal(self, host: str, origin: str, local: str) -> Response | None:
         if not _allowed(host, self._hosts) and (not local or _without_port(host) != local):
             self._log_refusal("host", host, "allowed_hosts", _without_port(host))
-            return PlainTextResponse("This server does not answer for that host. Its log says how to allow it.", 421)
+            told = "This server does not answer for that host. Its log says how to allow it."
+            return problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", told)
         if origin and not self._origin_allowed(origin, host):
             self._log_refusal("origin", origin, "allowed_origins", origin)
-            return PlainTextResponse("Pages from there may not call this server. Its log says how to allow it.", 403)
+            told = "Pages from there may not call this server. Its log says how to allow it."
+            return problem(HTTPStatus.FORBIDDEN, "wrong-origin", told)
         return None
 
     def _origin_allowed(self, origin: str, host: str) -> bool:
@@ -116,11 +120,13 @@ class HostGuard:
 
 
 def _with_retry_after(send: Send) -> Send:
-    """A `send` that adds `retry-after` to a response 503."""
+    """A `send` that adds `retry-after` to a response 503 that has none."""
 
     async def explain(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
-            message = {**message, "headers": [*message["headers"], (b"retry-after", b"%d" % RETRY_SECONDS)]}
+            later = (b"retry-after", b"%d" % RETRY_SECONDS)
+            if not any(name.lower() == later[0] for name, _ in message["headers"]):
+                message = {**message, "headers": [*message["headers"], later]}
         await send(message)
 
     return explain

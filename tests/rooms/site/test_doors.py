@@ -90,7 +90,8 @@ async def test_no_door_gets_a_body_beyond_the_limit(tmp_path: Path, monkeypatch:
             for body in (b"x" * 1_001, _in_parts(11)):
                 answer = await http.post(path, content=body, headers=page)
                 assert answer.status_code == 413
-                assert answer.text == (
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert answer.json()["detail"] == (
                     "A request may have 1,000 bytes. Send less, or have the server's max_body_bytes raised."
                 )
                 assert answer.headers["access-control-allow-origin"]
