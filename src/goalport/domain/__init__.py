@@ -16,7 +16,7 @@ from goalport.domain.decorators import (
 )
 from goalport.domain.encoding import operators_of, plan_goal
 from goalport.domain.export import Export
-from goalport.domain.formulas import conditions_of, names_known, needs_of, promises_of
+from goalport.domain.formulas import When, conditions_of, names_known, needs_of, promises_of
 from goalport.domain.members import read_action, read_goal
 from goalport.domain.planner_type import PlannerType
 from goalport.domain.reader import read_agent, unmarked_givers
@@ -73,6 +73,7 @@ __all__ = [
     "UserInput",
     "VisitedUrl",
     "WaitFor",
+    "When",
     "achieves_goal",
     "action",
     "agent",

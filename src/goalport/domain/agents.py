@@ -119,7 +119,7 @@ class Condition:
     parameters: tuple[Parameter, ...]
     owner: object = None
     when_failing: bool | None = False
-    """The answer where the function raises an exception; None: neither true nor false."""
+    """The answer where the function raises an exception. None: unknown, as the function may answer too."""
     cost: float = 0.0
     """The cost of asking, by convention from 0 to 1: of several conditions the cheapest is asked first."""
 

@@ -24,9 +24,9 @@ from goalport.domain.signature import Injected
 from goalport.introspection import Origin
 from goalport.prompts.sandbox import BoundedSandbox
 
-__all__ = ["Expression", "canonical", "is_expression", "tokens_of"]
+__all__ = ["EXPRESSION", "Expression", "canonical", "is_expression", "tokens_of"]
 
-_PREFIX = "expr:"
+EXPRESSION = "expr:"
 _FOREIGN_PREFIX = "spel:"
 _NUMBERS = (int, float, Decimal)
 _MOST_BITS = 10_000
@@ -62,13 +62,13 @@ class Expression:
     @staticmethod
     def of(text: str) -> "Expression":
         """The expression in a text such as `expr: order.total > 100`. Raises jinja2's `TemplateSyntaxError`."""
-        return _compiled(text.removeprefix(_PREFIX).strip())
+        return _compiled(text.removeprefix(EXPRESSION).strip())
 
     @property
     def condition(self) -> Condition:
         """The condition that the planner sees; where the expression fails, it is neither true nor false."""
         return Condition(
-            f"{_PREFIX} {self.source}", self.answer, (Injected("blackboard", Blackboard),), when_failing=None
+            f"{EXPRESSION} {self.source}", self.answer, (Injected("blackboard", Blackboard),), when_failing=None
         )
 
     async def answer(self, blackboard: Blackboard) -> bool:
@@ -91,12 +91,12 @@ def canonical(origin: Origin, names: Iterable[str]) -> tuple[str, ...]:
 
 def is_expression(name: str) -> bool:
     """Whether the name of a condition is an expression."""
-    return name.startswith(_PREFIX)
+    return name.startswith(EXPRESSION)
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
     """The tokens of an expression, spaces among them. Raises jinja2's `TemplateSyntaxError`."""
-    _, *inner, _ = _sandbox.lex(f"{{{{{text.removeprefix(_PREFIX)}\n}}}}")
+    _, *inner, _ = _sandbox.lex(f"{{{{{text.removeprefix(EXPRESSION)}\n}}}}")
     return tuple(value for _, _, value in inner)
 
 
@@ -105,9 +105,9 @@ def _canonical(origin: Origin, name: str) -> str:
         raise origin.error(
             expected="expressions in the language of this house",
             came=f"{name!r} is one of Spring's",
-            fix=f"Write `{_PREFIX} …`, for example `{_PREFIX} order.total > 100 and order.items | size > 0`.",
+            fix=f"Write `{EXPRESSION} …`, for example `{EXPRESSION} order.total > 100 and order.items | size > 0`.",
         )
-    if not name.startswith(_PREFIX):
+    if not name.startswith(EXPRESSION):
         return name
     try:
         return Expression.of(name).condition.name
@@ -115,7 +115,7 @@ def _canonical(origin: Origin, name: str) -> str:
         raise origin.error(
             expected="an expression that can be compiled",
             came=f"{name!r} cannot: {error.message}",
-            fix=f"Write a Jinja expression: `{_PREFIX} order.total > 100 and 'gift' in tags`.",
+            fix=f"Write a Jinja expression: `{EXPRESSION} order.total > 100 and 'gift' in tags`.",
         ) from None
 
 

@@ -7,17 +7,18 @@ operators. (User guide, section 3.6.3.)
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import product
+from typing import Any, Self
 
 from goalport.domain.agents import Action, Agent, Condition
-from goalport.domain.decorators import ActionMark
-from goalport.domain.expressions import Expression, canonical, is_expression, tokens_of
+from goalport.domain.decorators import ActionMark, ConditionMark, mark_of
+from goalport.domain.expressions import EXPRESSION, Expression, canonical, is_expression, tokens_of
 from goalport.introspection import Origin
 
-__all__ = ["Term", "checked", "conditions_of", "names_known", "needs_of", "promises_of"]
+__all__ = ["Term", "When", "checked", "conditions_of", "names_known", "needs_of", "promises_of"]
 
 Term = Mapping[str, bool]
 """Names of conditions, each with the value that it must have; all of them must have it."""
@@ -49,6 +50,50 @@ class _Any:
 
 
 _Formula = _Leaf | _Not | _All | _Any
+
+
+class When(str):
+    """A condition that can be combined by `&`, `|` and `~`, for `pre=`: `pre=[When("paid") & ~When(busy)]`.
+
+    It is the text of a formula: the name of a condition, the function that is one, or an expression (`expr: …`). A
+    condition that has no answer makes neither a formula nor its opposite true.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, condition: str | Callable[..., Any]) -> Self:
+        if isinstance(condition, str):
+            return super().__new__(cls, condition)
+        mark = mark_of(condition, ConditionMark)
+        return super().__new__(cls, (mark and mark.name) or condition.__name__)
+
+    def __and__(self, other: str) -> "When":
+        return self._joined("and", other)
+
+    def __rand__(self, other: str) -> "When":
+        return When(other) & self
+
+    def __or__(self, other: str) -> "When":
+        return self._joined("or", other)
+
+    def __ror__(self, other: str) -> "When":
+        return When(other) | self
+
+    def __invert__(self) -> "When":
+        return When(f"{self._prefix}not {self._inside}")
+
+    def _joined(self, by: str, other: str) -> "When":
+        also = When(other)
+        return When(f"{self._prefix or also._prefix}{self._inside} {by} {also._inside}")
+
+    @property
+    def _prefix(self) -> str:
+        return f"{EXPRESSION} " if is_expression(self) else ""
+
+    @property
+    def _inside(self) -> str:
+        text = self.removeprefix(EXPRESSION).strip()
+        return text if text.isidentifier() else f"({text})"
 
 
 def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tuple[str, ...]]:

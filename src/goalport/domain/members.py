@@ -14,7 +14,7 @@ from typing import Any, cast
 from goalport.domain.agents import Action, Condition, Cost, Goal
 from goalport.domain.decorators import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.formulas import checked
-from goalport.domain.signature import Input, Parameter, Resolver, read_outputs, read_parameters
+from goalport.domain.signature import Input, Outputs, Parameter, Resolver, read_outputs, read_parameters
 from goalport.introspection import Origin
 from goalport.words import type_name
 
@@ -138,8 +138,9 @@ class _Reading:
         if mark is None:
             return None
         origin = self._origin(name)
-        _refuse_other_return(origin, bool)
-        return Condition(mark.name or name, origin.function, self._parameters(origin), self._owner, cost=mark.cost)
+        when_failing = None if _refuse_other_return(origin, bool).may_decline else False
+        parameters = self._parameters(origin)
+        return Condition(mark.name or name, origin.function, parameters, self._owner, when_failing, mark.cost)
 
     def cost(self, name: str, marks: dict[type, object]) -> Cost | None:
         mark = _get(marks, CostMark)
@@ -272,12 +273,13 @@ def _refuse_required(origin: Origin, inputs: Iterable[Input]) -> None:
             )
 
 
-def _refuse_other_return(origin: Origin, kind: type) -> None:
-    declared = read_outputs(origin).type
+def _refuse_other_return(origin: Origin, kind: type) -> Outputs:
+    outputs = read_outputs(origin)
     allowed = {bool: (bool,), float: (float, int)}[kind]
-    if declared not in allowed:
+    if outputs.type not in allowed:
         raise origin.error(
             expected=f"a method that returns {kind.__name__}",
-            came=f"it returns {type_name(declared)}",
+            came=f"it returns {type_name(outputs.type)}",
             fix=f"Annotate it with `-> {kind.__name__}`.",
         )
+    return outputs

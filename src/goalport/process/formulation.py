@@ -79,7 +79,9 @@ async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
         return condition.when_failing
 
 
-def _yes_or_no(condition: Condition, answer: object) -> bool:
+def _yes_or_no(condition: Condition, answer: object) -> bool | None:
+    if answer is None and condition.when_failing is None:
+        return None
     if answer not in (True, False):
         raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")
     return bool(answer)

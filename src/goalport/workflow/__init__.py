@@ -1,8 +1,11 @@
 """Ready-made shapes of work: one function, several at once, a repetition; each an agent, or a part of an action.
 
+`AgentBuilder` makes agents of other shapes out of functions and prompts.
+
 Floor 6. Below: `process`, in whose actions they run. Above: only the authors of agents use it.
 """
 
+from goalport.workflow.agent_builder import AgentBuilder
 from goalport.workflow.history import Attempt, Feedback, History
 from goalport.workflow.repeating import RepeatUntil, RepeatUntilAcceptable
 from goalport.workflow.scatter_gather import ConsensusBuilder, ScatterGatherBuilder
@@ -10,6 +13,7 @@ from goalport.workflow.simple import SimpleAgentBuilder
 from goalport.workflow.workflow import Workflow
 
 __all__ = [
+    "AgentBuilder",
     "Attempt",
     "ConsensusBuilder",
     "Feedback",
