@@ -61,6 +61,11 @@ def mcpo() -> str:
 
 
 @pytest.fixture(scope="session")
+def schemathesis() -> str:
+    return str(python_environment("schemathesis") / "st")
+
+
+@pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The small workspace whose goal is to shout."""
     with serving(CLIENTS / "workspace", tmp_path_factory.mktemp("served")) as server:

@@ -32,15 +32,15 @@ def environment(scratch: Path, **more: str) -> dict[str, str]:
 
 
 def run(
-    command: Sequence[str], scratch: Path, seconds: float = 60, typed: str | None = None
+    command: Sequence[str], scratch: Path, seconds: float = 60, typed: str | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a client to its end, whatever its exit code says; `typed` is its standard input."""
+    """Run a client to its end, whatever its exit code says; `typed` is its input, `more` of its environment."""
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
         timeout=seconds,
-        env=environment(scratch),
+        env=environment(scratch, **more),
         cwd=scratch,
         check=False,
         input=typed,

@@ -232,7 +232,7 @@ def _placed(schema: Schema, name: str) -> Schema:
 def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
     body = (400, 413, 415)
     key = {"name": "Idempotency-Key", "in": "header", "schema": {**_TEXT, "minLength": 1, "maxLength": 256}}
-    last = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer", "minimum": 0}}
+    last = {"name": "Last-Event-ID", "in": "header", "schema": _body_of(EventsQuery)["properties"]["after"]}
     one = f"{PROCESSES}/{{id}}"
     names = ", ".join(each.tool.name for each in goals) or "none"
     started = {
