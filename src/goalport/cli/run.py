@@ -16,9 +16,11 @@ import anyio
 from cyclopts import Parameter
 
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
+from goalport.cli.prompts import Interrupted, Unanswered
+from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_result
 from goalport.cli.workspace import GoalChoice, open_goal
-from goalport.errors import BadInput, DeclarationError, GoalportError
+from goalport.errors import AlreadyAnswered, BadInput, DeclarationError, GoalportError
 from goalport.events import (
     ActionFinished,
     ActionRetried,
@@ -32,7 +34,6 @@ from goalport.events import (
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.publish.answers import reason_of
-from goalport.publish.forms import form_of
 from goalport.publish.handle import OpenQuestion
 from goalport.publish.output import OutputFormat
 from goalport.publish.published_arguments import PublishedArguments
@@ -62,7 +63,15 @@ def run(
     inputs = _read(found, object_of(given, "--input"))
     running = GoalRun(loaded.platform, found, inputs, () if quiet else (StepPrinter(),))
     with asyncio.Runner() as runner:
-        outcome = _finished(runner, running)
+        try:
+            outcome = runner.run(running.finish())
+        except Interrupted:
+            say("Stopped. The process ended with its question open, because it ran here.")
+            raise KeyboardInterrupt from None
+        except Unanswered:
+            outcome = Killed("The question was left without an answer.")
+        finally:
+            runner.run(running.close())
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
         wire, _ = OutputFormat.of(found.goals[0].output).wire(outcome.value)
@@ -98,7 +107,7 @@ def _last_line(error: BaseException, root: Path) -> str:
 
 
 class GoalRun:
-    """A run of a goal. Its event loop stands still while a person types."""
+    """A run of a goal."""
 
     def __init__(
         self, platform: AgentPlatform, found: GoalChoice, inputs: Sequence[object], listeners: Sequence[EventListener]
@@ -118,11 +127,32 @@ class GoalRun:
             self._process.subscribe(listener)
         return await self._outcome(self._process)
 
-    async def answer(self, question: Question, response: object) -> Outcome:
-        """Answer a question; return when the process has ended or asks the next one."""
+    async def finish(self) -> Outcome:
+        """Run to the end, with questions answered at the terminal; without one, the questions are printed."""
+        outcome = await self.begin()
+        while isinstance(outcome, Waiting) and sys.stdin.isatty():
+            outcome = await self._answered(outcome.questions[0])
+        if isinstance(outcome, Waiting):
+            questions = [OpenQuestion.of(each).structured for each in outcome.questions]
+            print(json.dumps({"status": "waiting", "questions": questions}, indent=2, ensure_ascii=False))
+        return outcome
+
+    async def _answered(self, question: Question) -> Outcome:
+        """Ask a question here; return when the process has ended or asks the next one."""
         assert self._process is not None
-        await self._platform.answer(self._process.id, question.id, response)
-        return await self._outcome(self._process)
+        process, asked = self._process, OpenQuestion.of(question)
+
+        async def send(answer: object) -> None:
+            await self._platform.answer(process.id, question.id, asked.form.read(answer))
+
+        async def status() -> str:
+            return question.status
+
+        try:
+            await answer_of(asked.structured, send, status)
+        except AlreadyAnswered as error:  # its time was over
+            say(str(error))
+        return await self._outcome(process)
 
     @property
     def error(self) -> BaseException | None:
@@ -142,23 +172,6 @@ class GoalRun:
             process.kill("It was stopped with Ctrl-C.")
             say("Stopped.")
             raise
-
-
-def _finished(runner: asyncio.Runner, running: GoalRun) -> Outcome:
-    """Run a goal to the end, with questions answered at the terminal; without one, the questions are printed."""
-    try:
-        outcome = runner.run(running.begin())
-        while isinstance(outcome, Waiting) and sys.stdin.isatty():
-            question = outcome.questions[0]
-            outcome = runner.run(running.answer(question, answer_to(question)))
-        if isinstance(outcome, Waiting):
-            questions = [OpenQuestion.of(each).structured for each in outcome.questions]
-            print(json.dumps({"status": "waiting", "questions": questions}, indent=2, ensure_ascii=False))
-        return outcome
-    except Unanswered:
-        return Killed("The question was left without an answer.")
-    finally:
-        runner.run(running.close())
 
 
 class StepPrinter:
@@ -196,90 +209,3 @@ def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
         except DeclarationError as error:
             raise BadInput(f"{error} Or start the goal from Python.") from error
     raise BadInput("\n".join(mistakes) if mistakes[1:] else mistakes[0].partition(": ")[2])
-
-
-class Unanswered(Exception):
-    """The person has closed the input (Ctrl-D) instead of answering."""
-
-
-def answer_to(question: Question) -> object:
-    """The person's answer, asked again until it is valid. Raises `Unanswered`."""
-    form = form_of(question)
-    say(f"\n{question.message}")
-    if form.url:
-        say(f"Do it at {form.url} and come back.")
-    while True:
-        try:
-            return form.read(_typed(form.schema))
-        except BadInput as error:
-            say(str(error))
-
-
-def _typed(schema: Mapping[str, Any]) -> object:
-    """What the person types for an answer of this schema; fields that are left empty are omitted."""
-    match schema.get("type"):
-        case "boolean":
-            while (yes := _boolean(_line("y or n: "))) is None:
-                pass
-            return yes
-        case "object":
-            fields = {name: _field(name, field) for name, field in schema.get("properties", {}).items()}
-            return {name: value for name, value in fields.items() if value is not None}
-        case _:
-            return _field("answer", schema)
-
-
-def _field(name: str, field: Mapping[str, Any]) -> object | None:
-    """Ask for one field of a form; None when it is left empty."""
-    choices = _choices(field)
-    for number, label in enumerate(choices, start=1):
-        say(f"  {number}. {label}")
-    described = f" ({field['description']})" if "description" in field else ""
-    default = f" [{_shown(field['default'], choices)}]" if field.get("default") is not None else ""
-    typed = _line(f"{name}{described}{default}: ")
-    return _value(typed, field, choices) if typed else None
-
-
-def _choices(field: Mapping[str, Any]) -> Mapping[str, object]:
-    """What can be chosen, by the labels that the person reads."""
-    if field.get("type") == "boolean":
-        return {}
-    titled = [each for each in field.get("oneOf", ()) if "const" in each]
-    return {str(each): each for each in field.get("enum", ())} | {
-        str(each.get("title", each["const"])): each["const"] for each in titled
-    }
-
-
-def _shown(default: object, choices: Mapping[str, object]) -> object:
-    if isinstance(default, bool):
-        return "y" if default else "n"
-    return next((label for label, value in choices.items() if value == default), default)
-
-
-def _value(typed: str, field: Mapping[str, Any], choices: Mapping[str, object]) -> object:
-    """The typed text as JSON, if the field takes no text; invalid text is returned as it is, to be refused later."""
-    if typed in choices:
-        return choices[typed]
-    if typed.isdecimal() and 0 < int(typed) <= len(choices):
-        return [*choices.values()][int(typed) - 1]
-    if field.get("type") == "boolean" and (yes := _boolean(typed)) is not None:
-        return yes
-    if field.get("type") == "string" or choices:
-        return typed
-    try:
-        return json.loads(typed)
-    except ValueError:
-        return typed
-
-
-def _boolean(typed: str) -> bool | None:
-    return {"y": True, "yes": True, "n": False, "no": False}.get(typed.lower())
-
-
-def _line(prompt: str) -> str:
-    """Read one line. The prompt goes to standard error, so that standard output contains only the result."""
-    print(prompt, end="", file=sys.stderr, flush=True)
-    typed = sys.stdin.readline()
-    if not typed:
-        raise Unanswered
-    return typed.strip()

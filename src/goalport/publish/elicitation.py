@@ -2,19 +2,20 @@
 
 A schema becomes such an object, with the fields of nested objects beside its own (`address.city`), and what a client
 sends becomes an answer for the schema again. What clients cannot show is not shown in part. The limits are those of the
-MCP specification, "Elicitation". Nothing here asks, and nothing knows the MCP SDK. `forms` is above.
+MCP specification, "Elicitation"; for a terminal, which has none of them, the same fields are made `whole`. Nothing here
+asks, and nothing knows the MCP SDK. `forms` and the command line are above.
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any, Final, cast
 
 from goalport.publish.portability import Schema, is_object
 
-__all__ = ["FlatForm"]
+__all__ = ["FieldChoice", "FlatForm", "FormField"]
 
 _CHOICES_WITH_TITLES: Final = "2025-11-25"
 """The first protocol version with choices that have titles, several choices, and defaults of all fields."""
@@ -43,7 +44,7 @@ class _CannotBeShownError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class FieldChoice:
     """A value that can be chosen. The protocol has texts only, so others are shown as JSON."""
 
     text: str
@@ -52,7 +53,7 @@ class _Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class FormField:
     """A field of the flat object, and the place of its value in the answer."""
 
     path: tuple[str, ...]
@@ -63,11 +64,15 @@ class _Field:
     required: bool
     """Whether the person has to fill it in."""
     nullable: bool
-    choices: tuple[_Choice, ...] = ()
+    choices: tuple[FieldChoice, ...] = ()
 
     @property
     def name(self) -> str:
         return ".".join(self.path)
+
+    @property
+    def secret(self) -> bool:
+        return bool(self.schema.get("writeOnly") or self.schema.get("format") == "password")
 
     def shown(self, *, full: bool) -> Schema:
         """The field as the protocol has it; not `full` is the version without titles of choices and most defaults.
@@ -85,7 +90,7 @@ class _Field:
         shown |= _bounds(self.schema) if kind == "integer" else {}
         if self.schema.get("format") in _FORMATS and not self.choices:
             shown["format"] = self.schema["format"]
-        default = self._default
+        default = self.default
         if default is not None and (full or kind == "boolean"):
             shown["default"] = default
         notes = [*_notes(self.schema), *([] if default is None or "default" in shown else [f"default: {default}"])]
@@ -95,7 +100,8 @@ class _Field:
         return shown
 
     @property
-    def _default(self) -> object:
+    def default(self) -> object:
+        """The default as it stands in the field: the text of a choice, a list of them for several; None: none."""
         default = self.schema.get("default")
         if self.choices:
             texts = {_as_json(each.value): each.text for each in self.choices}
@@ -103,8 +109,8 @@ class _Field:
                 chosen = [texts.get(_as_json(each)) for each in cast("list[object]", default or [])]
                 return chosen if default is not None and None not in chosen else None
             return texts.get(_as_json(default))
-        kind = str(self.schema["type"])
-        fits = isinstance(default, _DEFAULTS[kind]) and (kind == "boolean") == isinstance(default, bool)
+        kind = str(self.schema.get("type"))
+        fits = isinstance(default, _DEFAULTS.get(kind, (object,))) and (kind == "boolean") == isinstance(default, bool)
         return default if fits else None
 
     def given(self, content: Mapping[str, Any]) -> Iterator[object]:
@@ -123,7 +129,7 @@ class _Field:
     def _takes_empty_text(self) -> bool:
         if self.choices:
             return any(each.text == "" for each in self.choices)
-        return self.schema["type"] == "string" and not self.schema.get("minLength") and "format" not in self.schema
+        return self.schema.get("type") == "string" and not self.schema.get("minLength") and "format" not in self.schema
 
     def _chosen(self, value: object) -> object:
         values = {each.text: each.value for each in self.choices}
@@ -153,33 +159,38 @@ class _Group:
 class FlatForm:
     """The form of a schema in the shape that MCP elicitation shows."""
 
-    _fields: tuple[_Field, ...]
+    fields: tuple[FormField, ...]
     _groups: tuple[_Group, ...] = field(default=())
 
     @classmethod
-    def of(cls, schema: Schema) -> "FlatForm | None":
-        """The form of an answer with this JSON Schema; None where the protocol has no fields for it."""
+    def of(cls, schema: Schema, *, whole: bool = False) -> "FlatForm | None":
+        """The form of an answer with this JSON Schema; None where the protocol has no fields for it.
+
+        `whole`: fields are made also of what the protocol has none for, such as secrets, lists and deeper objects; None
+        then stands for an answer that is no object of known fields.
+        """
         try:
-            return cls._of_object(schema)
+            return cls._of_object(schema, whole=whole)
         except _CannotBeShownError:
             return None
 
     @classmethod
-    def _of_object(cls, schema: Schema) -> "FlatForm":
+    def _of_object(cls, schema: Schema, *, whole: bool) -> "FlatForm":
         if not is_object(schema) or not ("properties" in schema or not any(map(schema.get, _OPEN))):
             raise _CannotBeShownError
-        fields: list[_Field] = []
+        fields: list[FormField] = []
         groups: list[_Group] = []
         properties = [(name, *_without_null(each), needed) for name, each, needed in _properties(schema)]
         titles = Counter(each.get("title") for _, each, _, _ in properties)
         for name, inner, nullable, needed in properties:
-            if inner.get("type") != "object":
-                fields.append(_field((name,), inner, needed=needed, nullable=nullable, required=needed))
+            if inner.get("type") != "object" or (whole and not _has_fields(inner)):
+                fields.append(_field((name,), inner, needed=needed, nullable=nullable, required=needed, whole=whole))
                 continue
             group = _Group(name, needed, nullable, cast("Mapping[str, object]", inner.get("default") or {}))
             groups.append(group)
             # Two objects of one type have its title in common, and their names tell them apart.
-            fields += _fields_of(group, inner if titles[inner.get("title")] == 1 else {**inner, "title": name})
+            titled = inner if titles[inner.get("title")] == 1 else {**inner, "title": name}
+            fields += _fields_of(group, titled, whole=whole)
         names = [each.name for each in fields]
         if len({*names, *(each.name for each in groups)}) < len(names) + len(groups):
             raise _CannotBeShownError
@@ -189,25 +200,25 @@ class FlatForm:
         """The schema of an elicitation in a version of the protocol; None where that version has no fields for it."""
         full = era >= _CHOICES_WITH_TITLES
         try:
-            properties = {each.name: each.shown(full=full) for each in self._fields}
+            properties = {each.name: each.shown(full=full) for each in self.fields}
         except _CannotBeShownError:
             return None
-        required = [each.name for each in self._fields if each.required]
+        required = [each.name for each in self.fields if each.required]
         return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
     def answer(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """The answer for the schema of the form. What has no field stays as it is, for the schema to refuse."""
-        names = {each.name for each in self._fields}
+        names = {each.name for each in self.fields}
         answer = {key: value for key, value in content.items() if key not in names}
         for group in self._groups:
-            inside = [each for each in self._fields if each.path[:-1] == (group.name,)]
+            inside = [each for each in self.fields if each.path[:-1] == (group.name,)]
             if group.name not in answer:
                 answer.update((group.name, made) for made in group.made_of(*_values(inside, content)))
-        given, empty = _values([each for each in self._fields if len(each.path) == 1], content)
+        given, empty = _values([each for each in self.fields if len(each.path) == 1], content)
         return {**answer, **empty, **given}
 
 
-def _values(fields: Sequence[_Field], content: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, None]]:
+def _values(fields: Sequence[FormField], content: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, None]]:
     """The values that a client sent, and those that stand for fields that were left empty, by the fields' own names."""
     given = {each.path[-1]: value for each in fields for value in each.given(content)}
     return given, {each.path[-1]: value for each in fields for value in each.empty(content)}
@@ -219,9 +230,14 @@ def _properties(schema: Schema) -> Iterator[tuple[str, Schema, bool]]:
         yield name, each if isinstance(each, dict) else {}, name in required
 
 
-def _fields_of(group: _Group, schema: Schema) -> Iterator[_Field]:
+def _has_fields(schema: Schema) -> bool:
+    """Whether an object has fields that are all known."""
+    return is_object(schema) and not any(map(schema.get, _OPEN))
+
+
+def _fields_of(group: _Group, schema: Schema, *, whole: bool) -> Iterator[FormField]:
     """The fields of an object in the object. Raises `_CannotBeShownError`, also for an object deeper inside."""
-    if not is_object(schema) or any(map(schema.get, _OPEN)):
+    if not _has_fields(schema):
         raise _CannotBeShownError
     for name, each, needed in _properties(schema):
         inner, nullable = _without_null(each)
@@ -235,14 +251,33 @@ def _fields_of(group: _Group, schema: Schema) -> Iterator[_Field]:
             inner.pop("default", None)
         required = needed and group.needed and not group.nullable
         in_answer = needed and name not in group.default
-        yield _field((group.name, name), inner, needed=in_answer, nullable=nullable, required=required)
+        path = group.name, name
+        yield _field(path, inner, needed=in_answer, nullable=nullable, required=required, whole=whole)
 
 
-def _field(path: tuple[str, ...], schema: Schema, *, needed: bool, nullable: bool, required: bool) -> _Field:
-    """A field of the flat object. Raises `_CannotBeShownError` if the protocol has none of its kind."""
-    if schema.get("writeOnly") or schema.get("format") == "password":
+def _field(
+    path: tuple[str, ...], schema: Schema, *, needed: bool, nullable: bool, required: bool, whole: bool
+) -> FormField:
+    """A field of the flat object. Raises `_CannotBeShownError` if the protocol has none of its kind, unless `whole`."""
+    field = FormField(path, schema, needed, required and not nullable, nullable)
+    try:
+        schema, choices = _protocol_kind(field)
+    except _CannotBeShownError:
+        if not whole:
+            raise
+        return field
+    return replace(field, schema=schema, choices=choices)
+
+
+def _protocol_kind(field: FormField) -> tuple[Schema, tuple[FieldChoice, ...]]:
+    """The schema of a field with the type that the protocol has for it, and its choices.
+
+    Raises `_CannotBeShownError` if the protocol has none.
+    """
+    if field.secret:
         # The specification forbids asking for secrets in a form.
         raise _CannotBeShownError
+    schema = field.schema
     items = _items(schema)
     choices = tuple(_choices(schema if items is None else items))
     if choices:
@@ -251,7 +286,7 @@ def _field(path: tuple[str, ...], schema: Schema, *, needed: bool, nullable: boo
         schema = {**schema, "type": "string" if items is None else "array"}
     elif str(schema.get("type")) not in _DEFAULTS:
         raise _CannotBeShownError
-    return _Field(path, schema, needed, required and not nullable, nullable, choices)
+    return schema, choices
 
 
 def _items(schema: Schema) -> Schema | None:
@@ -293,7 +328,7 @@ def _text(members: Sequence[Schema]) -> Schema | None:
     return by_type["string"] if by_type.keys() == {"number", "string"} and len(members) == len(by_type) else None
 
 
-def _choices(schema: Schema) -> Iterator[_Choice]:
+def _choices(schema: Schema) -> Iterator[FieldChoice]:
     """What can be chosen; nothing for a schema that is no choice. Raises `_CannotBeShownError`."""
     if "const" in schema:
         yield _choice(schema["const"], None)
@@ -309,14 +344,14 @@ def _choices(schema: Schema) -> Iterator[_Choice]:
             yield from [_choice(member["const"], member.get("title"))] if "const" in member else _choices(member)
 
 
-def _choice(value: object, title: object) -> _Choice:
+def _choice(value: object, title: object) -> FieldChoice:
     if isinstance(value, dict | list):
         raise _CannotBeShownError
     text = value if isinstance(value, str) else _as_json(value)
-    return _Choice(text, value, title if isinstance(title, str) else text)
+    return FieldChoice(text, value, title if isinstance(title, str) else text)
 
 
-def _with_choices(shown: Schema, choices: Sequence[_Choice], *, full: bool) -> Schema:
+def _with_choices(shown: Schema, choices: Sequence[FieldChoice], *, full: bool) -> Schema:
     """A field with its choices: bare where none has a title of its own."""
     shown = {key: value for key, value in shown.items() if key not in _KEPT["string"]}
     several = shown["type"] == "array"

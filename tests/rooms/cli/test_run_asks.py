@@ -62,7 +62,7 @@ def test_each_field_is_asked_for_and_the_result_is_printed(program_on_terminal: 
 
 
 def test_an_answer_that_does_not_fit_is_refused_and_asked_for_again(terminal: Command, books: Path) -> None:
-    ran = terminal(*RUN, cwd=books, typed="green\nfew\n\n\nred\n\n\n\nperhaps\nyes\n")
+    ran = terminal(*RUN, cwd=books, typed="green\nfew\n\n\nred\n\nperhaps\nyes\n")
     assert "- colour: should be 'red' or 'blue'; came 'green'" in ran.err
     assert "- pages: " in ran.err
     assert ran.err.count("y or n: ") == 2

@@ -1,0 +1,152 @@
+"""How one field is asked for on the terminal: here line by line, in `arrow_keys` with lists and editable lines.
+
+Prompts go to standard error, so that standard output contains only results. A prompt knows no form and no process.
+Above: `questions`, which asks for all fields of an answer.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from getpass import getpass
+from typing import NamedTuple, Protocol
+
+from goalport.cli.terminal import say
+from goalport.words import one_line
+
+__all__ = ["Check", "Interrupted", "ListCheck", "Option", "PlainPrompts", "Prompts", "Unanswered", "prompts_here"]
+
+Check = Callable[[str], str]
+"""Says what is wrong with a typed text; empty: nothing."""
+ListCheck = Callable[[Sequence[str]], str]
+"""Says what is wrong with a choice of several options."""
+_DUMB = {"", "dumb", "unknown"}
+_LONGEST_LABEL = 200
+
+
+class Option(NamedTuple):
+    """What can be chosen: the value that stands in the answer, and the text that the person reads."""
+
+    text: str
+    title: str
+
+
+class Unanswered(Exception):
+    """The person has closed the input (Ctrl-D) instead of answering."""
+
+
+class Interrupted(Unanswered):
+    """The person has pressed Ctrl-C instead of answering."""
+
+
+class Prompts(Protocol):
+    """Asks for one field at a time. Each method raises `Unanswered`."""
+
+    @property
+    def edits(self) -> bool:
+        """Whether a person can edit what stands in a field, and not only take it or type anew."""
+        ...
+
+    def session(self) -> AbstractContextManager[object]:
+        """The context in which fields are asked for."""
+        ...
+
+    async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
+        """A line of text, which begins as `default`."""
+        ...
+
+    async def one(self, label: str, options: Sequence[Option], default: str) -> str:
+        """The text of one option; what was typed, if it is none of them."""
+        ...
+
+    async def several(
+        self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
+    ) -> list[str]:
+        """The texts of any number of options."""
+        ...
+
+
+def prompts_here() -> Prompts:
+    """Prompts with arrow keys where the terminal can show them, otherwise plain ones."""
+    able = sys.platform == "win32" or os.environ.get("TERM", "") not in _DUMB
+    if not (able and sys.stdin.isatty() and sys.stderr.isatty()):
+        return PlainPrompts()
+    # Imported here, because its library takes a quarter of a second to load.
+    from goalport.cli.arrow_keys import ArrowKeyPrompts
+
+    return ArrowKeyPrompts()
+
+
+class PlainPrompts:
+    """Numbered options and lines, for terminals that can do no more, and for input that is no terminal.
+
+    The event loop stands still while a person types. What they typed is checked when the form is complete.
+    """
+
+    edits = False
+
+    def session(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
+        shown = f" [{one_line(default, _LONGEST_LABEL)}]" if default else ""
+        return _typed(f"{label}{shown}: ", secret=secret) or default
+
+    async def one(self, label: str, options: Sequence[Option], default: str) -> str:
+        options = [each for each in options if each.text]  # an empty line leaves it empty
+        _list(options)
+        shown = next((each.title for each in options if each.text == default), "")
+        typed = await self.line(label, shown, str)
+        return _chosen(typed, options)
+
+    async def several(
+        self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
+    ) -> list[str]:
+        _list(options)
+        shown = ", ".join(each.title for each in options if each.text in default)
+        typed = await self.line(f"{label} (several, with commas between them)", shown, str)
+        parts = [each.strip(' []"') for each in typed.split(",")]
+        return [_chosen(each, options) for each in parts if each]
+
+
+def _list(options: Sequence[Option]) -> None:
+    for number, each in enumerate(options, start=1):
+        say(f"  {number}. {each.title}")
+
+
+def _chosen(typed: str, options: Sequence[Option]) -> str:
+    """The text of the option that was typed, or whose number was; the typed text if there is none."""
+    for each in options:
+        if typed in each:
+            return each.text
+    if typed.isdecimal() and 0 < int(typed) <= len(options):
+        return options[int(typed) - 1].text
+    return typed
+
+
+def _typed(prompt: str, *, secret: bool) -> str:
+    """Read one line."""
+    try:
+        with _interruptible():
+            if secret and sys.stdin.isatty():
+                return getpass(prompt, sys.stderr)
+            print(prompt, end="", file=sys.stderr, flush=True)
+            typed = sys.stdin.readline()
+    except KeyboardInterrupt:
+        raise Interrupted from None
+    except EOFError:
+        raise Unanswered from None
+    if not typed:
+        raise Unanswered
+    return typed.strip()
+
+
+@contextmanager
+def _interruptible() -> Generator[None]:
+    """Let Ctrl-C end the reading of a line: asyncio's handler only cancels a task, which a blocked loop cannot see."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,230 @@
+"""A question as the terminal asks it: a prompt for each field of the answer, until the answer is taken.
+
+A question is JSON data with `message`, `schema` and perhaps `url`, wherever it comes from. A mistake is shown at its
+field, and only that field is asked for again. Above: `run` and `answering`; below: `prompts`.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime, time
+from typing import Any, Final, TypeVar, cast
+
+from goalport.cli.prompts import Option, Prompts, prompts_here
+from goalport.cli.terminal import say
+from goalport.errors import AlreadyAnswered, BadInput, GoalportError
+from goalport.publish.elicitation import FlatForm, FormField
+from goalport.publish.portability import Schema
+from goalport.tools import schema_problems
+from goalport.words import cleaned, corrections, one_line
+
+__all__ = ["answer_of"]
+
+T = TypeVar("T")
+Question = Mapping[str, Any]
+Status = Callable[[], Awaitable[str]]
+"""Says what has become of a question: open, answered, declined, expired or withdrawn."""
+_OPEN: Final = "open"
+_LOOK_SECONDS: Final = 1.0
+"""How often it is looked whether somebody else has answered meanwhile."""
+_ANSWER: Final = "answer"
+_KINDS: Final = {"integer": (int, "a whole number"), "number": (int | float, "a number"), "boolean": (bool, "y or n")}
+_NONE: Final = Option("", "(leave it empty)")
+
+
+_FORMATS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
+    "date": (date.fromisoformat, "a date such as 2026-01-31"),
+    "date-time": (datetime.fromisoformat, "a date and time such as 2026-01-31T18:30:00+01:00"),
+    "time": (time.fromisoformat, "a time such as 18:30"),
+}
+
+
+async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], status: Status) -> T:
+    """Ask a question until `send` takes the answer; what it returned.
+
+    `send` raises `BadInput` for an answer that does not fit. Raises `Unanswered`, and `AlreadyAnswered` as soon as the
+    question is not open any more.
+    """
+    message = question["message"]
+    say(f"\n{cleaned(message, len(message))}")
+    if url := question.get("url"):
+        say(f"Do it at {one_line(url, len(url))} and come back.")
+    asking = asyncio.ensure_future(_taken(_TerminalForm(question["schema"]), send))
+    watching = asyncio.ensure_future(_settled(status))
+    try:
+        await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            raise AlreadyAnswered(question["id"], watching.result())
+        return asking.result()
+    finally:
+        for task in (asking, watching):
+            task.cancel()
+        await asyncio.gather(asking, watching, return_exceptions=True)
+
+
+async def _settled(status: Status) -> str:
+    """What has become of a question, once it is not open any more."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        with suppress(GoalportError):  # the answer itself tells what is wrong
+            if (now := await status()) != _OPEN:
+                return now
+
+
+async def _taken(form: "_TerminalForm", send: Callable[[object], Awaitable[T]]) -> T:
+    prompts = prompts_here()
+    problems: Sequence[str] = ()
+    with prompts.session():
+        while True:
+            answer = await form.asked(prompts, problems)
+            try:
+                return await send(answer)
+            except BadInput as error:
+                if not error.problems:
+                    raise
+                problems = error.problems
+
+
+class _TerminalForm:
+    """The fields of an answer, with what was typed into them so far."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._flat = FlatForm.of(schema, whole=True)
+        whole = FormField((_ANSWER,), schema, needed=True, required=True, nullable=False)
+        self._fields = (whole,) if self._flat is None else self._flat.fields
+        self._content: dict[str, Any] = {}
+
+    async def asked(self, prompts: Prompts, problems: Sequence[str]) -> object:
+        """The answer that a person gives; after `problems` they are asked for the fields that have some."""
+        wrong = {each.name: [line for line in problems if _is_about(line, each.name)] for each in self._fields}
+        if problems:
+            placed = [line for lines in wrong.values() for line in lines]
+            say(corrections([self._hidden(each) for each in problems if each not in placed], of="answer"))
+        again = [each for each in self._fields if wrong[each.name]] or self._fields
+        for each in again:
+            for line in wrong[each.name]:
+                say(f"- {self._hidden(line)}")
+            await self._ask(prompts, each)
+        return self._content.get(_ANSWER) if self._flat is None else self._flat.answer(self._content)
+
+    def _hidden(self, line: str) -> str:
+        """A problem without the secrets that were typed."""
+        for each in self._fields:
+            if each.secret and (typed := self._content.get(each.name)):
+                line = line.replace(typed, "***")
+        return line
+
+    async def _ask(self, prompts: Prompts, field: FormField) -> None:
+        typed = self._content.pop(field.name, None)
+        before = typed if prompts.edits and typed is not None else field.default
+        if self._flat is None and field.schema.get("type") == "boolean":
+            value = await _yes_or_no(prompts)
+        else:
+            value = await _asked(prompts, field, before, self._mistake_in(field))
+        if value not in (None, "", []) or before not in (None, ""):
+            self._content[field.name] = value
+
+    def _mistake_in(self, field: FormField) -> Callable[[object], str]:
+        """The check of a value against the schema of its field alone."""
+        definitions = {"$defs": self._schema["$defs"]} if "$defs" in self._schema else {}
+        schema = {**definitions, "properties": {field.name: field.schema}}
+
+        def mistake(value: object) -> str:
+            if value in ("", None):
+                return "It is required." if field.required else ""
+            kind, words = _KINDS.get(str(field.schema.get("type")), (object, ""))
+            if not isinstance(value, kind):
+                return f"It should be {words}."
+            problems = schema_problems(schema, {field.name: value})
+            if problems and field.secret:
+                return "It does not fit."
+            form = _FORMATS.get(str(field.schema.get("format")))
+            if not problems and form is not None and isinstance(value, str):
+                try:
+                    form[0](value)
+                except ValueError:
+                    return f"It should be {form[1]}."
+            return problems[0].removeprefix(f"{field.name}: ") if problems else ""
+
+        return mistake
+
+
+def _is_about(line: str, name: str) -> bool:
+    """Whether a problem, such as `stops[1].nights: required, but missing`, is one of a field or of a part of it."""
+    place = line.partition(": ")[0]
+    return place == name or place.startswith((f"{name}.", f"{name}["))
+
+
+async def _asked(prompts: Prompts, field: FormField, before: object, mistake: Callable[[object], str]) -> object:
+    """The value that a person gives a field; `before` is what stands in it."""
+    kind = field.schema.get("type")
+    label = _label(field)
+    options = [Option(each.text, one_line(each.title)) for each in field.choices]
+    if kind == "array" and options:
+        chosen = [str(each) for each in before] if isinstance(before, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        values = {each.text: each.value for each in field.choices}
+        return await prompts.several(label, options, chosen, lambda texts: mistake([values[each] for each in texts]))
+    if options:
+        default = "" if before is None else str(before)
+        offered = options if field.required or default else [_NONE, *options]
+        return await prompts.one(label, offered, default)
+    shown = "" if field.secret else _shown(before, field.schema)
+    typed = await prompts.line(label, shown, lambda typed: mistake(_value(typed, field)), secret=field.secret)
+    return _value(typed, field)
+
+
+async def _yes_or_no(prompts: Prompts) -> bool:
+    def check(typed: str) -> str:
+        return "" if _boolean(typed) is not None else "Type y or n."
+
+    while (yes := _boolean(await prompts.line("y or n", "", check))) is None:
+        pass
+    return yes
+
+
+def _label(field: FormField) -> str:
+    schema = field.schema
+    unsaid = schema.get("type") == "boolean" and field.default is None
+    notes = [schema.get("description"), "y or n" if unsaid else None]
+    if not field.choices and (form := _FORMATS.get(str(schema.get("format")))):
+        notes.append(form[1])
+    if schema.get("type") in {"array", "object"} and not field.choices:
+        notes.append("with commas between them" if _is_texts(schema) else "as JSON")
+    told = "; ".join(one_line(each) for each in notes if each)
+    return f"{one_line(field.name)} ({told})" if told else one_line(field.name)
+
+
+def _is_texts(schema: Schema) -> bool:
+    return bool(schema.get("type") == "array" and schema.get("items", {}).get("type") == "string")
+
+
+def _shown(value: object, schema: Schema) -> str:
+    """A value as it stands in its line."""
+    if value is None or value == []:
+        return ""
+    if isinstance(value, bool):
+        return "y" if value else "n"
+    if isinstance(value, list) and _is_texts(schema):
+        return ", ".join(cast("list[str]", value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _value(typed: str, field: FormField) -> object:
+    """The typed text as JSON, if the field takes no text; what cannot be read stays as it is, to be refused later."""
+    schema = field.schema
+    if not typed or schema.get("type") == "string":
+        return typed
+    if schema.get("type") == "boolean" and (yes := _boolean(typed)) is not None:
+        return yes
+    if _is_texts(schema) and not typed.startswith("["):
+        return [each.strip() for each in typed.split(",") if each.strip()]
+    try:
+        return json.loads(typed)
+    except ValueError:
+        return typed
+
+
+def _boolean(typed: str) -> bool | None:
+    return {"y": True, "yes": True, "n": False, "no": False}.get(typed.lower())
