@@ -1,48 +1,34 @@
-"""`goalport answer`, `resume` and `kill`: change stored processes, beside a server that runs or while none does.
+"""`goalport answer`, `resume` and `kill`: change processes in the store of a workspace, or at a running server.
 
-What a server runs is changed by that server, which is asked through the store. A process that can go on after that is
-left to a server, or with `--wait` goes on here. `processes` has the commands that only look.
+What a server runs is changed by that server, which is asked through the store or over REST. A process that can go on
+after that is left to a server, or with `--wait` to the end of the command. `processes` has the commands that only look.
 """
 
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from goalport.cli.options import StructuredResult, WorkspaceFolder, given_text
-from goalport.cli.run import StepPrinter, Unanswered, answer_to
-from goalport.cli.stored import stored_settings
-from goalport.cli.terminal import say, show_result
-from goalport.cli.workspace import LoadedWorkspace, open_with_settings
-from goalport.errors import BadInput, Unreadable
-from goalport.process import (
-    AgentProcess,
-    Completed,
-    Outcome,
-    ProcessStatus,
-    Question,
-    Waiting,
-    find_question,
-)
-from goalport.publish.answers import reason_of
-from goalport.publish.forms import form_of
-from goalport.publish.output import OutputFormat
+from goalport.cli.prompts import Interrupted, Unanswered
+from goalport.cli.sources import Asked, Server, Source, source_of
+from goalport.cli.terminal import say
+from goalport.errors import BadInput
 
-FAILED = 1
+FAILED, INTERRUPTED = 1, 130
 _REASON = "It was ended with `goalport kill`."
 Wait = Annotated[
     bool,
     Parameter(
         negative="",
-        help="Go on with it here, and wait until it ends or asks again. Without it, a server goes on with it.",
+        help="Wait until it ends or asks again: it goes on here, or at the server that --server names. Without it, a"
+        " server goes on with it.",
         show_default=False,
     ),
 ]
-Change = Callable[[LoadedWorkspace], Awaitable[AgentProcess]]
 
 
 def answer(
@@ -54,43 +40,63 @@ def answer(
     decline: Annotated[str, Parameter(help="Say no, for this reason.", show_default=False)] = "",
     wait: Wait = False,
     structured: StructuredResult = False,
+    server: Server = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Answer a question of a stored process; a process that ANSWER does not fit keeps its question.
+    """Answer a question of a process; a process that ANSWER does not fit keeps its question.
 
-    Exit codes: 0 answered, with --wait: reached; 1 not reached; 2 the answer does not fit.
+    Exit codes: 0 answered, with --wait: reached; 1 not reached, not answered, or answered before; 2 the answer does not
+    fit, or there is no such process; 130 stopped with Ctrl-C, the question stays open.
     """
     if decline and given is not None:
         raise BadInput("An answer and --decline were given. Leave one of them out.")
-    loaded = _opened(workspace, drive=wait)
+    source = source_of(server, workspace)
 
-    async def settle(loaded: LoadedWorkspace) -> AgentProcess:
-        platform = loaded.platform
-        asked = find_question(await platform.process(process_id), question)[1]
-        response = None if decline else await _response(asked, given)
-        return await platform.answer(process_id, asked.id, response, declined=decline)
+    async def settled() -> int:
+        async with source.asked(process_id, question, wait=wait) as asked:
+            if given is None and not decline:
+                say(await _asked_here(asked, source, process_id))
+            else:
+                say(await asked.settle(None if decline else _read(given or ""), decline))
+            return await asked.end(structured=structured) if wait else 0
 
-    return asyncio.run(_changed(loaded, settle, wait=wait, structured=structured))
-
-
-async def _response(asked: Question, given: str | None) -> object:
-    """The answer as an object. Raises `BadInput` for one that does not fit, and if there is none."""
-    form = form_of(asked)
-    if given is not None:
-        text = given_text(given)
-        try:
-            return form.read(json.loads(text))
-        except ValueError:
-            return form.read(text)
-    if not sys.stdin.isatty():
-        schema = json.dumps(form.schema, ensure_ascii=False)
-        raise BadInput(
-            f"The question is: {asked.message}\nGive the answer after the id, as JSON of this schema: {schema}"
-        )
     try:
-        return await asyncio.to_thread(answer_to, asked)
+        return asyncio.run(settled())
+    except Interrupted:
+        return INTERRUPTED
     except Unanswered:
-        raise BadInput("No answer was given; the question stays open.") from None
+        return FAILED
+
+
+def _read(given: str) -> object:
+    """An answer that was given as an argument."""
+    text = given_text(given)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+async def _asked_here(asked: Asked, source: Source, process_id: str) -> str:
+    """Ask the question on the terminal, and answer it. Raises `BadInput` if there is no terminal, and `Unanswered`."""
+    question = asked.question
+    if not sys.stdin.isatty():
+        schema = json.dumps(question["schema"], ensure_ascii=False)
+        raise BadInput(
+            f"The question is: {question['message']}\nGive the answer after the id, as JSON of this schema: {schema}"
+        )
+    # Imported here, because it loads pydantic, and a command that only kills needs none of it.
+    from goalport.cli.questions import answer_of
+
+    async def send(answer: object) -> str:
+        return await asked.settle(answer, "")
+
+    try:
+        return await answer_of(question, send, asked.status)
+    except Unanswered:
+        say("The question stays open. To answer it later:")
+        say(f"  goalport answer {process_id} --question {question['id']}{source.options}")
+        raise
 
 
 def resume(
@@ -113,12 +119,17 @@ def resume(
             "Look first at what the interrupted action has done (`goalport show` names it). Then say either --retry,"
             " and it begins again, or --skip, and the process goes on without it."
         )
-    loaded = _opened(workspace, drive=wait)
+    from goalport.cli.stored import driven, shown_end, stored_settings, told
 
-    async def go_on(loaded: LoadedWorkspace) -> AgentProcess:
-        return await loaded.platform.go_on(process_id, retry=retry)
+    async def gone_on() -> int:
+        async with driven(stored_settings(workspace), drive=wait) as loaded:
+            process = await loaded.platform.go_on(process_id, retry=retry)
+            if wait:
+                return await shown_end(process, structured=structured)
+            say(told(process))
+            return 0
 
-    return asyncio.run(_changed(loaded, go_on, wait=wait, structured=structured))
+    return asyncio.run(gone_on())
 
 
 def kill(
@@ -126,69 +137,8 @@ def kill(
     /,
     *,
     reason: Annotated[str, Parameter(help="Why; its caller is told.", show_default=False)] = _REASON,
+    server: Server = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """End a stored process with its sub-processes, whoever runs it, also one that today's code cannot read."""
-    loaded = _opened(workspace, drive=False)
-    asyncio.run(_kill(loaded, process_id, reason))
-
-
-async def _kill(loaded: LoadedWorkspace, process_id: str, reason: str) -> None:
-    processes = loaded.platform.processes
-    try:
-        process = await processes.find(process_id)
-        if process.over:
-            raise BadInput(f"Process {process_id} has ended before: {process.status}.")
-        process.kill(reason)
-        await process.rest()
-        say(f"Process {process_id} is {process.status}.")
-    except Unreadable as error:
-        await processes.kill_unreadable(process_id, reason)
-        say(f"Process {process_id} is killed with its family. Only its history is kept: {error}")
-    finally:
-        await loaded.platform.aclose()
-
-
-def _opened(folder: Path, *, drive: bool) -> LoadedWorkspace:
-    settings = stored_settings(folder)
-    loaded = open_with_settings(settings.workspace, settings)
-    for problem in loaded.problems:
-        say(f"warning: {problem}")
-    loaded.platform.processes.stand_aside(drive=drive)
-    return loaded
-
-
-async def _changed(loaded: LoadedWorkspace, change: Change, *, wait: bool, structured: bool) -> int:
-    """Change a process, and wait for what follows if that is wanted; the exit code."""
-    platform = loaded.platform
-    try:
-        if wait:
-            await platform.upstream.open()
-        process = await change(loaded)
-        if not wait:
-            say(_left(process))
-            return 0
-        process.subscribe(StepPrinter())
-        return _shown(process, await process.wait(), structured=structured)
-    finally:
-        await platform.aclose()
-
-
-def _left(process: AgentProcess) -> str:
-    if process.status.ended or process.status is ProcessStatus.WAITING:
-        return f"Done. Process {process.id} is {process.status}."
-    return f"Done. A server that runs goes on with process {process.id} at once; otherwise the next one does."
-
-
-def _shown(process: AgentProcess, outcome: Outcome, *, structured: bool) -> int:
-    """Print how a process ended, or what it asks; the exit code."""
-    if isinstance(outcome, Completed):
-        goal = process.goal
-        wire, _ = OutputFormat.of(None if goal is None else goal.output).wire(outcome.value)
-        show_result(wire, structured=structured)
-        return 0
-    say(f"{reason_of(outcome, process.goal.name if process.goal is not None else process.agent.name)}")
-    if isinstance(outcome, Waiting):
-        say(f"`goalport show {process.id}` shows how to answer.")
-        return 0
-    return FAILED
+    """End a process with its sub-processes, whoever runs it, also one that today's code cannot read."""
+    say(asyncio.run(source_of(server, workspace).kill(process_id, reason)))

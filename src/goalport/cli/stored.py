@@ -1,25 +1,185 @@
 """The store of a workspace, for commands that look at its processes or change them.
 
 It is opened beside a server that runs, or while none does. A command takes part as little as it can: it never goes on
-with the processes of others. Above: the commands; below: settings and platform.
+with the processes of others. What today's classes cannot read is shown as far as it needs no class of the workspace,
+with the exact difference. Above: the commands; below: settings, platform and publish.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any, Final, cast
 
 from goalport.cli.options import workspace_root
-from goalport.errors import BadInput, UnknownName
+from goalport.cli.run import StepPrinter
+from goalport.cli.sources import NOTHING_STORED, Page, local_time
+from goalport.cli.terminal import Record, say, show_result
+from goalport.cli.workspace import LoadedWorkspace, open_with_settings
+from goalport.errors import BadInput, UnknownName, Unreadable
 from goalport.platform.backends import workspace_store
-from goalport.settings import Settings, load_settings
-from goalport.store import ProcessStore, StoredProcess
-
-__all__ = ["NOTHING_STORED", "family_in", "opened_store", "stored_settings"]
-
-NOTHING_STORED = (
-    'Nothing is stored here: with the setting `store = "memory"`, processes end with the program that runs them.'
-    " Without that setting they are kept."
+from goalport.process import (
+    ActionInvocation,
+    AgentProcess,
+    Completed,
+    ProcessStatus,
+    Question,
+    Spending,
+    Waiting,
+    find_question,
 )
+from goalport.publish.answers import reason_of
+from goalport.publish.forms import Form, form_of
+from goalport.publish.output import OutputFormat
+from goalport.publish.own_resources import invocation_view, process_view, question_view
+from goalport.settings import Settings, load_settings
+from goalport.store import Codec, Json, ProcessRecord, ProcessStore, Runner, StoredProcess, StoredTypes
+
+__all__ = [
+    "StoredProcesses",
+    "driven",
+    "family_in",
+    "opened_store",
+    "shown_end",
+    "stored_settings",
+    "told",
+]
+
+FAILED: Final = 1
+_AT_A_TIME: Final = 500
+View = dict[str, Any]
+
+
+class StoredProcesses:
+    """The processes in a store: those of all callers."""
+
+    def __init__(self, settings: Settings, options: str) -> None:
+        self._settings = settings
+        self.options = options
+
+    async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
+        settings = self._settings
+        if settings.store == "sqlite" and not (settings.data_dir / "processes.db").exists():
+            return Page([], none="No process is stored.")  # looking makes no file
+        async with opened_store(settings) as store:
+            found = await store.records(after=after, limit=limit + 1, statuses=statuses, newest_first=True)
+            counts = await store.counts()
+        others = sum(number for name, number in counts.items() if statuses and name not in statuses)
+        none = "No process is stored." if not others else "No process runs, waits or is stuck; --all lists the others."
+        return Page([_line(each) for each in found[:limit]], len(found) > limit, none)
+
+    async def view(self, process_id: str, *, events: bool) -> View:
+        platform = open_with_settings(self._settings.workspace, self._settings).platform
+        try:
+            family = await family_in(platform.store, process_id)
+            runner = await platform.store.runner(process_id)
+            stored = next(each for each in family if each.process.id == process_id)
+            try:
+                view, unreadable = process_view(await platform.processes.look_at(process_id)), None
+            except Unreadable as error:
+                view, unreadable = _without_classes(stored), str(error)
+            if events:
+                view["events"] = await _events(platform.store, family, process_id)
+        finally:
+            await platform.aclose()
+        return {**view, **_relations(family, stored, runner), "unreadable": unreadable}
+
+    def following(self, process_id: str) -> None:
+        """None: the events are in the view."""
+
+    @asynccontextmanager
+    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator["_StoredQuestion"]:
+        async with driven(self._settings, drive=wait) as loaded:
+            asked = find_question(await loaded.platform.process(process_id), question_id)[1]
+            yield _StoredQuestion(loaded, process_id, asked, form_of(asked))
+
+    async def kill(self, process_id: str, reason: str) -> str:
+        async with driven(self._settings, drive=False) as loaded:
+            processes = loaded.platform.processes
+            try:
+                process = await processes.find(process_id)
+                if process.over:
+                    raise BadInput(f"Process {process_id} has ended before: {process.status}.")
+                process.kill(reason)
+                await process.rest()
+                return f"Process {process_id} is {process.status}."
+            except Unreadable as error:
+                await processes.kill_unreadable(process_id, reason)
+                return f"Process {process_id} is killed with its family. Only its history is kept: {error}"
+
+
+class _StoredQuestion:
+    """A question of a stored process."""
+
+    def __init__(self, loaded: LoadedWorkspace, process_id: str, asked: Question, form: Form) -> None:
+        self._platform = loaded.platform
+        self._process_id = process_id
+        self._asked = asked
+        self._form = form
+        self._answered: AgentProcess | None = None
+        self.question = question_view(asked)
+
+    async def status(self) -> str:
+        process = await self._platform.processes.look_at(self._process_id)
+        return find_question(process, self._asked.id)[1].status
+
+    async def settle(self, response: object, declined: str) -> str:
+        read = None if declined else self._form.read(response)
+        self._answered = await self._platform.answer(self._process_id, self._asked.id, read, declined=declined)
+        return told(self._answered)
+
+    async def end(self, *, structured: bool) -> int:
+        assert self._answered is not None
+        return await shown_end(self._answered, structured=structured)
+
+
+def told(process: AgentProcess) -> str:
+    """What is said of a process that was changed."""
+    if process.status.ended or process.status is ProcessStatus.WAITING:
+        return f"Done. Process {process.id} is {process.status}."
+    return f"Done. A server that runs goes on with process {process.id} at once; otherwise the next one does."
+
+
+async def shown_end(process: AgentProcess, *, structured: bool) -> int:
+    """Wait until a process that goes on here has ended or asks, and print how; the exit code."""
+    process.subscribe(StepPrinter())
+    outcome = await process.wait()
+    if isinstance(outcome, Completed):
+        goal = process.goal
+        wire, _ = OutputFormat.of(None if goal is None else goal.output).wire(outcome.value)
+        show_result(wire, structured=structured)
+        return 0
+    say(f"{reason_of(outcome, process.goal.name if process.goal is not None else process.agent.name)}")
+    if isinstance(outcome, Waiting):
+        say(f"`goalport show {process.id}` shows how to answer.")
+        return 0
+    return FAILED
+
+
+@asynccontextmanager
+async def driven(settings: Settings, *, drive: bool) -> AsyncGenerator[LoadedWorkspace]:
+    """A workspace whose stored processes can be changed; `drive`: they go on here after that."""
+    loaded = open_with_settings(settings.workspace, settings)
+    for problem in loaded.problems:
+        say(f"warning: {problem}")
+    loaded.platform.processes.stand_aside(drive=drive)
+    try:
+        if drive:
+            await loaded.platform.upstream.open()
+        yield loaded
+    finally:
+        await loaded.platform.aclose()
+
+
+def _line(record: ProcessRecord) -> Record:
+    return {
+        "process": record.id,
+        "agent": record.agent,
+        "status": record.status,
+        "created": local_time(record.created_at),
+        "ended": local_time(record.finished_at) if record.final and record.finished_at is not None else "",
+        "started_by": record.parent,
+        "caller": record.caller.id,
+    }
 
 
 def stored_settings(folder: Path) -> Settings:
@@ -46,3 +206,68 @@ async def family_in(store: ProcessStore, process_id: str) -> list[StoredProcess]
     if not family:
         raise UnknownName("process", process_id, None)
     return list(family)
+
+
+async def _events(store: ProcessStore, family: Sequence[StoredProcess], process_id: str) -> Sequence[Mapping[str, Any]]:
+    """What happened in a process and in those that it started."""
+    members = {process_id}
+    for each in family:  # each comes after the one that started it
+        if each.process.parent in members:
+            members.add(each.process.id)
+    found: list[Mapping[str, Any]] = []
+    number = 0
+    while records := await store.events(family[0].process.id, number, _AT_A_TIME):
+        number = records[-1].number
+        told = [(each.number, cast("Mapping[str, Any]", each.value)) for each in records]
+        found += [{"event_number": place, **data} for place, data in told if data["process_id"] in members]
+    return found
+
+
+def _relations(family: Sequence[StoredProcess], stored: StoredProcess, runner: Runner | None) -> dict[str, Any]:
+    record = stored.process
+    return {
+        "root": record.root,
+        "startedBy": record.parent,
+        "final": record.final,
+        "caller": record.caller.id,
+        "subProcesses": [
+            {"id": each.process.id, "agent": each.process.agent, "status": each.process.status}
+            for each in family
+            if each.process.parent == record.id
+        ],
+        "runner": None if runner is None else runner._asdict(),
+    }
+
+
+def _without_classes(stored: StoredProcess) -> dict[str, Any]:
+    """What is known of a process without the classes of its workspace, in the form of `process_view`."""
+    record, codec = stored.process, Codec(StoredTypes())
+    history, costs = list[ActionInvocation](), list[Spending]()
+    for each in stored.history:
+        with suppress(Unreadable):
+            history.append(cast("ActionInvocation", codec.decode(cast("Json", each))))
+    for each in stored.spendings:
+        with suppress(Unreadable):
+            costs.append(cast("Spending", codec.decode(cast("Json", each))))
+    return {
+        "id": record.id,
+        "agent": record.agent,
+        "status": record.status,
+        "reason": None,
+        "goal": None,
+        "plan": [],
+        "questions": [
+            {"id": each.id, "message": f"What {each.action} asked", "askedAt": each.asked_at.isoformat()}
+            for each in stored.questions
+            if each.status == "open"
+        ],
+        "history": [invocation_view(each) for each in history],
+        "createdAt": record.created_at.isoformat(),
+        "finishedAt": None if record.finished_at is None else record.finished_at.isoformat(),
+        "cost": {
+            "usd": sum(each.usage.cost or 0 for each in costs),
+            "inputTokens": sum(each.usage.input_tokens for each in costs),
+            "outputTokens": sum(each.usage.output_tokens for each in costs),
+            "modelCalls": sum(1 for each in costs if each.model),
+        },
+    }

@@ -53,7 +53,7 @@ def show_markdown(text: str) -> None:
 def show_lines(lines: Iterable[str]) -> None:
     """Print text line by line, with control sequences removed: parts of it were written by models and strangers."""
     for line in lines:
-        print(cleaned(line, len(line)) if sys.stdout.isatty() else line)
+        print(cleaned(line, len(line)) if sys.stdout.isatty() else line, flush=True)
 
 
 def show_difference(lines: Iterable[str]) -> None:

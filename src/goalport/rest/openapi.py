@@ -24,7 +24,7 @@ from goalport.rest.platform_info import INFO, LISTS
 from goalport.rest.problems import MEDIA_TYPE
 from goalport.rest.process_answers import EVENTS, PROCESSES
 from goalport.rest.processes import query_of
-from goalport.rest.requests import ContinueRequest, EventsQuery, ListQuery, NoQuery, StartRequest, StateQuery
+from goalport.rest.requests import ContinueRequest, EndQuery, EventsQuery, ListQuery, NoQuery, StartRequest, StateQuery
 
 __all__ = ["OpenApi"]
 
@@ -255,7 +255,7 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
         one: {
             "parameters": [_ID],
             "get": _operation("look", "Look at a process", state, 404, given=_query(StateQuery)),
-            "delete": _operation("end", "Kill a process", state, 404),
+            "delete": _operation("end", "Kill a process", state, 404, given=_query(EndQuery)),
         },
         f"{one}/continue": {
             "parameters": [_ID],

@@ -23,7 +23,7 @@ from goalport.publish.publisher import Publisher
 from goalport.rest.endpoint import body_of, read
 from goalport.rest.problems import Problem, invalid
 from goalport.rest.process_answers import answer_to, record_line, view_of
-from goalport.rest.requests import ContinueRequest, ListQuery, NoQuery, StartRequest, StateQuery
+from goalport.rest.requests import ContinueRequest, EndQuery, ListQuery, NoQuery, StartRequest, StateQuery
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import type_name
 
@@ -163,8 +163,7 @@ class ProcessHandlers:
     async def end(self, request: Request) -> Response:
         """Kill a process; one that has ended is not changed."""
         process = await own_process(self._publisher, request)
-        read(NoQuery, query_of(request))
-        process.kill("Its caller deleted it.")
+        process.kill(read(EndQuery, query_of(request)).reason)
         with anyio.move_on_after(_END_SECONDS):
             await process.rest()
         return JSONResponse(view_of(process))

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from goalport.process import ProcessStatus
 from goalport.process.ids import ID
 
-__all__ = ["ContinueRequest", "EventsQuery", "ListQuery", "NoQuery", "StartRequest", "StateQuery"]
+__all__ = ["ContinueRequest", "EndQuery", "EventsQuery", "ListQuery", "NoQuery", "StartRequest", "StateQuery"]
 
 _LONGEST_WAIT: Final = 300.0
 _LARGEST_PAGE: Final = 500
@@ -71,6 +71,14 @@ class StateQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     wait: _Wait = 0.0
+
+
+class EndQuery(BaseModel):
+    """The query of a request that kills a process."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field("Its caller deleted it.", min_length=1, max_length=2_000, description="Why, in a sentence")
 
 
 class ListQuery(BaseModel):

@@ -328,14 +328,17 @@ def test_looking_for_processes_makes_no_file(goalport: Command, tmp_path: Path) 
     assert not (tmp_path / ".goalport").exists()
 
 
-def test_a_store_in_memory_has_no_processes_to_show(
-    goalport: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_processes_in_the_memory_of_a_server_are_looked_for_there(
+    goalport: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_tcp_port: int
 ) -> None:
     monkeypatch.setenv("GOALPORT_STORE", "memory")
-    listed = goalport("ps", "--all", "--workspace", str(tmp_path))
-    assert listed.code == 0
-    assert "Nothing is stored here" in listed.err
-    for words in (["show", "one"], ["answer", "one"], ["kill", "one"], ["export", "one"], ["prune", "--keep", "1"]):
+    monkeypatch.setenv("GOALPORT_PORT", str(free_tcp_port))
+    for words in (["ps", "--all"], ["show", "one"], ["answer", "one"], ["kill", "one"]):
+        refused = goalport(*words, "--workspace", str(tmp_path))
+        assert refused.code == 1
+        assert f"http://127.0.0.1:{free_tcp_port}: No server answers there." in refused.err
+        assert "Nothing is stored here" in refused.err
+    for words in (["export", "one"], ["prune", "--keep", "1"]):
         refused = goalport(*words, "--workspace", str(tmp_path))
         assert refused.code == 2
         assert "Nothing is stored here" in refused.err

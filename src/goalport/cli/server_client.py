@@ -1,0 +1,239 @@
+"""Requests to the REST door of a running server, and in a sentence each what can be wrong with one.
+
+It knows addresses, tokens and answers, and no process. The token is sent and never printed. Above: `served`.
+"""
+
+import json
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+
+from goalport.cli.terminal import say
+from goalport.errors import BadInput, GoalportError
+from goalport.secrecy import hide
+from goalport.words import cleaned, one_line
+
+__all__ = ["TOKEN", "ServerClient", "ServerRefusal", "ServerUnavailable", "address_in"]
+
+TOKEN: Final = "GOALPORT_TOKEN"  # noqa: S105 - the name of the variable
+_PROBLEM: Final = "urn:goalport:problem:"
+_NO_RESULT: Final = f"{_PROBLEM}no-result"
+"""A process that ended without a result, which is what was asked for."""
+_TIMEOUT: Final = httpx2.Timeout(10, read=90)
+_FIRST_DELAY, _LONGEST_DELAY, _TRIES = 0.25, 5.0, 20
+_ENDPOINTS: Final = ("/mcp", "/sse", "/api/v1/process", "/health")
+"""What the server prints or others paste behind its address."""
+
+
+class ServerRefusal(GoalportError):
+    """A server that answered, and refused."""
+
+
+class ServerUnavailable(GoalportError):
+    """A server that cannot be reached, or not now."""
+
+
+def address_in(host: str, port: int) -> str:
+    """The address of a server with these settings. Raises `BadInput` if they do not tell it."""
+    if port == 0:
+        raise BadInput(
+            "The setting port is 0, so the server took any free port. Give --server the address that it printed."
+        )
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)  # noqa: S104 - where it listens
+    return f"http://[{here}]:{port}" if ":" in here and not here.startswith("[") else f"http://{here}:{port}"
+
+
+class ServerClient:
+    """A client of one server."""
+
+    def __init__(self, address: str, hint: str = "") -> None:
+        self.address = _base(address)
+        self._hint = hint
+        host = urlsplit(self.address).hostname or ""
+        loopback = host in {"localhost", "::1"} or host.startswith("127.")
+        token = os.environ.get(TOKEN, "").strip()
+        if token and self.address.startswith("http://") and not loopback:
+            say(f"warning: the token is sent to {host} without encryption; an address with https:// protects it.")
+        self._has_token = bool(token)
+        self._http = httpx2.AsyncClient(
+            base_url=self.address,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=_TIMEOUT,
+            # A proxy of the environment cannot reach this machine.
+            transport=httpx2.AsyncHTTPTransport() if loopback else None,
+        )
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncGenerator["ServerClient"]:
+        """The client, closed at the end."""
+        async with self._http:
+            yield self
+
+    async def send(self, method: str, path: str, member: str, **options: Any) -> Mapping[str, Any]:
+        """Send a request; the JSON object of the answer, which has that member.
+
+        Raises `ServerUnavailable`; `BadInput` for values that the server refuses, and for what it does not know;
+        `ServerRefusal` for all else.
+        """
+        try:
+            response = await self._http.request(method, path, **options)
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            raise self._unreachable(error, method) from error
+        content = _object_of(response)
+        if member in content and (response.is_success or content.get("type") == _NO_RESULT):
+            return content
+        raise await self._refusal(response, content)
+
+    async def events(self, path: str) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+        """A stream of events with their ids, to its end: a connection that breaks is made again after the last one."""
+        last, tries = "", 0
+        while True:
+            try:
+                async with self._http.sse(path, headers={"Last-Event-ID": last} if last else {}) as source:
+                    response = source.response
+                    if response.status_code == HTTPStatus.NO_CONTENT:
+                        return
+                    if not response.is_success:
+                        await response.aread()
+                        raise await self._refusal(response, _object_of(response))
+                    async for each in source:
+                        last, tries = each.id or last, 0
+                        if each.data:
+                            yield each.id, json.loads(each.data)
+                problem = None
+            except httpx2.TransportError as error:
+                problem = self._unreachable(error, "GET")
+            except ServerUnavailable as error:
+                problem = error
+            if problem is not None and not tries:
+                say("The connection broke off; connecting again.")
+            tries += 1
+            if tries > _TRIES:
+                raise problem or ServerUnavailable(f"{self.shown} ends its stream of events again and again.")
+            if problem is not None or tries > 1:
+                await anyio.sleep(min(_FIRST_DELAY * 2 ** (tries - 1), _LONGEST_DELAY))
+
+    @property
+    def shown(self) -> str:
+        """The address without a password."""
+        return hide(self.address)
+
+    def _unreachable(self, error: Exception, method: str) -> ServerUnavailable:
+        reason = _tls_reason(error)
+        if reason is None:
+            reason = _REASONS.get(type(error), f"The connection to it broke off ({one_line(str(error))}).")
+            if isinstance(error, httpx2.ConnectError):
+                reason = "No server answers there. Start one with `goalport serve`, or name another with --server."
+            elif self.address.startswith("http://") and method == "GET":
+                reason += " If it speaks TLS, its address begins with https://."
+            elif method == "POST":
+                reason += " It may have taken the answer all the same: `goalport show` tells."
+        return ServerUnavailable(" ".join(filter(None, [f"{self.shown}: {reason}", self._hint])))
+
+    async def _refusal(self, response: httpx2.Response, content: Mapping[str, Any]) -> GoalportError:
+        """The error for an answer that is none of what was asked for."""
+        kind = str(content.get("type", ""))
+        told = cleaned(str(content.get("detail", "")))
+        if kind.startswith(_PROBLEM):
+            return _error_of(response.status_code, content, told)
+        words = one_line(told or response.text) if _is_text(response) else told
+        match response.status_code:
+            case HTTPStatus.UNAUTHORIZED if self._has_token:
+                reason = f"It does not accept the token in {TOKEN}. {words}"
+            case HTTPStatus.UNAUTHORIZED:
+                reason = f"It wants a token. Put yours into the environment variable {TOKEN}. {words}"
+            case HTTPStatus.FORBIDDEN:
+                reason = f"It does not allow that to you. {words}"
+            case HTTPStatus.MISDIRECTED_REQUEST | HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                reason = words
+            case HTTPStatus.BAD_GATEWAY | HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.GATEWAY_TIMEOUT:
+                return ServerUnavailable(
+                    f"{self.shown}: It cannot answer now ({response.status_code}). {words}".strip()
+                )
+            case _ if response.is_redirect:
+                place = one_line(hide(response.headers.get("location", "")))
+                reason = f"It points to {place}. Give --server the address of the server itself."
+            case status:
+                reason = await self._unknown_answer(status)
+        return ServerRefusal(f"{self.shown}: {reason.strip()}")
+
+    async def _unknown_answer(self, status: int) -> str:
+        """What is said of an answer that no REST door gives: it may be closed, or this is another server."""
+        health: Mapping[str, Any] = {}
+        with suppress(httpx2.TransportError):
+            health = _object_of(await self._http.get("/health"))
+        if {"status", "version", "processes", "openCalls"} <= health.keys():
+            return (
+                "Its REST door is closed. Open it with the setting rest = true there; the commands that read the store"
+                " need no door."
+            )
+        hint = " If it speaks TLS, its address begins with https://." if self.address.startswith("http://") else ""
+        return f"This is no goalport server, or not its address: it answered with status {status}.{hint}"
+
+
+_REASONS: Final[Mapping[type, str]] = {
+    httpx2.ConnectTimeout: f"It did not accept a connection within {_TIMEOUT.connect:g} s.",
+    httpx2.ReadTimeout: f"It did not answer within {_TIMEOUT.read:g} s.",
+    httpx2.RemoteProtocolError: "What answers there is no HTTP server.",
+}
+
+
+def _error_of(status: int, content: Mapping[str, Any], told: str) -> GoalportError:
+    """The error for the problem details of a REST door."""
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return ServerUnavailable(told)
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        entries = cast("list[Mapping[str, str]]", content.get("errors") or [])
+        return BadInput(told, [cleaned(_line(each)) for each in entries])
+    return BadInput(told) if status == HTTPStatus.NOT_FOUND else ServerRefusal(told)
+
+
+def _line(entry: Mapping[str, str]) -> str:
+    field = entry["field"].removeprefix("response").removeprefix(".")
+    return f"{field or 'answer'}: {entry['detail']}"
+
+
+def _tls_reason(error: BaseException) -> str | None:
+    """What is wrong with a TLS connection; None if it is something else."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"Its certificate is not trusted: {cause.verify_message}. If an authority of your own signed it, let the"
+            " environment variable SSL_CERT_FILE name the file with that authority's certificate."
+        )
+    if cause is not None or "SSL" in str(error):
+        return "No TLS connection is possible. If the server has no certificate, its address begins with http://."
+    return None
+
+
+def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
+    """The JSON object in an answer; empty if there is none."""
+    with suppress(ValueError):
+        content: object = response.json()
+        if isinstance(content, dict):
+            return cast("dict[str, Any]", content)
+    return {}
+
+
+def _is_text(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").startswith("text/plain")
+
+
+def _base(given: str) -> str:
+    """The address of a server in what a person gave. Raises `BadInput`."""
+    address = given.strip().rstrip("/")
+    valid = address.isprintable() and not set(address) & set("?# ")
+    with suppress(ValueError):
+        parts = urlsplit(address)
+        if valid and parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+            return next((address.removesuffix(each) for each in _ENDPOINTS if address.endswith(each)), address)
+    raise BadInput(f"Expected --server to be an address such as http://127.0.0.1:8080, but got {hide(given)!r}.")

@@ -1,0 +1,119 @@
+"""Where processes are looked at and changed: in the store of the workspace, or at a running server over REST.
+
+Which of the two is decided here. Both show a process as the same JSON data. Above: the commands; `stored` and `served`
+are loaded when it is known which is wanted, because each takes a while to load.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from cyclopts import Parameter
+
+from goalport.cli.options import workspace_root
+from goalport.cli.terminal import Record
+from goalport.secrecy import hide
+
+__all__ = ["NOTHING_STORED", "Asked", "Page", "Server", "Source", "local_time", "source_of"]
+
+View = dict[str, Any]
+NOTHING_STORED = (
+    'Nothing is stored here: with the setting store = "memory", processes end with the program that runs them. Without'
+    " that setting they are kept."
+)
+Server = Annotated[
+    str | None,
+    Parameter(
+        help="A running server, over REST; the token in GOALPORT_TOKEN is sent with each request. Default: the store of"
+        ' the workspace; with the setting store = "memory" the server at its host and port.',
+        show_default=False,
+    ),
+]
+
+
+def local_time(moment: datetime) -> str:
+    """A time in the zone of this machine, to the second."""
+    return moment.astimezone().isoformat(" ", "seconds")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of a list of processes."""
+
+    lines: Sequence[Record]
+    more: bool = False
+    """Whether there are more below the last one."""
+    none: str = ""
+    """What is said if there is none."""
+
+
+class Asked(Protocol):
+    """An open question of a process."""
+
+    @property
+    def question(self) -> Mapping[str, Any]:
+        """The question as JSON data, with `id`, `message` and `schema`."""
+        ...
+
+    async def status(self) -> str:
+        """What has become of it."""
+        ...
+
+    async def settle(self, response: object, declined: str) -> str:
+        """Answer or decline it; what is said of that. Raises `BadInput` and `AlreadyAnswered`."""
+        ...
+
+    async def end(self, *, structured: bool) -> int:
+        """Wait until its process ends or asks again, and print the result; the exit code."""
+        ...
+
+
+class Source(Protocol):
+    """Where processes are."""
+
+    @property
+    def options(self) -> str:
+        """The options that name it again in another command, with a space before them."""
+        ...
+
+    async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
+        """A page of the processes with these statuses, the newest first."""
+        ...
+
+    async def view(self, process_id: str, *, events: bool) -> View:
+        """A process as JSON data, with what is known of its `events` so far if that is wanted."""
+        ...
+
+    def following(self, process_id: str) -> AsyncIterator[View] | None:
+        """Its events from the first one on and as they happen; None: they are in its view."""
+        ...
+
+    def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AbstractAsyncContextManager[Asked]:
+        """A question of a process; `wait`: `Asked.end` is wanted."""
+        ...
+
+    async def kill(self, process_id: str, reason: str) -> str:
+        """End a process; what is said of that."""
+        ...
+
+
+def source_of(server: str | None, folder: Path) -> Source:
+    """The server that was named; without one the store of a workspace, or its server if the store is in memory."""
+    root = workspace_root(folder)
+    if server is not None:
+        from goalport.cli.served import ServedProcesses
+
+        return ServedProcesses(server, f" --server {hide(server)}")
+    from goalport.settings import load_settings
+
+    settings, place = load_settings(root), "" if folder == Path() else f" --workspace {folder}"
+    if settings.store != "memory":
+        from goalport.cli.stored import StoredProcesses
+
+        return StoredProcesses(settings, place)
+    from goalport.cli.served import ServedProcesses, address_in
+
+    return ServedProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED)
