@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 UP, DOWN, SPACE, ENTER = "\x1b[A", "\x1b[B", " ", "\r"
 CTRL_C, CTRL_D, CTRL_U = "\x03", "\x04", "\x15"
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x1b\][^\x07]*\x07")
-_SECONDS = 60.0
+_SECONDS = 30.0
 
 
 @dataclass
@@ -66,8 +66,13 @@ def on_terminal(
 ) -> Generator[Screen]:
     """A program whose input, output and errors are a terminal; it is ended with the block."""
     ours, theirs = pty.openpty()
+    # The program is the first of a session whose terminal this is, as Ctrl-C needs it.
     with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd, env={**os.environ, **env}, start_new_session=True
+        command,
+        cwd=cwd,
+        env={**os.environ, **env},
+        preexec_fn=lambda: os.login_tty(theirs),  # noqa: PLW1509 - it calls nothing that takes a lock
+        pass_fds=[theirs],
     ) as program:
         os.close(theirs)
         try:

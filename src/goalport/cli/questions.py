@@ -133,7 +133,8 @@ class _TerminalForm:
 
         def mistake(value: object) -> str:
             if value in ("", None):
-                return "It is required." if field.required else ""
+                drafted = field.default is not None and not field.nullable and not field.takes_empty_text
+                return "It is required." if field.required or drafted else ""
             kind, words = _KINDS.get(str(field.schema.get("type")), (object, ""))
             if not isinstance(value, kind):
                 return f"It should be {words}."

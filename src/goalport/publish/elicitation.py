@@ -116,7 +116,7 @@ class FormField:
     def given(self, content: Mapping[str, Any]) -> Iterator[object]:
         """The value that a client sent; none, where the person left the field empty."""
         value = content.get(self.name)
-        left_empty = value is None or (value == "" and not self.required and not self._takes_empty_text)
+        left_empty = value is None or (value == "" and not self.required and not self.takes_empty_text)
         if not left_empty:
             yield self._chosen(value)
 
@@ -126,7 +126,8 @@ class FormField:
             yield None
 
     @property
-    def _takes_empty_text(self) -> bool:
+    def takes_empty_text(self) -> bool:
+        """Whether an empty text is a value of it, and not the lack of one."""
         if self.choices:
             return any(each.text == "" for each in self.choices)
         return self.schema.get("type") == "string" and not self.schema.get("minLength") and "format" not in self.schema
