@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.stories.servers import GOALPORT, Running, running
 from tests.terminals import CTRL_C, CTRL_U, DOWN, ENTER, Screen, on_terminal
 
 pytestmark = pytest.mark.usefixtures("measured")
+TOKEN = {"GOALPORT_TOKEN": "hush-hush-hush"}
 FILES = {
     "agents/baker.py": """
 from typing import Literal
@@ -54,7 +55,7 @@ class Baker:
 }
 
 
-async def goalport(*words: str, code: int = 0, **env: str) -> tuple[str, str]:
+async def goalport(*words: str, code: int = 0, env: Mapping[str, str] | None = None) -> tuple[str, str]:
     def run() -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [GOALPORT, *words],
@@ -63,7 +64,7 @@ async def goalport(*words: str, code: int = 0, **env: str) -> tuple[str, str]:
             timeout=60,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **env},
+            env={**os.environ, **(env or {})},
         )
 
     done = await to_thread.run_sync(run)
@@ -120,11 +121,11 @@ async def test_processes_in_memory_are_found_at_the_address_in_the_settings(tmp_
     async with running(tmp_path, FILES, store="memory", port=free_tcp_port) as server:
         process_id = await begun(server)
         here = {"GOALPORT_STORE": "memory", "GOALPORT_PORT": str(free_tcp_port)}
-        told, _ = await goalport("show", process_id, "--workspace", str(tmp_path), **here)
+        told, _ = await goalport("show", process_id, "--workspace", str(tmp_path), env=here)
         assert "What shall be on it?" in told
         assert "--question q-" in told
         printed, _ = await goalport(
-            "answer", process_id, '{"name": "ham"}', "--wait", "--json", "--workspace", str(tmp_path), **here
+            "answer", process_id, '{"name": "ham"}', "--wait", "--json", "--workspace", str(tmp_path), env=here
         )
         assert json.loads(printed) == {"content": "30 cm with ham in 4"}
 
@@ -220,14 +221,14 @@ def front(**answers: list[tuple[int, dict[str, str], bytes]]) -> Generator[tuple
         (302, {"Location": "https://else.example/"}, b"", "It points to https://else.example/."),
         (200, {"Content-Type": "text/html"}, b"<p>Hello", "This is no goalport server"),
         (200, {"Content-Type": "application/json"}, b'{"detail": "x"}', "This is no goalport server"),
-        (502, {}, b"", "It cannot answer now."),
+        (502, {}, b"", "It cannot answer now (502)."),
     ],
 )
 async def test_each_refusal_has_its_sentence_and_none_shows_the_token(
     status: int, headers: dict[str, str], body: bytes, told: str
 ) -> None:
     with front(list=[(status, headers, body)]) as (address, heard):
-        printed, refused = await goalport("ps", "--server", address, "--debug", code=1, GOALPORT_TOKEN="hush-hush-hush")
+        printed, refused = await goalport("ps", "--server", address, "--debug", code=1, env=TOKEN)
         assert told in refused.replace("\n", " ")
         assert "hush" not in printed + refused
         assert heard[0]["Authorization"] == "Bearer hush-hush-hush"
@@ -241,7 +242,14 @@ async def test_a_broken_stream_of_events_goes_on_after_the_last_one() -> None:
         data = json.dumps({**happened, "action": action, "number": number, "planned": 2})
         return f"event: agent-process-event\nid: {number}\ndata: {data}\n\n".encode()
 
-    view = {"processId": "one", "agent": "A", "status": "running", "reason": None, "goal": "g", "plan": []}
+    view: dict[str, Any] = {
+        "processId": "one",
+        "agent": "A",
+        "status": "running",
+        "reason": None,
+        "goal": "g",
+        "plan": [],
+    }
     view |= {"questions": [], "history": [], "createdAt": "2026-01-01T00:00:00+00:00", "finishedAt": None}
     view |= {"cost": {"usd": 0, "modelCalls": 0}, "links": {}}
     stream = {"Content-Type": "text/event-stream"}

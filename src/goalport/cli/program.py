@@ -149,24 +149,26 @@ _command(
 _command(
     "ps",
     "processes:ps",
-    "List the processes in the store, the newest first.",
+    "List processes, the newest first.",
     PROCESSES,
     "goalport ps",
     "goalport ps --all --limit 20",
     "goalport ps --status waiting --json",
+    "goalport ps --server http://127.0.0.1:8080",
 )
 _command(
     "show",
     "processes:show",
-    "Show a stored process: its history, plan and questions, and who runs it.",
+    "Show a process: its history, plan and questions, and who runs it.",
     PROCESSES,
     "goalport show 0192f0c3",
     "goalport show 0192f0c3 --json",
+    "goalport show 0192f0c3 --events --server https://agents.example.com",
 )
 _command(
     "answer",
     "answering:answer",
-    "Answer a question of a stored process.",
+    "Answer a question of a process.",
     PROCESSES,
     "goalport answer 0192f0c3",
     "goalport answer 0192f0c3 true",
@@ -185,7 +187,7 @@ _command(
 _command(
     "kill",
     "answering:kill",
-    "End a stored process.",
+    "End a process.",
     PROCESSES,
     "goalport kill 0192f0c3",
     "goalport kill 0192f0c3 --reason 'Started by mistake'",

@@ -62,16 +62,7 @@ def run(
     loaded, found = open_goal(workspace, goal)
     inputs = _read(found, object_of(given, "--input"))
     running = GoalRun(loaded.platform, found, inputs, () if quiet else (StepPrinter(),))
-    with asyncio.Runner() as runner:
-        try:
-            outcome = runner.run(running.finish())
-        except Interrupted:
-            say("Stopped. The process ended with its question open, because it ran here.")
-            raise KeyboardInterrupt from None
-        except Unanswered:
-            outcome = Killed("The question was left without an answer.")
-        finally:
-            runner.run(running.close())
+    outcome = _finished(running)
     reason = reason_of(outcome, goal)
     if isinstance(outcome, Completed):
         wire, _ = OutputFormat.of(found.goals[0].output).wire(outcome.value)
@@ -86,6 +77,20 @@ def run(
             " which asks them; or start `goalport serve` and answer in an MCP client."
         )
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
+
+
+def _finished(running: "GoalRun") -> Outcome:
+    """Run a goal to the end. Raises `KeyboardInterrupt` if a person has pressed Ctrl-C in place of an answer."""
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(running.finish())
+        except Interrupted:
+            say("Stopped. The process ended with its question open, because it ran here.")
+            raise KeyboardInterrupt from None
+        except Unanswered:
+            return Killed("The question was left without an answer.")
+        finally:
+            runner.run(running.close())
 
 
 class Unreached(GoalportError):
