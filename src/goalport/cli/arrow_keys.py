@@ -1,26 +1,19 @@
 """Prompts for a terminal that can move its cursor: options by arrow keys, lines to edit, mistakes below them.
 
-They are drawn by prompt_toolkit, on standard error. The event loop goes on while a person types. Above: `prompts`,
-which loads this module where there is such a terminal.
+They are drawn by prompt_toolkit, on standard error; it takes a quarter of a second to load, so each function imports
+what it needs. The event loop goes on while a person types. Above: `prompts`, for a terminal that can show them.
 """
 
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-
-from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, create_app_session
-from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout
-from prompt_toolkit.output import create_output
-from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.shortcuts.choice_input import ChoiceInput
-from prompt_toolkit.validation import ValidationError, Validator
-from prompt_toolkit.widgets import CheckboxList, Label
+from typing import TYPE_CHECKING
 
 from goalport.cli.prompts import Check, Interrupted, ListCheck, Option, Unanswered
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.validation import Validator
 
 __all__ = ["ArrowKeyPrompts"]
 
@@ -34,8 +27,10 @@ class ArrowKeyPrompts:
         return _on_standard_error()
 
     async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
+        from prompt_toolkit import PromptSession
+
         session: PromptSession[str] = PromptSession(
-            validator=_Checked(check),
+            validator=_validator(check),
             validate_while_typing=False,
             is_password=secret,
             reserve_space_for_menu=0,
@@ -45,6 +40,8 @@ class ArrowKeyPrompts:
         return (await session.prompt_async(f"{label}: ", default=default)).strip()
 
     async def one(self, label: str, options: Sequence[Option], default: str) -> str:
+        from prompt_toolkit.shortcuts.choice_input import ChoiceInput
+
         asked: ChoiceInput[str] = ChoiceInput(
             message=f"{label}: (arrow keys, then Enter)",
             options=[(each.text, each.title) for each in options],
@@ -57,6 +54,12 @@ class ArrowKeyPrompts:
     async def several(
         self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
     ) -> list[str]:
+        from prompt_toolkit.application import Application
+        from prompt_toolkit.filters import Condition
+        from prompt_toolkit.key_binding import KeyPressEvent
+        from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout
+        from prompt_toolkit.widgets import CheckboxList, Label
+
         chosen = CheckboxList([(each.text, each.title) for each in options], default_values=[*default])
         chosen.show_scrollbar = False
         mistake = Label("", style="class:validation-toolbar", dont_extend_height=True)
@@ -75,19 +78,23 @@ class ArrowKeyPrompts:
         return await app.run_async()
 
 
-class _Checked(Validator):
-    """Shows what a check says below the line."""
+def _validator(check: Check) -> "Validator":
+    """What shows the words of a check below its line."""
+    from prompt_toolkit.document import Document
+    from prompt_toolkit.validation import ValidationError, Validator
 
-    def __init__(self, check: Check) -> None:
-        self._check = check
+    class Checked(Validator):
+        def validate(self, document: Document) -> None:
+            if mistake := check(document.text.strip()):
+                raise ValidationError(len(document.text), mistake)
 
-    def validate(self, document: Document) -> None:
-        if mistake := self._check(document.text.strip()):
-            raise ValidationError(len(document.text), mistake)
+    return Checked()
 
 
-def _leaving() -> KeyBindings:
+def _leaving() -> "KeyBindings":
     """The keys that leave a list without an answer."""
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
     keys = KeyBindings()
 
     @keys.add("c-c")
@@ -104,6 +111,10 @@ def _leaving() -> KeyBindings:
 
 @contextmanager
 def _on_standard_error() -> Generator[None]:
+    from prompt_toolkit.application import create_app_session
+    from prompt_toolkit.output import create_output
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
         # Nothing here needs the place of the cursor, and a terminal that is asked for it may answer too late.

@@ -72,7 +72,7 @@ def prompts_here() -> Prompts:
     able = sys.platform == "win32" or os.environ.get("TERM", "") not in _DUMB
     if not (able and sys.stdin.isatty() and sys.stderr.isatty()):
         return PlainPrompts()
-    # Imported here, because its library takes a quarter of a second to load.
+    # Imported here, because it imports this module.
     from goalport.cli.arrow_keys import ArrowKeyPrompts
 
     return ArrowKeyPrompts()
