@@ -17,9 +17,11 @@ from goalport.ai.engine import (
     use_tool_context,
 )
 from goalport.ai.guards import Guard, MaxLength, Objection, PatternGuard, Severity
-from goalport.ai.interaction import Interaction, LlmOperations, Request
+from goalport.ai.interaction import Interaction, LlmOperations, Request, ToolUse
 from goalport.ai.llm_engine import LlmEngine
 from goalport.ai.output_type import Services, service_of
+from goalport.ai.playbook_tool import PlaybookTool, Unlock, after, after_artifact, after_calls
+from goalport.ai.state_machine_tool import StateMachineTool
 from goalport.ai.toolbox import UnfoldingTool
 
 __all__ = [
@@ -37,15 +39,22 @@ __all__ = [
     "Objection",
     "Operation",
     "PatternGuard",
+    "PlaybookTool",
     "ReplyRecord",
     "Request",
     "Services",
     "Severity",
+    "StateMachineTool",
     "StreamedObject",
     "Streaming",
     "ToolContext",
+    "ToolUse",
     "UnfoldingTool",
+    "Unlock",
     "Unrecorded",
+    "after",
+    "after_artifact",
+    "after_calls",
     "service_of",
     "tool_context",
     "use_tool_context",

@@ -5,14 +5,14 @@ An agentic tool is called like any other tool, by a model or by code. It asks th
 action that is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, cast
 
 from pydantic_core import to_json
 
 from goalport.ai.engine import ToolContext, tool_context, use_tool_context
-from goalport.ai.interaction import Interaction, Request, changed_llm, takes_options_of
+from goalport.ai.interaction import Interaction, Request, ToolUse, chained_from, changed_llm, takes_options_of
 from goalport.errors import DeclarationError, ModelError, ToolError
 from goalport.llm import LlmOptions, UserMessage
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
@@ -122,6 +122,14 @@ class AgenticTool(Tool):
         return self._but(tools=(*self._interaction.tools, *found))
 
     with_tool_object = with_tool_objects
+
+    def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
+        """Let the inner model use the tools of objects that tools return, as `Ai.with_tool_chaining_from` does."""
+        return self._but(chaining=(*self._interaction.chaining, *chained_from(kinds, select)))
+
+    def with_withheld_tools(self, withholds: Callable[[Sequence[ToolUse]], Collection[str]] | None) -> Self:
+        """Do not offer the inner model the tools of these names for now; a function gives them by the calls so far."""
+        return self._but(withholds=withholds)
 
     def with_tool_groups(self, *roles: str) -> Self:
         """Let the inner model use the tools of the groups that have these roles at the time of the call."""

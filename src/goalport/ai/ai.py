@@ -18,6 +18,7 @@ from goalport.ai.guards import Guard
 from goalport.ai.interaction import (
     Interaction,
     Request,
+    chained_from,
     changed_llm,
     checked,
     checked_messages,
@@ -227,6 +228,14 @@ class Ai:
         return self._but(tools=(*self.interaction.tools, *tools_of(*objects)))
 
     with_tool_object = with_tool_objects
+
+    def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
+        """Offer the `@tool` methods of each object of these types that a tool returns, from then on.
+
+        Of one class, only the newest object counts. `select` decides by the object and the tool which are offered.
+        With `object`, every object's tools are.
+        """
+        return self._but(chaining=(*self.interaction.chaining, *chained_from(kinds, select)))
 
     def with_references(self, *references: LlmReference) -> Self:
         """Describe these references in the system prompt, and offer their tools with their names as prefixes."""

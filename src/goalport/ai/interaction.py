@@ -4,7 +4,7 @@
 interface to whoever carries requests out.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, ParamSpec, Protocol, TypeVar, cast
 
@@ -23,12 +23,15 @@ from goalport.llm import (
 )
 from goalport.prompts import PromptContributor
 from goalport.references import LlmReference
-from goalport.tools import Tool
+from goalport.tools import Tool, ToolResult
 
 __all__ = [
     "Interaction",
     "LlmOperations",
     "Request",
+    "ToolChaining",
+    "ToolUse",
+    "chained_from",
     "changed_llm",
     "checked",
     "checked_messages",
@@ -74,6 +77,24 @@ class LlmOperations(BaseModel):
     """What happens when a model gives no text where one is wanted: it is accepted, or the model is asked once more."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One call of a tool in a conversation with a model, and its result."""
+
+    tool: str
+    """The tool's own name."""
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChaining:
+    """Offers the `@tool` methods of objects that tools return, of one type, to the model from then on."""
+
+    kind: type
+    select: Callable[[Any, Tool], bool] | None = None
+    """Decides by the object and the tool whether it is offered; None: all are."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interaction:
     """The settings of one call. Immutable, like the `Ai` that holds it."""
@@ -87,6 +108,10 @@ class Interaction:
     """Roles of tool groups; the groups that play them are looked up at each call."""
     tools: tuple[Tool, ...] = ()
     """Tools beside those of the groups; those of tool objects are here too."""
+    withholds: Callable[[Sequence[ToolUse]], Collection[str]] | None = None
+    """Gives the names of tools that are not offered now, by the calls so far; None: all tools are offered."""
+    chaining: tuple[ToolChaining, ...] = ()
+    """The types of objects whose tools are offered once a tool has returned one; the first that fits counts."""
     references: tuple[LlmReference, ...] = ()
     contributors: tuple[PromptContributor, ...] = ()
     system_prompt: str = ""
@@ -176,3 +201,8 @@ def checked_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
     if not all(isinstance(value, _MESSAGES) for value in values):
         raise TypeError(f"Expected messages, like UserMessage('…'), but came {messages!r}.")
     return values
+
+
+def chained_from(kinds: tuple[type, ...], select: Callable[[Any, Tool], bool] | None) -> tuple[ToolChaining, ...]:
+    """The chaining of tools from objects of these types. Raises `TypeError` for what is no class."""
+    return tuple(ToolChaining(each, select) for each in checked(kinds, type, "classes whose objects have tools"))

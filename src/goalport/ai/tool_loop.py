@@ -5,25 +5,22 @@ result for the model; a `Signal`, which steers the process, ends the loop. The l
 is a list of messages. Above: `structured_output` and `LlmEngine`; below: `model_requests` asks the model.
 """
 
-import base64
-import binascii
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Final
 
 import anyio
-from pydantic_core import from_json
 
 from goalport.ai.engine import Engine, Operation, use_engine
 from goalport.ai.interaction import LlmOperations
 from goalport.ai.model_requests import ModelRequests, reply_text
-from goalport.ai.toolbox import Toolbox, UnfoldingTool
+from goalport.ai.tool_offers import CompletedCall, ToolOffers, arguments_of
+from goalport.ai.toolbox import Toolbox
 from goalport.errors import GoalportError, InvalidModelOutput, ModelRefused, TerminateAgent, ToolNotFound, TooManyTurns
 from goalport.events import ToolCalled, ToolReturned
 from goalport.llm import (
-    Image,
     Message,
     ModelReply,
     TextDelta,
@@ -42,36 +39,6 @@ _SHOWN: Final = 2_000
 CUT_OFF: Final = "it was cut off before its end; allow more with `with_llm(max_tokens=…)`, or ask for less"
 _NUDGE: Final = "You answered nothing. Answer now, with what you have."
 _NUDGE_AFTER_TOOLS: Final = "You answered nothing. Answer now, with what the tools gave, or call another one."
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedCall:
-    """One call of a tool and its result."""
-
-    call: ToolCall
-    tool: Tool | None
-    """None: there is no such tool."""
-    result: ToolResult
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether the result ends the loop instead of going back to the model."""
-        return self.tool is not None and self.tool.return_direct and not self.result.is_error
-
-    def reply(self, *, sees: bool) -> ToolReply:
-        """The result for the model: images as images if it `sees` them, and words for what it cannot be shown."""
-        texts = [self.result.text] if self.result.text else []
-        images: list[Image] = []
-        for block in self.result.blocks:
-            shown = _block_content(block)
-            if not isinstance(shown, Image):
-                texts.append(shown)
-            elif sees:
-                images.append(shown)
-            else:
-                texts.append(f"[an image of type {shown.media_type}, which you cannot see]")
-        is_error = self.result.is_error
-        return ToolReply(self.call.id, self.call.name, "\n".join(texts), tuple(images), is_error=is_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,45 +128,6 @@ class ToolCalls:
         )
 
 
-def arguments_of(call: ToolCall) -> dict[str, object] | str:
-    """The arguments that a model wrote, or a sentence about what is wrong with them."""
-    written = call.arguments
-    try:
-        found: object = from_json(written) if written.strip() else {}
-    except (TypeError, ValueError) as error:  # the former for half a surrogate pair
-        return f"The arguments are no JSON ({error}). Send one JSON object, and all of it."
-    if isinstance(found, dict):
-        return cast("dict[str, object]", found)
-    return f"The arguments are to be a JSON object, with a property for each of them, but came {written[:200]!r}."
-
-
-def _block_content(block: Any) -> Image | str:
-    """The image or the text of an MCP content block, as a model gets it."""
-    match block.type:
-        case "text":
-            return block.text
-        case "image":
-            return _image(block.mime_type, block.data) or f"[an image of type {block.mime_type}]"
-        case "resource_link":
-            return f"[{block.name}: {block.uri}]"
-        case "resource" if hasattr(block.resource, "text"):
-            return block.resource.text
-        case "resource":
-            kind = block.resource.mime_type or ""
-            return _image(kind, block.resource.blob) or f"[{block.resource.uri}, of type {kind or 'unknown'}]"
-        case kind:
-            return f"[{kind} of type {getattr(block, 'mime_type', 'unknown')}]"
-
-
-def _image(media_type: str, data: str) -> Image | None:
-    if not media_type.startswith("image/"):
-        return None
-    try:
-        return Image(media_type, base64.b64decode(data, validate=True))
-    except (binascii.Error, GoalportError):
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class FinalAnswer:
     """What ended a loop: the model's answer, or the result of a tool that is returned directly."""
@@ -223,10 +151,21 @@ class ToolLoop:
     calls: ToolCalls
     messages: list[Message]
     """The conversation so far, without the final answer."""
+    offers: "ToolOffers" = field(init=False)
+    """Which tools the model is offered in the next turn."""
     _tool_turns: int = field(default=0, init=False)
     _unknown: int = field(default=0, init=False)
     """Replies in a row that called only tools that do not exist."""
     _nudged: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.offers = ToolOffers(self.calls.tools, self.requests.request.interaction)
+        if self.requests.tools:  # a request that is to be answered without tools has none
+            self._offer()
+
+    def _offer(self) -> None:
+        self.calls = replace(self.calls, tools=self.offers.offered)
+        self.requests.tools = self.calls.tools.specs
 
     async def run(self) -> FinalAnswer:
         """Ask until there is an answer.
@@ -282,7 +221,9 @@ class ToolLoop:
         self._tool_turns += 1
         if self._tool_turns >= self.calls.settings.max_turns:
             raise TooManyTurns(self._tool_turns)
-        called = self._unfold(await self.calls.run(reply.message.calls))
+        called = self.offers.after(await self._run(reply.message.calls))
+        self._pass_on(called)
+        self._offer()
         self._unknown = 0 if any(each.tool for each in called) else self._unknown + 1
         if self._unknown > self.calls.settings.unknown_tool_attempts:
             raise ToolNotFound(reply.message.calls[0].name, self.calls.tools.tools)
@@ -293,40 +234,18 @@ class ToolLoop:
         self.messages += [reply.message, *(each.reply(sees=sees) for each in called)]
         return None
 
-    def _unfold(self, called: Sequence[CompletedCall]) -> list[CompletedCall]:
-        """Pass on the artifacts of tools, and offer the tools behind unfolding tools from now on."""
+    async def _run(self, calls: Sequence[ToolCall]) -> list[CompletedCall]:
+        """The result of each call, in order."""
+        refused = self.offers.refused(calls)
+        if not refused:
+            return await self.calls.run(calls)
+        made = iter(await self.calls.run([each for each in calls if each not in refused]))
+        twice = ToolResult.of_error("This tool may be called only once, and was called in this turn already.")
+        return [CompletedCall(each, None, twice) if each in refused else next(made) for each in calls]
+
+    def _pass_on(self, called: Sequence[CompletedCall]) -> None:
+        """Pass on the artifacts of tools."""
         on_artifact = self.requests.request.on_artifact
         for each in called:
             if on_artifact is not None and each.result.artifact is not None and not each.result.is_error:
                 on_artifact(each.result.artifact)
-        results, tools = _offered_after(called, self.calls.tools)
-        self.calls = replace(self.calls, tools=tools)
-        self.requests.tools = tools.specs
-        return results
-
-
-def _offered_after(called: Sequence[CompletedCall], box: Toolbox) -> tuple[list[CompletedCall], Toolbox]:
-    """The completed calls, and the tools that are offered from now on, those behind unfolding tools among them.
-
-    Where a tool gets another name because its own is taken, the result says so. When one of the unfolding tools is
-    exclusive, only the tools that were unfolded in this turn remain.
-    """
-    results: list[CompletedCall] = []
-    unfolded = {each.call.name: each.tool for each in called if _unfolds(each)}
-    if any(each.fold.exclusive for each in unfolded.values() if isinstance(each, UnfoldingTool)):
-        box = Toolbox({name: tool for name, tool in box.tools.items() if name in unfolded})
-    for each in called:
-        tool = each.tool
-        if isinstance(tool, UnfoldingTool) and _unfolds(each):
-            arguments = arguments_of(each.call)
-            chosen = tool.fold.chosen({} if isinstance(arguments, str) else arguments)
-            box, renamed = box.plus(each.call.name, chosen)
-            notes = "".join(f"\nHere {own!r} is called {name!r}." for own, name in renamed)
-            results.append(replace(each, result=replace(each.result, text=each.result.text + notes)))
-        else:
-            results.append(each)
-    return results, box
-
-
-def _unfolds(called: CompletedCall) -> bool:
-    return isinstance(called.tool, UnfoldingTool) and not called.result.is_error

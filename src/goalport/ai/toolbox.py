@@ -6,7 +6,7 @@ offered after it has called the one. Nothing here calls a tool. Above: `tool_loo
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, Self
@@ -68,6 +68,10 @@ class Toolbox:
             if name != tool.name:
                 renamed.append((tool.name, name))
         return Toolbox(every), renamed
+
+    def without(self, names: Collection[str]) -> "Toolbox":
+        """A toolbox without the tools that have these names of their own."""
+        return Toolbox({name: tool for name, tool in self.tools.items() if tool.name not in names}) if names else self
 
     def correction(self, name: str) -> str:
         """The answer to a model that called a tool which does not exist."""

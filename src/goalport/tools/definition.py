@@ -66,6 +66,8 @@ class Tool:
     """The result ends a model's loop instead of going back to the model."""
     checks_arguments: bool = False
     """The handler reports bad arguments itself; otherwise they are checked against `input_schema` before the call."""
+    once: bool = False
+    """A model may call it successfully only once in a conversation; then it is no longer offered."""
     approval: Approval = "never"
     """Which calls need a person's approval. It is asked for in actions; outside of actions such a call is refused."""
     confirmation: Callable[[Mapping[str, object]], str] | None = None
@@ -162,6 +164,10 @@ class Tool:
     def with_note(self, note: str) -> Self:
         """A copy whose description has the note as one more paragraph."""
         return replace(self, description=f"{self.description}\n\n{note}".strip())
+
+    def only_once(self) -> Self:
+        """A copy that a model may call successfully only once in a conversation."""
+        return replace(self, once=True)
 
     def with_approval(self, approval: Approval) -> Self:
         return replace(self, approval=approval)

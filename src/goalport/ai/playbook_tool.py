@@ -1,0 +1,76 @@
+"""A playbook: an agentic tool whose inner tools are unlocked by what was done so far.
+
+Below: `agentic_tool`, and the tools that an interaction withholds. Above: authors of agents.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from goalport.ai.agentic_tool import AgenticTool
+from goalport.ai.interaction import ToolUse
+from goalport.tools import Tool, tools_of
+
+__all__ = ["PlaybookTool", "Unlock", "after", "after_artifact", "after_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unlock:
+    """When a tool of a playbook can be called: `after("search") & ~after("publish")`.
+
+    `test` decides by the calls so far, failed ones among them; a condition of your own is an `Unlock` with another one.
+    """
+
+    test: Callable[[Sequence[ToolUse]], bool]
+
+    def __and__(self, other: "Unlock") -> "Unlock":
+        return Unlock(lambda uses: self.test(uses) and other.test(uses))
+
+    def __or__(self, other: "Unlock") -> "Unlock":
+        return Unlock(lambda uses: self.test(uses) or other.test(uses))
+
+    def __invert__(self) -> "Unlock":
+        return Unlock(lambda uses: not self.test(uses))
+
+
+def after(tool: str, *, times: int = 1) -> Unlock:
+    """When the tool of that name has succeeded, so many times."""
+    return Unlock(lambda uses: sum(each.tool == tool and not each.result.is_error for each in uses) >= times)
+
+
+def after_calls(number: int) -> Unlock:
+    """When so many calls have succeeded."""
+    return Unlock(lambda uses: sum(not each.result.is_error for each in uses) >= number)
+
+
+def after_artifact(kind: type) -> Unlock:
+    """When a tool has returned an object of a type."""
+    return Unlock(lambda uses: any(isinstance(each.result.artifact, kind) for each in uses))
+
+
+@dataclass(frozen=True, slots=True)
+class _Locks:
+    """Which tools wait for which condition."""
+
+    by_name: tuple[tuple[str, Unlock], ...] = ()
+
+    def __call__(self, uses: Sequence[ToolUse]) -> Collection[str]:
+        """The names of the tools that are locked."""
+        return {name for name, unlock in self.by_name if not unlock.test(uses)}
+
+
+@dataclass(frozen=True)
+class PlaybookTool(AgenticTool):
+    """An agentic tool that unlocks its inner tools step by step.
+
+    `PlaybookTool("research", "Researches").with_tools(search).with_locked(sum_up, unlock=after("search"))`: the inner
+    model sees `sum_up` once a search has succeeded. What is unlocked stays so as long as its condition holds.
+    """
+
+    locks: _Locks = field(default_factory=_Locks)
+
+    def with_locked(self, *tools: Tool | Callable[..., Any], unlock: Unlock) -> Self:
+        """Let the inner model use these tools too, as soon as a condition holds."""
+        locked = tools_of(*tools)
+        locks = _Locks((*self.locks.by_name, *((each.name, unlock) for each in locked)))
+        return replace(self.with_tools(*locked).with_withheld_tools(locks), locks=locks)
