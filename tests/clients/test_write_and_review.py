@@ -16,12 +16,12 @@ from mcp import Client
 
 from tests.clients.playing import SUBMIT, Heard, Request, Script, calls_in, follow, follow_async
 from tests.clients.python_client import MODES, Person, tools_of
-from tests.clients.running import CLIENTS, GOALPORT, ROOT, Served, obeying, serving
-from tests.clients.terminal import on_terminal
+from tests.clients.running import CLIENTS, GOALPORT, ROOT, Served, environment, obeying, serving
 from tests.clients.test_mcpo import bridged, caller
 from tests.providers import Providers
 from tests.rooms.serve.askers import Answering
 from tests.rooms.serve.following_tasks import FollowingTasks
+from tests.terminals import ENTER, on_terminal
 
 TOOL = "write_and_review_story"
 IDEA = {"content": "a heron that learns to read"}
@@ -144,8 +144,8 @@ def test_a_story_is_finished_over_rest(stories: Served) -> None:
 
 def test_a_story_is_finished_on_a_terminal(tmp_path: Path) -> None:
     command = [GOALPORT, "run", "--goal", TOOL, "--input", json.dumps(IDEA)]
-    with on_terminal(command, tmp_path, cwd=ROOT) as terminal:
+    with on_terminal(command, environment(tmp_path, TERM="xterm"), cwd=ROOT) as screen:
         for story, comment in zip((FIRST, SECOND), COMMENTS, strict=True):
-            terminal.until(story)
-            terminal.type_line(comment)
-        terminal.until(REVIEW)
+            screen.until(story).press(comment, ENTER)
+        screen.until(REVIEW)
+        assert screen.ended() == 0

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.running import GOALPORT
-from tests.clients.terminal import on_terminal
+from tests.clients.running import GOALPORT, environment
 from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, script, with_python, write_files
+from tests.terminals import ENTER, on_terminal
 
 PATIENCE = 240
 
@@ -70,11 +70,12 @@ def test_the_questions_of_a_page_are_answered_on_a_terminal(tmp_path: Path) -> N
     write_files(page, tmp_path)
     shown = re.search(r"goalport (run --goal book_trip --input '[^']*')", (ROOT / page).read_text(encoding="utf-8"))
     assert shown
-    with on_terminal([GOALPORT, *shlex.split(shown[1])], tmp_path, cwd=tmp_path) as terminal:
+    command = [GOALPORT, *shlex.split(shown[1])]
+    with on_terminal(command, environment(tmp_path, TERM="xterm"), cwd=tmp_path) as screen:
         for question, answer in (("Oslo", "2"), ("breakfast", ""), ("180 euros?", "y")):
-            terminal.until(question)
-            terminal.type_line(answer)
-        terminal.until("Oslo, 180 euros")
+            screen.until(question).press(answer, ENTER)
+        screen.until("Oslo, 180 euros")
+        assert screen.ended() == 0
 
 
 def test_the_python_of_the_documents_is_strictly_typed(tmp_path: Path) -> None:
