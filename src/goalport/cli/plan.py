@@ -166,6 +166,8 @@ def _drawing(explained: ExplainedGoal) -> Iterator[str]:
     yield f"{title}: {counted(len(rows), 'step')}, cost {plan.cost:g}, net value {plan.net_value:g}{doubt}"
     for number, (name, needed, made) in enumerate(rows, start=1):
         yield f"  {number}. {name:<{names}}  {needed:>{inputs}} → {made}"
+        if explained.agent.opaque:  # nobody can look into its steps
+            yield f"     {explained.agent.action(explanation.steps[number - 1].operator.action).description}"
     yield from text[1 + len(rows) :]
 
 
