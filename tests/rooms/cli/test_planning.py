@@ -248,3 +248,33 @@ def test_check_names_the_action_and_the_fix_of_what_a_store_that_outlives_the_pr
     assert re.search(f"^warning: .*{said}", ran.out, re.MULTILINE)
     assert goalport("check", "--allow-warnings", "--workspace", str(workspace)).code == 0
     assert not (workspace / ".goalport").exists()
+
+
+CONTEST = """
+from goalport.workflow import ScatterGatherBuilder
+
+class Joke: ...
+class Best: ...
+
+def dry() -> Joke:
+    return Joke()
+
+def wry() -> Joke:
+    return Joke()
+
+scatter = ScatterGatherBuilder.returning(Best).from_elements(Joke).generated_by([dry, wry], max_concurrency=1)
+contest = scatter.consolidated_by(lambda jokes: Best()).build_agent("Contest", "Finds the best joke")
+"""
+
+
+def test_the_steps_of_an_opaque_agent_say_what_they_do(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "contest.py").write_text(CONTEST)
+
+    ran = goalport("plan", "Contest.consolidate", "--workspace", str(workspace))
+
+    assert ran.out.splitlines()[1:5] == [
+        "  1. generate        nothing → list[Joke]",
+        "     Runs 2 functions, 1 at once: dry, wry",
+        "  2. consolidate  list[Joke] → Best, the goal",
+        "     Makes the result of them with lambda",
+    ]
