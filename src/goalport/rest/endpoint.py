@@ -20,7 +20,7 @@ from goalport.publish.publisher import Publisher
 from goalport.rest.problems import Problem, invalid, problem, unavailable
 from goalport.words import corrections, validation_problems
 
-__all__ = ["Endpoint", "Handler", "body_of", "read"]
+__all__ = ["Endpoint", "Handler", "body_of", "read", "root_of"]
 
 T = TypeVar("T", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
@@ -63,7 +63,7 @@ class Endpoint:
 
     def _without_handler(self, request: Request) -> Response:
         if not self._handlers:
-            detail = "There is nothing here. /openapi.json describes every path of this server."
+            detail = f"There is nothing here. {root_of(request)}/openapi.json describes every path of this server."
             return problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
         allowed = ", ".join([*self._handlers, *(["HEAD"] if "GET" in self._handlers else []), "OPTIONS"])
         if request.method == "OPTIONS":
@@ -91,6 +91,11 @@ async def body_of(request: Request) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise invalid(["should be a JSON object"], "Expected a JSON object as the body. /openapi.json describes it.")
     return cast("dict[str, Any]", value)
+
+
+def root_of(request: Request) -> str:
+    """The path under which another app, or a proxy, has mounted the server; usually empty."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
 
 
 def read(kind: type[T], value: Mapping[str, Any]) -> T:

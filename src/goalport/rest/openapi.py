@@ -18,7 +18,7 @@ from goalport.publish.portability import DEFINITIONS, Schema, mapped
 from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
-from goalport.rest.endpoint import read
+from goalport.rest.endpoint import read, root_of
 from goalport.rest.event_stream import EVENT_NAME
 from goalport.rest.platform_info import INFO, LISTS
 from goalport.rest.problems import MEDIA_TYPE
@@ -163,7 +163,8 @@ class OpenApi:
         publication = self._publisher.publication
         if self._known is None or self._known[0] is not publication:
             self._known = publication, _document(publication, self._publisher.settings.name)
-        return JSONResponse(self._known[1])
+        root = root_of(request)
+        return JSONResponse({**self._known[1], **({"servers": [{"url": root}]} if root else {})})
 
 
 def _document(publication: Publication, name: str) -> Mapping[str, Any]:

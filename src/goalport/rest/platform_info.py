@@ -14,7 +14,7 @@ from goalport import __version__
 from goalport.publish.own_resources import agent_view, goals_view
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of
-from goalport.rest.endpoint import Handler, read
+from goalport.rest.endpoint import Handler, read, root_of
 from goalport.rest.processes import query_of
 from goalport.rest.requests import NoQuery
 
@@ -34,7 +34,7 @@ class PlatformInfo:
         """The server's name and version, how much there is of each kind, and where it is listed."""
         read(NoQuery, query_of(request))
         counts = {_camel(name): sum(1 for _ in entries(self._publisher)) for name, entries in LISTS.items()}
-        links = {_camel(name): f"{INFO}/{name}" for name in LISTS}
+        links = {_camel(name): f"{root_of(request)}{INFO}/{name}" for name in LISTS}
         name = self._publisher.settings.name
         return JSONResponse({"name": name, "version": __version__, "counts": counts, "links": links})
 

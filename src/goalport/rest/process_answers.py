@@ -27,8 +27,10 @@ PROCESSES: Final = "/api/v1/process"
 EVENTS: Final = "/events/process"
 
 
-def answer_to(process: AgentProcess, outcome: Outcome | None) -> JSONResponse:
+def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> JSONResponse:
     """The answer to a request that started or continued a process; None: it still runs.
+
+    `root` is the path under which the server is mounted, with which links begin.
 
     Raises `Problem` if it ended without a result.
     """
@@ -36,12 +38,12 @@ def answer_to(process: AgentProcess, outcome: Outcome | None) -> JSONResponse:
     # What it came to since is not in this answer.
     status = outcome.status if outcome else ProcessStatus.RUNNING if process.outcome else process.status
     head = {"processId": process.id, "goal": goal, "status": str(status)}
-    links = {"links": _links(process.id)}
+    links = {"links": _links(root, process.id)}
     if outcome is None or isinstance(outcome, Waiting):
         questions = [_question(each) for each in map(question_view, process.open_questions)]
         first = _first(questions) if isinstance(outcome, Waiting) and questions else {}
         content = {**head, **first, "questions": questions, **links}
-        return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": _path(process.id)})
+        return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": _path(root, process.id)})
     if isinstance(outcome, Failed) and outcome.not_begun:
         raise unavailable(outcome.reason)
     try:
@@ -65,7 +67,7 @@ def _result(process: AgentProcess, outcome: Completed) -> Any:
     return policy.output.value_in(wire)
 
 
-def view_of(process: AgentProcess) -> dict[str, Any]:
+def view_of(process: AgentProcess, root: str) -> dict[str, Any]:
     """All that is known of a process: its status, plan, history, cost and questions, and its result if it has one."""
     view = process_view(process)
     del view["id"]
@@ -75,7 +77,7 @@ def view_of(process: AgentProcess) -> dict[str, Any]:
         "goal": CallPolicy.of_process(process).name,
         "reason": None if view["reason"] is None else cleaned(hide_known(view["reason"])),
         "questions": [_question(each) for each in view["questions"]],
-        "links": _links(process.id),
+        "links": _links(root, process.id),
     }
     if isinstance(process.outcome, Completed):
         try:
@@ -85,7 +87,7 @@ def view_of(process: AgentProcess) -> dict[str, Any]:
     return content
 
 
-def record_line(record: ProcessRecord) -> dict[str, Any]:
+def record_line(record: ProcessRecord, root: str) -> dict[str, Any]:
     """A process in a list."""
     return {
         "processId": record.id,
@@ -94,17 +96,17 @@ def record_line(record: ProcessRecord) -> dict[str, Any]:
         "startedBy": record.parent or None,
         "createdAt": record.created_at.isoformat(),
         "finishedAt": record.finished_at.isoformat() if record.final and record.finished_at is not None else None,
-        "links": _links(record.id),
+        "links": _links(root, record.id),
     }
 
 
-def _path(process_id: str) -> str:
-    return f"{PROCESSES}/{quote(process_id, safe='')}"
+def _path(root: str, process_id: str) -> str:
+    return f"{root}{PROCESSES}/{quote(process_id, safe='')}"
 
 
-def _links(process_id: str) -> dict[str, str]:
-    path = _path(process_id)
-    return {"self": path, "continue": f"{path}/continue", "events": f"{EVENTS}/{quote(process_id, safe='')}"}
+def _links(root: str, process_id: str) -> dict[str, str]:
+    path = _path(root, process_id)
+    return {"self": path, "continue": f"{path}/continue", "events": f"{root}{EVENTS}/{quote(process_id, safe='')}"}
 
 
 def _question(view: Mapping[str, Any]) -> dict[str, Any]:

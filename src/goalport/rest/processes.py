@@ -20,7 +20,7 @@ from goalport.publish.forms import Form, form_of
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
-from goalport.rest.endpoint import body_of, read
+from goalport.rest.endpoint import body_of, read, root_of
 from goalport.rest.problems import Problem, invalid
 from goalport.rest.process_answers import answer_to, record_line, view_of
 from goalport.rest.requests import ContinueRequest, EndQuery, ListQuery, NoQuery, StartRequest, StateQuery
@@ -71,7 +71,7 @@ class ProcessHandlers:
         tool = self._tool(asked)
         process = await self._started(tool, asked, request.headers.get(_KEY))
         run = self._publisher.runs.of(process, detached=tool.policy.detached)
-        return answer_to(process, await _outcome_for(request, run, asked.wait))
+        return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
 
     async def _started(self, tool: GoalTool, asked: StartRequest, key: str | None) -> AgentProcess:
         within, given = ("input", asked.input or {}) if asked.bindings is None else ("bindings", asked.bindings)
@@ -130,7 +130,7 @@ class ProcessHandlers:
                 raise _conflict("not-waiting", str(error)) from None
             problems = [each.removeprefix("answer: ") for each in error.problems]
             raise invalid(problems, str(error), within="response") from None
-        return answer_to(process, await _outcome_within(process, asked.wait))
+        return answer_to(process, await _outcome_within(process, asked.wait), root_of(request))
 
     def _question(self, process: AgentProcess, question_id: str | None) -> Question:
         """The open question of that id, or the only one. Raises `Problem`."""
@@ -158,7 +158,7 @@ class ProcessHandlers:
         """The state of a process; with `wait`, once it has ended or waits for an answer."""
         process = await own_process(self._publisher, request)
         await _outcome_within(process, read(StateQuery, query_of(request)).wait)
-        return JSONResponse(view_of(process))
+        return JSONResponse(view_of(process, root_of(request)))
 
     async def end(self, request: Request) -> Response:
         """Kill a process; one that has ended is not changed."""
@@ -166,7 +166,7 @@ class ProcessHandlers:
         process.kill(read(EndQuery, query_of(request)).reason)
         with anyio.move_on_after(_END_SECONDS):
             await process.rest()
-        return JSONResponse(view_of(process))
+        return JSONResponse(view_of(process, root_of(request)))
 
     async def list(self, request: Request) -> Response:
         """The processes of the caller, a page at a time."""
@@ -181,7 +181,7 @@ class ProcessHandlers:
         shown = found[: asked.limit]
         following = request.url.include_query_params(after=shown[-1].id) if len(found) > len(shown) else None
         links = {} if following is None else {"next": f"{following.path}?{following.query}"}
-        return JSONResponse({"processes": [record_line(each) for each in shown], "links": links})
+        return JSONResponse({"processes": [record_line(each, root_of(request)) for each in shown], "links": links})
 
 
 def _read(arguments: PublishedArguments, given: Mapping[str, Any], within: str) -> tuple[object, ...]:

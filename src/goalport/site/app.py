@@ -6,6 +6,7 @@ It does not listen: `listener` or any ASGI server does. A new door is one more e
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
@@ -20,7 +21,7 @@ from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
 from goalport.rest import RestDoor
 from goalport.serve.door import McpDoor
-from goalport.settings import Settings
+from goalport.settings import Settings, load_settings
 from goalport.site.body_limit import BodyLimit
 from goalport.site.guard import HostGuard
 from goalport.workspace import Workspace
@@ -74,12 +75,17 @@ DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor, RestDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
 
 
-def create_app(platform: AgentPlatform, workspace: Workspace, settings: Settings) -> Starlette:
+def create_app(
+    platform: AgentPlatform, workspace: Workspace | None = None, settings: Settings | None = None
+) -> Starlette:
     """The app for any ASGI server. At the end of its lifespan it closes the platform and kills running processes.
 
+    Another app can mount it, and enters its lifespan then. Without a workspace, what the platform has is all that is
+    published; without settings, they are read as those of the current folder.
     Raises `SettingsError` for a role whose model is not ready and for state keys that cannot be read.
     """
-    return Site(Publisher(platform, workspace, settings)).app
+    settings = settings or load_settings(Path.cwd())
+    return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
 
 
 class Site:

@@ -77,7 +77,7 @@ class HostGuard:
             await self._app(scope, receive, send)
             return
         host, origin = _read(scope["headers"])
-        is_health = scope["path"] in _HEALTH
+        is_health = scope["path"].removeprefix(scope.get("root_path", "")) in _HEALTH
         refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
         # Requests that do not come from web pages skip the CORS middleware.
         is_page = bool(origin) and (not is_health or self._origin_allowed(origin, host))

@@ -8,8 +8,8 @@ longer than a second, a stream is begun after all: no proxy then times out, and 
 """
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Final, Protocol, cast
@@ -19,6 +19,7 @@ from mcp_types import LOG_LEVEL_META_KEY
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.errors import GoalportError
 from goalport.publish.companions import Companion
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import RawTool
@@ -72,11 +73,23 @@ class StreamableHttp:
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
             answer = partial(take_from_elsewhere, state)
             app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel, answer)
-        self.routes: Sequence[Route] = [Route("/mcp", PostReader(app))]
+        self._app, self._running = app, False
+        self.routes: Sequence[Route] = [Route("/mcp", PostReader(self._answer))]
 
-    def running(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
         """A context in which sessions can be opened; at its end all are closed."""
-        return self._sessions.run()
+        async with self._sessions.run():
+            self._running = True
+            yield
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._running:
+            raise GoalportError(
+                "The app of this server was called outside of its lifespan. An app that mounts it has to enter that in"
+                " its own: `async with app.router.lifespan_context(app)`."
+            )
+        await self._app(scope, receive, send)
 
     def _asks_back(self, tool: str, *, elicits: bool) -> bool:
         published = self._state.publication.tools.get(tool)
