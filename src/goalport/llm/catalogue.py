@@ -95,10 +95,8 @@ class _Lazy(Generic[T]):
         self._made: T | None = None
 
     async def get(self) -> T:
-        if self._made is None:
-            # A limiter of its own: steps that fill the threads must not keep a model from being asked.
-            self._made = await run_sync(self._make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-        return self._made
+        # A limiter of its own: steps that fill the threads must not keep a model from being asked.
+        return self._made or await run_sync(self._make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
 
     async def aclose(self) -> None:
         made, self._made = self._made, None
@@ -107,7 +105,9 @@ class _Lazy(Generic[T]):
 
     def _make_once(self) -> T:
         with _import_lock:
-            return self._made or self._make()
+            # Kept within the lock: another first request may wait for it, and would open a client that nobody closes.
+            self._made = self._made or self._make()
+            return self._made
 
 
 class _LazyModel:

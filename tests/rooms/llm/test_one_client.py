@@ -1,11 +1,13 @@
 """What a catalogue makes once and keeps, and how long it waits for the next piece of a stream."""
 
+import gc
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from starlette.responses import Response, StreamingResponse
 
@@ -23,6 +25,21 @@ async def test_a_model_is_made_once_and_its_settings_travel_with_each_call() -> 
         for options in (cold, hot):
             await models.choose(options).reply(replace(call("Hi"), options=options))
     assert [body["temperature"] for body in server.bodies] == [0.1, 0.9]
+
+
+def open_clients() -> list[int]:
+    return [id(each) for each in gc.get_objects() if isinstance(each, httpx2.AsyncClient) and not each.is_closed]
+
+
+async def test_first_requests_that_come_together_open_one_client_which_is_closed() -> None:
+    before = open_clients()
+    async with serving(chat("Hello")) as server:
+        model = server.models().choose(LlmOptions(model="gpt-4.1-mini"))
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(model.reply, call("Hi"))
+        assert len(server.bodies) == 3
+    assert [each for each in open_clients() if each not in before] == []
 
 
 async def one_piece_and_then_nothing(_: dict[str, Any]) -> Response:
