@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from goalport.blackboard import Typed
+from goalport.blackboard import Typed, fits
 from goalport.domain import Input
 from goalport.errors import DeclarationError
 from goalport.process import ActionContext
@@ -242,7 +242,7 @@ class _Rounds(Generic[T]):
     judge: _Judge
 
     async def run(self, context: ActionContext) -> T:
-        history = History[T]()
+        context, history = self._without_earlier_rounds(context), History[T]()
         for number in range(1, self.limit + 1):
             with self.task.span(context, f"round {number}"):
                 result = await self.task.run(_with(context, history, self.kind))
@@ -259,6 +259,14 @@ class _Rounds(Generic[T]):
         words = "the last attempt" if best.feedback is None else f"the best attempt, score {best.score:g}"
         context.progress(f"No attempt of {self.limit} was accepted: the result is {words}.")
         return best.result
+
+    def _without_earlier_rounds(self, context: ActionContext) -> ActionContext:
+        """A context without what another repetition has made, except for an object that the task begins with."""
+        own = context.on_copy()
+        taken = any(fits(self.kind, each.type) for each in self.task.wants(()))
+        for kind in (Feedback, History, *(() if taken else (self.kind,))):
+            own.blackboard.hide_all(kind)
+        return own
 
 
 def _with(context: ActionContext, history: History[T], kind: type[T]) -> ActionContext:
@@ -290,11 +298,11 @@ def _required(task: Step[T] | None, kind: type[T]) -> Step[T]:
 
 def _refuse_feedback_at_once(task: Step[Any]) -> None:
     for each in task.parameters:
-        if isinstance(each, Input) and each.type is Feedback and each.required:
+        if isinstance(each, Input) and fits(each.type, Feedback) and each.required:
             raise task.origin.error(
                 expected=f"{each.name!r} to be optional, as there is no feedback in the first round",
                 came="it is required",
-                fix=f"Write `{each.name}: Feedback | None`.",
+                fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
             )
 
 

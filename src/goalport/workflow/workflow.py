@@ -118,9 +118,11 @@ class Workflow(Generic[R]):
         """
         own = context.on_copy(*inputs)
         self._refuse_missing(own)
+        result: object = None
         for stage in self.stages:
-            own = own.on_copy(Typed(await stage.run(own), stage.kind))
-        return cast("R", own.blackboard.objects[-1])
+            result = await stage.run(own)
+            own = own.on_copy(Typed(result, stage.kind))
+        return cast("R", result)
 
     @property
     def _source(self) -> str:

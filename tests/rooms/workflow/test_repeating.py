@@ -65,6 +65,23 @@ async def test_the_generator_is_told_the_last_attempt_and_the_feedback_to_it() -
     assert told == [(None, None), (Draft("1"), Feedback(0.1, "of 1"))]
 
 
+async def test_feedback_and_attempts_of_other_workflows_are_not_taken_for_its_own() -> None:
+    told: list[object] = []
+
+    def improve(draft: Draft | None, feedback: Feedback | None, history: History[Draft]) -> Draft:
+        told.append((draft, feedback, len(history)))
+        return Draft("1")
+
+    inner = REPEATED.repeating(improve).with_evaluator(scored(1))
+
+    async def outer(context: ActionContext) -> Draft:
+        return await inner.as_sub_process(context)
+
+    workflow = REPEATED.with_max_iterations(2).repeating(outer).with_evaluator(scored(0.1))
+    assert (await run(workflow, Feedback(0.5, "old"))).outcome == Completed(Draft("1"))
+    assert told == [(None, None, 0)] * 2
+
+
 async def test_an_object_that_is_there_can_be_what_is_improved() -> None:
     def longer(draft: Draft) -> Draft:
         return Draft(draft.text + "!")
@@ -154,7 +171,11 @@ async def test_a_person_may_be_the_evaluator_and_nothing_is_paid_twice() -> None
     assert len(model.calls) == 1
 
 
-def needs(feedback: Feedback) -> Draft:
+class Praise(Feedback):
+    """Feedback of another kind."""
+
+
+def needs(feedback: Praise) -> Draft:
     return Draft(feedback.text)
 
 

@@ -228,6 +228,36 @@ async def test_one_that_asks_a_person_lets_the_others_finish_and_nothing_is_paid
     assert len(models.calls) == 1
 
 
+async def test_workflows_within_workflows_ask_and_pay_once_too() -> None:
+    async def pays(ai: Ai) -> Text:
+        return Text(await ai.generate_text("Say hello"))
+
+    async def asks(context: ActionContext) -> Text:
+        return Text(await context.ask("Your name?", str))
+
+    async def both(context: ActionContext) -> Text:
+        first = await gathered(pays, pays).as_sub_process(context)
+        second = await gathered(pays, asks).as_sub_process(context)
+        return Text("; ".join((*first.texts, *second.texts)))
+
+    @agent(description="d")
+    class Nests:
+        @achieves_goal(description="g")
+        async def nest(self, context: ActionContext) -> Texts:
+            return await gathered(both, pays).as_sub_process(context)
+
+    model = ScriptedModel(list("abcd"))
+    async with AgentPlatform([Nests], models=model) as platform:
+        process = platform.start("Nests")
+        await settled(process)
+        assert model.unused == 0
+        await platform.answer(process.id, response="Eva")
+        outcome = await settled(process)
+    assert isinstance(outcome, Completed)
+    assert "; Eva" in str(outcome.value)
+    assert len(model.calls) == 4
+
+
 async def test_inputs_of_functions_are_those_of_the_agent() -> None:
     def pack(order: Order) -> Text:
         return Text(order.item)
