@@ -35,6 +35,7 @@ check: $(DEV)
 	$(BIN)/python -m tests.house.rooms
 
 bench: $(DEV)
+	benchmarks/peers/prepare
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clients: $(DEV)

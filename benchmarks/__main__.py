@@ -15,6 +15,7 @@ from benchmarks.engines import engines
 from benchmarks.fleet import fleet
 from benchmarks.loop import loop
 from benchmarks.models import models
+from benchmarks.orchestration import orchestration
 from benchmarks.planning import planning
 from benchmarks.report import Table, machine, write_json, write_page
 from benchmarks.servers import ROOT
@@ -29,6 +30,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "crowd": crowd,
     "workers": workers,
     "loop": loop,
+    "orchestration": orchestration,
     "durability": durability,
     "sharing": sharing,
     "fleet": fleet,
