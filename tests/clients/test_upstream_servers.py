@@ -71,12 +71,12 @@ async def test_the_reference_server_is_used_in_its_older_revision(node: str, tra
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 async def test_progress_and_questions_of_the_reference_server_reach_the_caller(node: str, transport: str) -> None:
     heard: list[float] = []
-    asked: list[Mapping[str, object]] = []
+    asked: list[Mapping[str, object] | str] = []
 
     async def hear(done: float, total: float | None, words: str | None) -> None:
         heard.append(done)
 
-    async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+    async def ask(message: str, schema: Mapping[str, object] | str) -> Mapping[str, object]:
         asked.append(schema)
         return {"name": "Lynda"}
 
@@ -133,7 +133,7 @@ async def test_one_of_several_is_killed_in_mid_call_and_comes_back(node: str) ->
     async with connected(reference, of_python("time")) as servers:
         pid = children_of(os.getpid(), "server-everything")[0]
 
-        async def ask(message: str, schema: Mapping[str, object]) -> Mapping[str, object]:
+        async def ask(message: str, schema: Mapping[str, object] | str) -> Mapping[str, object]:
             os.kill(pid, signal.SIGKILL)
             assert not (await servers.call("get_current_time", "time", timezone="UTC")).is_error
             return {}
