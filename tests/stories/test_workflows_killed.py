@@ -60,9 +60,21 @@ def searching(shelf):
 async def merge(parts: list[Part], ai: Ai) -> Report:
     return Report(content=await ai.generate_text("Merge " + ", ".join(each.text for each in parts)))
 
+async def merge_slowly(parts: list[Part], ai: Ai) -> Report:
+    report = await merge(parts, ai)
+    (HERE / "merged").touch()
+    while not (HERE / "open").exists():
+        await asyncio.sleep(0.02)
+    return report
+
 scatter = (
     ScatterGatherBuilder.returning(Report).from_elements(Part)
     .generated_by([searching(shelf) for shelf in ("maps", "letters", "cellar")]).consolidated_by(merge)
+)
+slow = (
+    ScatterGatherBuilder.returning(Report).from_elements(Part)
+    .generated_by([searching(shelf) for shelf in ("maps", "letters", "attic")]).consolidated_by(merge_slowly)
+    .build_agent("Slow", "Searches shelves", export=published("slow"))
 )
 archive = scatter.build_agent("Archive", "Searches shelves", export=published("deployed"))
 
@@ -134,32 +146,35 @@ async def killed(server: Running) -> None:
     await server.process.wait()
 
 
-async def until_all_are_searched(folder: Path) -> None:
+async def until_there_are(folder: Path, pattern: str, files: int) -> None:
     with anyio.fail_after(60):
-        while len(list((folder / "agents").glob("searched-*"))) < 3:  # noqa: ASYNC110 - another program writes
+        while len(list(folder.glob(pattern))) < files:  # noqa: ASYNC110, ASYNC240 - another program writes
             await anyio.sleep(0.02)
 
 
-@pytest.mark.parametrize(("goal", "requests"), [("deployed", 3), ("inside", 4)])
+@pytest.mark.parametrize(
+    ("goal", "until", "before", "after"),
+    [("deployed", "searched-*", 3, 1), ("inside", "searched-*", 4, 1), ("slow", "merged", 4, 0)],
+)
 async def test_no_branch_is_paid_twice_when_the_server_is_killed(
-    aimock: Providers, tmp_path: Path, goal: str, requests: int
+    aimock: Providers, tmp_path: Path, goal: str, until: str, before: int, after: int
 ) -> None:
     aimock.answer("Give a title", content="Gold")
-    for shelf in ("maps", "letters", "cellar"):
+    for shelf in ("maps", "letters", "cellar", "attic"):
         aimock.answer(f"Search {shelf}", content=f"gold in {shelf}")
-    aimock.answer("Merge gold in maps, gold in letters, gold in cellar", content="all is found")
+    aimock.answer("Merge gold in maps, gold in letters, gold in", content="all is found")
     settings: dict[str, Any] = {"store": "sqlite"}
     async with running(tmp_path, files(aimock), **settings) as first, first.client("http", "legacy") as client:
         handle = (await call(client, goal, content="gold")).structured_content
         assert handle is not None
-        await until_all_are_searched(tmp_path)
-        assert len(aimock.requests()) == requests
+        await until_there_are(tmp_path / "agents", until, 1 if until == "merged" else 3)
+        assert len(aimock.requests()) == before
         await killed(first)
     (tmp_path / "agents/open").touch()
     async with running(tmp_path, {}, **settings) as second, second.client("http", "auto") as client:
         result = await call(client, "process_status", processId=handle["processId"], waitSeconds=25)
     assert result.structured_content == {"content": "all is found"}
-    assert len(aimock.requests()) == requests + 1, "only the merging was asked for after the restart"
+    assert len(aimock.requests()) == before + after, "only the merging is asked for after the restart"
 
 
 async def test_each_shape_reaches_its_goal_through_a_server_and_a_provider(aimock: Providers, tmp_path: Path) -> None:
