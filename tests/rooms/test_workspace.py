@@ -190,6 +190,14 @@ def test_a_workspace_with_an_agent_gets_no_hint(tmp_path: Path) -> None:
     assert load_workspace(write(tmp_path, {"agents/a.py": AGENT.format(name="A")})).hints == ()
 
 
+def test_a_builder_that_was_never_asked_to_build_its_agent_is_told_of(tmp_path: Path) -> None:
+    text = "from goalport.workflow import AgentBuilder\n\nlenders = AgentBuilder('Lenders', component=True)\n"
+    write(tmp_path, {"agents/a.py": text + AGENT.format(name="A"), "agents/b.py": f"{text}lender = lenders.build()\n"})
+    assert load_workspace(tmp_path).hints == (
+        f"{tmp_path}/agents/a.py: the builder of Lenders was never asked to build its agent. Write .build().",
+    )
+
+
 def test_agents_are_instances_and_classes_without_one_each_once_in_the_order_of_definition(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -58,6 +58,7 @@ class AgentBuilder:
         )
         self._resolvers = resolvers
         self._members: dict[str, staticmethod[..., Any]] = {}
+        self._built = False
 
     @overload
     def action(self, function: F, /) -> F: ...
@@ -146,8 +147,13 @@ class AgentBuilder:
 
     def build(self) -> Agent:
         """The agent or component, to be deployed as any other. Raises `DeclarationError` as for a class."""
+        self._built = True
         made = type(self.name, (), {**self._members, "__module__": self._module})
         return read_agent(self._marking(made)(), SERVICE_TYPES, self._resolvers)
+
+    def __goalport_unserved__(self) -> str:
+        """Why a workspace does not serve it, if that is probably not intended."""
+        return "" if self._built else f"the builder of {self.name} was never asked to build its agent. Write .build()."
 
     @property
     def _module(self) -> str:

@@ -68,6 +68,10 @@ def _hints(root: Path, modules: Sequence[LoadedModule], problems: Sequence[LoadP
     for each in modules:
         if each.file.is_package and not each.namespace:
             yield f"{each.path} defines nothing, so nothing of its folder is served. Import the agent there."
+    for module, value in values_in(modules, object):
+        unserved = getattr(type(value), "__goalport_unserved__", None)
+        if unserved is not None and (why := unserved(value)):
+            yield f"{module.path}: {why}"
     if not (root / "agents").exists():
         yield f"{root} has no agents/ folder. Put an agent in agents/NAME.py, or let `goalport new` make an example."
     elif not problems and not agents_in([each for each in modules if each.name.startswith("agents.")]):
