@@ -10,7 +10,9 @@ from .facts import FactCheck, Verdict
 __all__ = ["in_markdown"]
 
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>])")
-_NO_WEB: Final = "The models could not search the web (there is no tool group `web`): they went by what they know."
+_NO_WEB: Final = (
+    "The models could not search the web (the tool group `web` has no tools here): they went by what they know."
+)
 
 
 def in_markdown(checks: Sequence[FactCheck], checkers: Sequence[str], *, searched: bool) -> str:
