@@ -154,7 +154,7 @@ async def test_an_answer_of_a_json_schema_is_a_dict_that_is_valid_against_it() -
             return Text(str(await context.ask("Which size?", schema)))
 
     async with started(Tailor()) as (platform, process):
-        with pytest.raises(BadInput, match="minimum"):
+        with pytest.raises(BadInput, match="size: should be at least 1"):
             await platform.answer(process.id, response={"size": 0})
         assert await answered(platform, process, {"size": 4}) == Completed(Text("{'size': 4}"))
 
