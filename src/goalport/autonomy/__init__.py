@@ -6,5 +6,16 @@ Below: processes, models and agents. Above: the platform, which hands itself ove
 from goalport.autonomy.autonomy import Autonomy, Choice, PlannedGoal
 from goalport.autonomy.front_agent import Achieved, front_agent
 from goalport.autonomy.ranking import Candidate, Ranked, Ranking
+from goalport.autonomy.start_objects import start_objects
 
-__all__ = ["Achieved", "Autonomy", "Candidate", "Choice", "PlannedGoal", "Ranked", "Ranking", "front_agent"]
+__all__ = [
+    "Achieved",
+    "Autonomy",
+    "Candidate",
+    "Choice",
+    "PlannedGoal",
+    "Ranked",
+    "Ranking",
+    "front_agent",
+    "start_objects",
+]

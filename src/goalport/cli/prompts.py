@@ -15,13 +15,24 @@ from typing import NamedTuple, Protocol
 from goalport.cli.terminal import say
 from goalport.words import one_line
 
-__all__ = ["Check", "Interrupted", "ListCheck", "Option", "PlainPrompts", "Prompts", "Unanswered", "prompts_here"]
+__all__ = [
+    "DUMB_TERMINALS",
+    "Check",
+    "Interrupted",
+    "ListCheck",
+    "Option",
+    "PlainPrompts",
+    "Prompts",
+    "Unanswered",
+    "prompts_here",
+]
 
 Check = Callable[[str], str]
 """Says what is wrong with a typed text; empty: nothing."""
 ListCheck = Callable[[Sequence[str]], str]
 """Says what is wrong with a choice of several options."""
-_DUMB = {"", "dumb", "unknown"}
+DUMB_TERMINALS = {"", "dumb", "unknown"}
+"""What the variable TERM says of terminals that cannot move their cursor."""
 _LONGEST_LABEL = 200
 
 
@@ -69,7 +80,7 @@ class Prompts(Protocol):
 
 def prompts_here() -> Prompts:
     """Prompts with arrow keys where the terminal can show them, otherwise plain ones."""
-    able = sys.platform == "win32" or os.environ.get("TERM", "") not in _DUMB
+    able = sys.platform == "win32" or os.environ.get("TERM", "") not in DUMB_TERMINALS
     if not (able and sys.stdin.isatty() and sys.stderr.isatty()):
         return PlainPrompts()
     # Imported here, because it imports this module.

@@ -1,16 +1,14 @@
-"""`goalport run`: runs one goal here; its steps go to standard error, its result to standard output.
+"""`goalport run`: runs here what a sentence asks for, or a goal; the steps go to standard error, the result to output.
 
-The input is the same JSON as for the goal's MCP tool, with the same error messages. Questions are asked on the
-terminal. Below the program; platform and publish are below it.
+`wanted` says what that is, `views` show how it goes. Questions are asked on the terminal. Below the program; platform
+and publish are below it.
 """
 
-import asyncio
 import json
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 import anyio
 from cyclopts import Parameter
@@ -19,78 +17,127 @@ from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_result
-from goalport.cli.workspace import GoalChoice, open_goal
-from goalport.errors import AlreadyAnswered, BadInput, DeclarationError, GoalportError
-from goalport.events import (
-    ActionFinished,
-    ActionRetried,
-    ActionStarted,
-    Event,
-    EventListener,
-    ModelCalled,
-    ProgressUpdated,
-    ToolCalled,
-)
+from goalport.cli.views import View, view_here
+from goalport.cli.wanted import NamedGoal, Sentence, Wanted
+from goalport.cli.workspace import kept_workspace, loop_of, open_with_agents
+from goalport.domain import PlannerType, UserInput
+from goalport.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
 from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
+from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, ProcessOptions, Question, Waiting
 from goalport.publish.answers import reason_of
 from goalport.publish.handle import OpenQuestion
-from goalport.publish.output import OutputFormat
-from goalport.publish.published_arguments import PublishedArguments
+from goalport.publish.output import Wire
 from goalport.secrecy import hide
-from goalport.words import type_label
 
-FAILED, MISUSED = 1, 2
+FAILED, MISUSED, UNFIT = 1, 2, 3
+_NOBODY: Final = (
+    "Nobody can be asked here, so the process was ended with its questions open. Run the command on a terminal, which"
+    " asks them; or start `goalport serve` and answer in an MCP client."
+)
+
+
+Text = Annotated[
+    str | None,
+    Parameter(name="TEXT", help="What you want, in your own words: an agent that fits is chosen.", show_default=False),
+]
+Goal = Annotated[
+    str | None,
+    Parameter(name=("--goal", "-g"), help="A goal by name, in place of TEXT: its published, full or short name."),
+]
+Given = Annotated[
+    str | None,
+    Parameter(name=("--input", "-i"), help="Of --goal: a JSON object, @FILE to read one, or @- for standard input."),
+]
+OpenMode = Annotated[
+    bool,
+    Parameter(
+        name=("--open", "-o"),
+        negative="",
+        help="Of TEXT: choose a goal, and let the actions of all agents help to reach it.",
+        show_default=False,
+    ),
+]
+ShowPrompts = Annotated[
+    bool, Parameter(name=("--prompts", "-p"), negative="", help="Show what models are asked.", show_default=False)
+]
+ShowReplies = Annotated[
+    bool, Parameter(name=("--replies", "-r"), negative="", help="Show what they reply.", show_default=False)
+]
+Model = Annotated[str | None, Parameter(help="The model to ask where an agent names none.", show_default=False)]
+Planner = Annotated[
+    PlannerType | None, Parameter(help="What chooses the next action, in place of the agent's.", show_default=False)
+]
+Quiet = Annotated[
+    bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not show the steps.", show_default=False)
+]
 
 
 def run(
+    text: Text = None,
+    /,
     *,
-    goal: Annotated[str, Parameter(name=("--goal", "-g"), help="The goal: its published, full or short name.")],
-    given: Annotated[
-        str, Parameter(name=("--input", "-i"), help="A JSON object, @FILE to read one, or @- for standard input.")
-    ] = "{}",
+    goal: Goal = None,
+    given: Given = None,
+    open_mode: OpenMode = False,
+    prompts: ShowPrompts = False,
+    replies: ShowReplies = False,
+    model: Model = None,
+    planner: Planner = None,
     structured: StructuredResult = False,
-    quiet: Annotated[
-        bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not print the steps.", show_default=False)
-    ] = False,
+    quiet: Quiet = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Run a goal here, without a server. What it asks is asked on the terminal.
+    """Run what a sentence asks for, or a goal, here without a server. What it asks is asked on the terminal.
 
-    Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 130 stopped with Ctrl-C.
+    Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 3 no agent or goal fits the sentence, 130 stopped
+    with Ctrl-C.
     """
-    loaded, found = open_goal(workspace, goal)
-    inputs = _read(found, object_of(given, "--input"))
-    running = GoalRun(loaded.platform, found, inputs, () if quiet else (StepPrinter(),))
-    outcome = _finished(running)
-    reason = reason_of(outcome, goal)
-    if isinstance(outcome, Completed):
-        wire, _ = OutputFormat.of(found.goals[0].output).wire(outcome.value)
-        show_result(wire, structured=structured)
-        return 0
-    if isinstance(outcome, Failed) and (error := running.error) is not None:
-        raise Unreached(reason or "", error, loaded.workspace.root) from error
-    say(f"error: {reason}")
-    if isinstance(outcome, Waiting):
-        say(
-            "Nobody can be asked here, so the process was ended with its questions open. Run the command on a terminal,"
-            " which asks them; or start `goalport serve` and answer in an MCP client."
-        )
-    return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
-
-
-def _finished(running: "GoalRun") -> Outcome:
-    """Run a goal to the end. Raises `KeyboardInterrupt` if a person has pressed Ctrl-C in place of an answer."""
-    with asyncio.Runner() as runner:
+    wanted = _wanted(text, goal, given, open_mode=open_mode)
+    loaded = open_with_agents(workspace, model)
+    view = view_here(prompts=prompts, replies=replies, quiet=quiet)
+    with loop_of(loaded) as runner:
+        running = GoalRun(loaded.platform, wanted, view, planner)
         try:
-            return runner.run(running.finish())
+            with view.shown():
+                outcome = runner.run(running.finish())
+        except NothingChosen as error:
+            say(f"error: {error}")
+            return UNFIT
         except Interrupted:
             say("Stopped. The process ended with its question open, because it ran here.")
             raise KeyboardInterrupt from None
         except Unanswered:
-            return Killed("The question was left without an answer.")
+            outcome = Killed("The question was left without an answer.")
         finally:
             runner.run(running.close())
+    if isinstance(outcome, Completed):
+        show_result(running.wire(outcome.value), structured=structured)
+        return 0
+    reason = reason_of(outcome, running.name)
+    if isinstance(outcome, Failed) and (error := running.error) is not None:
+        raise Unreached(reason or "", error, loaded.workspace.root) from error
+    say(f"error: {reason}")
+    if isinstance(outcome, Waiting):
+        say(_NOBODY)
+    return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
+
+
+def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode: bool) -> Wanted:
+    """What the arguments say. Raises `BadInput` if they say nothing, or two things."""
+    if goal is None:
+        if text is None:
+            raise BadInput(
+                'Say what you want, such as `goalport run "Find news for Lynda, who is a Scorpio"`, or name a goal with'
+                " --goal; `goalport goals` lists them."
+            )
+        if given is not None:
+            raise BadInput("--input is for --goal. Say in the sentence what is known, or name the goal.")
+        if not text.strip():
+            raise BadInput("Say what is to be done: the text is empty.")
+        return Sentence(UserInput(text), open_mode=open_mode)
+    if text is not None or open_mode:
+        raise BadInput(f"The goal is named by --goal {goal}, so {'--open' if text is None else 'TEXT'} has no meaning.")
+    return NamedGoal(goal, object_of(given or "{}", "--input"))
 
 
 class Unreached(GoalportError):
@@ -112,25 +159,30 @@ def _last_line(error: BaseException, root: Path) -> str:
 
 
 class GoalRun:
-    """A run of a goal."""
+    """A run of what was wanted."""
 
-    def __init__(
-        self, platform: AgentPlatform, found: GoalChoice, inputs: Sequence[object], listeners: Sequence[EventListener]
-    ) -> None:
+    def __init__(self, platform: AgentPlatform, wanted: Wanted, view: View, planner: PlannerType | None) -> None:
         self._platform = platform
-        self._found = found
-        self._inputs = inputs
-        self._listeners = listeners
+        self._wanted = wanted
+        self._view = view
+        self._options = None if planner is None else ProcessOptions(planner=planner)
         self._process: AgentProcess | None = None
+
+    @property
+    def name(self) -> str:
+        """What runs: a goal, or an agent while its goal is not known."""
+        return self._wanted.name
 
     async def begin(self) -> Outcome:
         """Start the process; return when it has ended or asks a question."""
+        start = await self._wanted.start(self._platform, self._view)
         await self._platform.upstream.open()
-        goals = [goal.name for goal in self._found.goals]
-        self._process = self._platform.start(self._found.agent, *self._inputs, goals=goals)
-        for listener in self._listeners:
-            self._process.subscribe(listener)
-        return await self._outcome(self._process)
+        process = self._platform.start(start.agent, *start.inputs, goals=start.goals, options=self._options)
+        self._process = process
+        if (kept := kept_workspace()) is not None:
+            kept.last = process
+        process.subscribe(self._view)
+        return await self._outcome(process)
 
     async def finish(self) -> Outcome:
         """Run to the end, with questions answered at the terminal; without one, the questions are printed."""
@@ -141,6 +193,11 @@ class GoalRun:
             questions = [OpenQuestion.of(each).structured for each in outcome.questions]
             print(json.dumps({"status": "waiting", "questions": questions}, indent=2, ensure_ascii=False))
         return outcome
+
+    def wire(self, value: object) -> Wire:
+        """The result as an MCP client would get it."""
+        assert self._process is not None
+        return self._wanted.wire(self._process.goal, value)
 
     async def _answered(self, question: Question) -> Outcome:
         """Ask a question here; return when the process has ended or asks the next one."""
@@ -154,7 +211,8 @@ class GoalRun:
             return question.status
 
         try:
-            await answer_of(asked.structured, send, status)
+            with self._view.aside():
+                await answer_of(asked.structured, send, status)
         except AlreadyAnswered as error:  # its time was over
             say(str(error))
         return await self._outcome(process)
@@ -167,7 +225,9 @@ class GoalRun:
 
     async def close(self) -> None:
         """End the process if it still runs or waits."""
-        await self._platform.aclose()
+        if self._process is not None and not self._process.over:
+            self._process.kill("Whoever started it has left it.")
+            await self._process.rest()
 
     async def _outcome(self, process: AgentProcess) -> Outcome:
         try:
@@ -177,40 +237,3 @@ class GoalRun:
             process.kill("It was stopped with Ctrl-C.")
             say("Stopped.")
             raise
-
-
-class StepPrinter:
-    """Prints the steps of a process to standard error."""
-
-    def on_event(self, event: Event) -> None:
-        match event:
-            case ActionStarted(action=action, number=number, planned=planned):
-                say(f"{number}/{planned} {action}")
-            case ActionFinished(status="failed", error=error):
-                say(f"    failed: {error}")
-            case ActionFinished(status="declined"):
-                say("    gave nothing; planning again")
-            case ActionRetried(delay_seconds=delay, error=error):
-                say(f"    again in {delay:g} s: {error}")
-            case ModelCalled(model=model, turn=1):
-                say(f"    asks {model}")
-            case ToolCalled(tool=tool):
-                say(f"    calls {tool}")
-            case ProgressUpdated(message=message):
-                say(f"    {message}")
-            case _:
-                pass
-
-
-def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
-    """The start objects of the process, read from the JSON by the first alternative that it fits."""
-    mistakes: list[str] = []
-    for starts in found.starts:
-        named = " and ".join(map(type_label, starts)) or "nothing"
-        try:
-            return PublishedArguments.of(starts).begin(given)
-        except BadInput as error:
-            mistakes.append(f"As {named}: {error}")
-        except DeclarationError as error:
-            raise BadInput(f"{error} Or start the goal from Python.") from error
-    raise BadInput("\n".join(mistakes) if mistakes[1:] else mistakes[0].partition(": ")[2])

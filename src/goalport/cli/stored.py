@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from goalport.cli.options import workspace_root
-from goalport.cli.run import StepPrinter
 from goalport.cli.sources import NOTHING_STORED, Page, local_time
 from goalport.cli.terminal import Record, say, show_result
+from goalport.cli.views import StepPrinter
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings
 from goalport.errors import BadInput, UnknownName, Unreadable
 from goalport.platform.backends import workspace_store

@@ -4,6 +4,10 @@ It loads and deploys. What cannot be loaded or deployed is kept as problems, so 
 own way. Above: the commands of this package; below: workspace, settings, platform and publish.
 """
 
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from goalport.cli.terminal import say
 from goalport.domain import Agent, Goal
 from goalport.errors import BadInput, UnknownName
 from goalport.platform import AgentPlatform
+from goalport.process import AgentProcess
 from goalport.publish.goal_tools import Offer, offers_of, start_sets
 from goalport.settings import Settings, load_settings
 from goalport.workspace import Workspace, load_workspace
@@ -51,9 +56,58 @@ class GoalChoice:
     """The alternative sets of start types, the usual one first."""
 
 
-def open_with_warnings(folder: Path) -> LoadedWorkspace:
-    """Load the workspace in a folder and deploy its agents, with a warning for each problem."""
-    loaded = open_workspace(folder, store="memory")  # what a command runs ends with it
+@dataclass
+class KeptWorkspace:
+    """A workspace that stays open from one command of a shell to the next, and the event loop of its platform."""
+
+    loaded: LoadedWorkspace
+    runner: asyncio.Runner
+    last: AgentProcess | None = None
+    """The process that ran last."""
+
+
+_kept: ContextVar[KeptWorkspace | None] = ContextVar("kept", default=None)
+
+
+def kept_workspace() -> KeptWorkspace | None:
+    """The workspace that a shell keeps open; None outside of one."""
+    return _kept.get()
+
+
+@contextmanager
+def keeping(workspace: KeptWorkspace) -> Generator[None]:
+    """Let the commands of this block find a workspace that is open, in place of loading it."""
+    token = _kept.set(workspace)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+@contextmanager
+def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
+    """The event loop of a workspace: the lasting one of a shell, or one that ends with the block."""
+    kept = _kept.get()
+    if kept is not None and kept.loaded is loaded:
+        yield kept.runner
+        return
+    with asyncio.Runner() as runner:
+        try:
+            yield runner
+        finally:
+            runner.run(loaded.platform.aclose())
+
+
+def open_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspace:
+    """Load the workspace in a folder and deploy its agents, with a warning for each problem.
+
+    `model` is asked in place of the default one. In a shell it is the workspace that is open.
+    """
+    kept = _kept.get()
+    if kept is not None and model is None and kept.loaded.workspace.root == workspace_root(folder).resolve():
+        return kept.loaded
+    models = {} if model is None else {"models": {"default_llm": model}}
+    loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
     for problem in loaded.problems:
         say(f"warning: {problem}")
     return loaded
@@ -80,16 +134,22 @@ def warn_without_agents(loaded: LoadedWorkspace) -> None:
 def open_goal(folder: Path, name: str) -> tuple[LoadedWorkspace, GoalChoice]:
     """Load the workspace in a folder, with a warning for each problem, and find one goal of it.
 
-    The name is that of its tool, its full name or the name of its method. Raises `BadInput` if the workspace has no
-    agents, and `UnknownName` with the names that exist.
+    Raises what `open_with_agents` and `goal_named` raise.
     """
-    loaded = open_with_warnings(folder)
+    loaded = open_with_agents(folder)
+    return loaded, goal_named(loaded.platform, name)
+
+
+def open_with_agents(folder: Path, model: str | None = None) -> LoadedWorkspace:
+    """What `open_with_warnings` opens. Raises `BadInput` if there are no agents."""
+    loaded = open_with_warnings(folder, model)
     if not len(loaded.platform.agents):
         raise BadInput(loaded.no_agents_message)
-    return loaded, _goal(loaded.platform, name)
+    return loaded
 
 
-def _goal(platform: AgentPlatform, name: str) -> GoalChoice:
+def goal_named(platform: AgentPlatform, name: str) -> GoalChoice:
+    """A goal by the name of its tool, its full name or the name of its method. Raises `UnknownName`."""
     offers = [each for each in offers_of(platform) if isinstance(each, Offer)]
     for first in offers:
         if first.name == name:
