@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.validation import Validator
 
-__all__ = ["ArrowKeyPrompts"]
+__all__ = ["ArrowKeyPrompts", "on_standard_error"]
 
 
 class ArrowKeyPrompts:
@@ -24,7 +24,7 @@ class ArrowKeyPrompts:
     edits = True
 
     def session(self) -> AbstractContextManager[object]:
-        return _on_standard_error()
+        return on_standard_error()
 
     async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
         from prompt_toolkit import PromptSession
@@ -110,7 +110,8 @@ def _leaving() -> "KeyBindings":
 
 
 @contextmanager
-def _on_standard_error() -> Generator[None]:
+def on_standard_error() -> Generator[None]:
+    """Draw on standard error."""
     from prompt_toolkit.application import create_app_session
     from prompt_toolkit.output import create_output
     from prompt_toolkit.output.vt100 import Vt100_Output

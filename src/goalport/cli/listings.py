@@ -1,4 +1,4 @@
-"""`goalport agents`, `goals`, `actions` and `models`: the contents of a workspace, as tables or JSON.
+"""`goalport agents`, `goals`, `actions`, `conditions` and `models`: the contents of a workspace, as tables or JSON.
 
 No model is asked, and no provider's library is loaded. Below the program; platform and publish are below it.
 """
@@ -12,7 +12,8 @@ from cyclopts import Parameter
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
-from goalport.domain import Action, Agent
+from goalport.domain import Action, Agent, Condition, Input
+from goalport.domain.formulas import names_known, needs_of
 from goalport.llm import ModelCard
 from goalport.publish.goal_tools import Offer, Refusal, offers_of
 from goalport.publish.publication import publish
@@ -52,6 +53,29 @@ def actions(*, agent: OfAgent = None, format: Format = "text", workspace: Worksp
     held = [*loaded.platform.agents, *loaded.platform.agents.components]
     records = [_action(each, step) for each in held if agent in {None, each.name} for step in each.actions]
     show(records, format, none=_empty_message(loaded, agent, "actions"))
+
+
+def conditions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+    """List the conditions: what decides each, and which actions ask for it."""
+    loaded = open_with_warnings(workspace)
+    held = [*loaded.platform.agents, *loaded.platform.agents.components]
+    records = [
+        {
+            "condition": condition.name,
+            "agent": each.name,
+            "reads": [type_label(part.type) for part in condition.parameters if isinstance(part, Input)],
+            "asked_by": [step.short_name for step in each.actions if _asks(each, step, condition)],
+            "cost": condition.cost,
+        }
+        for each in held
+        if agent in {None, each.name}
+        for condition in each.conditions
+    ]
+    show(records, format, none=_empty_message(loaded, agent, "conditions"))
+
+
+def _asks(agent: Agent, action: Action, condition: Condition) -> bool:
+    return any(condition.name in term for term in needs_of(action, names_known(agent)))
 
 
 def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name

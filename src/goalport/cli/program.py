@@ -29,7 +29,7 @@ EXAMPLES = """\
 Examples:
   goalport new my-agents          make a workspace with an example agent
   goalport serve                  serve the workspace in the current folder
-  goalport run --goal greet --input '{"content": "Ada"}'
+  goalport run "Greet Ada"
   goalport connect cursor         print what a client needs to connect
 
 Options and examples of one command: goalport COMMAND --help.
@@ -101,6 +101,14 @@ _command(
     "goalport actions --agent StarNewsFinder --format json",
 )
 _command(
+    "conditions",
+    "listings:conditions",
+    "List the conditions: what decides each, and which actions ask for it.",
+    LOOK,
+    "goalport conditions",
+    "goalport conditions --agent WriteAndReview --format json",
+)
+_command(
     "models",
     "listings:models",
     "List the language models: their roles, and what is missing to use them.",
@@ -129,11 +137,21 @@ _command(
 _command(
     "run",
     "run:run",
-    "Run a goal in this terminal, without a server.",
+    "Run what a sentence asks for, or a goal, in this terminal.",
     START,
+    'goalport run "Lynda is a Scorpio, find news for her"',
+    'goalport run "Lynda is a Scorpio, find news for her" -p -r --open',
     """goalport run --goal greet --input '{"content": "Ada"}'""",
     "goalport run --goal greet --input @person.json --json",
     "echo '{}' | goalport run --goal report_repository --input @-",
+)
+_command(
+    "shell",
+    "shell:shell",
+    "Open a prompt for these commands; the workspace stays loaded.",
+    START,
+    "goalport shell",
+    "echo 'goals' | goalport shell --workspace my-agents",
 )
 _command(
     "serve",
@@ -235,15 +253,15 @@ def main() -> None:
     sys.exit(code)
 
 
-def execute(words: Sequence[str]) -> int:
-    """Run one command, print errors, and return the exit code."""
+def execute(words: Sequence[str], commands: App = app) -> int:
+    """Run one command, print errors, and return the exit code; `commands` are those of the program, or of a shell."""
     debug = "--debug" in words
     try:
         given = [word for word in words if word != "--debug"]
-        code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
+        code = commands(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # flushed here, where a closed pipe is handled
     except CycloptsError as mistake:
-        return _print_error(_usage_mistake(mistake), MISUSED)
+        return _print_error(_usage_mistake(mistake, commands), MISUSED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -258,12 +276,12 @@ def execute(words: Sequence[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def _usage_mistake(mistake: CycloptsError) -> str:
+def _usage_mistake(mistake: CycloptsError, known: App) -> str:
     if isinstance(mistake, UnknownCommandError) and mistake.unused_tokens:
         # Cyclopts's own message would import every command to find hidden ones.
-        name, commands = mistake.unused_tokens[0], [each for each in app if not each.startswith("-")]
+        name, commands = mistake.unused_tokens[0], [each for each in known if not each.startswith("-")]
         return f"There is no command {name!r}. {offer(name, commands)}"
-    return f"{mistake} See {' '.join(('goalport', *(mistake.command_chain or ())))} --help."
+    return f"{mistake} See {' '.join((*known.name, *(mistake.command_chain or ())))} --help."
 
 
 def _error_text(error: Exception) -> str:

@@ -19,7 +19,7 @@ from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_result
 from goalport.cli.views import View, view_here
 from goalport.cli.wanted import NamedGoal, Sentence, Wanted
-from goalport.cli.workspace import kept_workspace, loop_of, open_with_agents
+from goalport.cli.workspace import LoadedWorkspace, kept_workspace, loop_of, open_with_agents
 from goalport.domain import PlannerType, UserInput
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
 from goalport.platform import AgentPlatform
@@ -94,22 +94,11 @@ def run(
     """
     wanted = _wanted(text, goal, given, open_mode=open_mode)
     loaded = open_with_agents(workspace, model)
-    view = view_here(prompts=prompts, replies=replies, quiet=quiet)
-    with loop_of(loaded) as runner:
-        running = GoalRun(loaded.platform, wanted, view, planner)
-        try:
-            with view.shown():
-                outcome = runner.run(running.finish())
-        except NothingChosen as error:
-            say(f"error: {error}")
-            return UNFIT
-        except Interrupted:
-            say("Stopped. The process ended with its question open, because it ran here.")
-            raise KeyboardInterrupt from None
-        except Unanswered:
-            outcome = Killed("The question was left without an answer.")
-        finally:
-            runner.run(running.close())
+    try:
+        running, outcome = _finished(loaded, wanted, view_here(prompts=prompts, replies=replies, quiet=quiet), planner)
+    except NothingChosen as error:
+        say(f"error: {error}")
+        return UNFIT
     if isinstance(outcome, Completed):
         show_result(running.wire(outcome.value), structured=structured)
         return 0
@@ -120,6 +109,24 @@ def run(
     if isinstance(outcome, Waiting):
         say(_NOBODY)
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
+
+
+def _finished(
+    loaded: LoadedWorkspace, wanted: Wanted, view: View, planner: PlannerType | None
+) -> tuple["GoalRun", Outcome]:
+    """Run to the end. Raises `KeyboardInterrupt` if a person has pressed Ctrl-C in place of an answer."""
+    with loop_of(loaded) as runner:
+        running = GoalRun(loaded.platform, wanted, view, planner)
+        try:
+            with view.shown():
+                return running, runner.run(running.finish())
+        except Interrupted:
+            say("Stopped. The process ended with its question open, because it ran here.")
+            raise KeyboardInterrupt from None
+        except Unanswered:
+            return running, Killed("The question was left without an answer.")
+        finally:
+            runner.run(running.close())
 
 
 def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode: bool) -> Wanted:

@@ -106,6 +106,11 @@ def open_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspac
     kept = _kept.get()
     if kept is not None and model is None and kept.loaded.workspace.root == workspace_root(folder).resolve():
         return kept.loaded
+    return load_with_warnings(folder, model)
+
+
+def load_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspace:
+    """As `open_with_warnings`, but always loaded anew."""
     models = {} if model is None else {"models": {"default_llm": model}}
     loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
     for problem in loaded.problems:

@@ -4,6 +4,7 @@ It loads the modules of users and finds what goalport can use in them. It neithe
 them: `platform`, above, does. Below are `domain` and `tools`, which define what to look for.
 """
 
+from goalport.workspace.commands import Command, command
 from goalport.workspace.folder import Workspace, load_workspace
 from goalport.workspace.importer import FOLDERS, PACKAGE, Importable, install_importer, workspace_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem
@@ -11,10 +12,12 @@ from goalport.workspace.loading import LoadedModule, LoadProblem
 __all__ = [
     "FOLDERS",
     "PACKAGE",
+    "Command",
     "Importable",
     "LoadProblem",
     "LoadedModule",
     "Workspace",
+    "command",
     "install_importer",
     "load_workspace",
     "workspace_importer",

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 from goalport.domain import Agent, is_marked, is_state, lacks_mark
 from goalport.errors import WorkspaceError
 from goalport.tools import McpToolExport, Tool, mark_of
+from goalport.workspace.commands import Command, command_of
 from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
 
@@ -38,6 +39,11 @@ class Workspace:
     def exported_tools(self) -> tuple[Tool, ...]:
         """All tools to publish, by name: the `@tool(export=True)` functions and what the `McpToolExport`s export."""
         return self.exports
+
+    def commands(self) -> tuple[Command, ...]:
+        """The functions that are marked as commands of the shell, in file and definition order."""
+        functions = (value for _, value in values_in(self.modules, object) if isfunction(value))
+        return tuple(found for value in functions if (found := command_of(value)) is not None)
 
     def agents(self) -> tuple[object, ...]:
         """What can be deployed from `agents/`: agents, instances of marked classes, marked classes without one."""
