@@ -38,8 +38,9 @@ class Screen:
         self.seen = place + len(words)
         return self
 
-    def press(self, *keys: str) -> None:
+    def press(self, *keys: str) -> "Screen":
         os.write(self.terminal, "".join(keys).encode())
+        return self
 
     def ended(self, seconds: float = _SECONDS) -> int:
         """Wait until the program has ended; its exit code."""

@@ -1,0 +1,188 @@
+"""`goalport shell` on a terminal and in a pipe: its commands, history, completion, and commands of a workspace."""
+
+import stat
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess, run
+
+import pytest
+
+from tests.providers import Providers
+from tests.rooms.cli.conftest import PROGRAM
+from tests.terminals import CTRL_C, CTRL_D, ENTER, Screen, on_terminal
+
+BANK = """
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+from goalport import AgentPlatform, Ai, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.workspace import command
+
+@dataclass(frozen=True)
+class Limit:
+    euros: int
+
+@dataclass(frozen=True)
+class Advice:
+    content: str
+
+@agent(description="Advises customers of a bank")
+class Bank:
+    @action
+    def ask(self, user_input: UserInput) -> WaitFor[Limit]:
+        return WaitFor.form_submission("How much at most?", Limit)
+
+    @achieves_goal(description="Advise a customer")
+    async def advise(self, user_input: UserInput, limit: Limit) -> Advice:
+        if user_input.content == "wait":
+            await asyncio.sleep(3_600)
+        return Advice(f"**{user_input.content}**, up to {limit.euros}")
+
+@command
+async def bank_support(platform: AgentPlatform, customer: int = 123, *, query: str = "What is my balance?") -> Advice:
+    \"\"\"Get support for a customer.\"\"\"
+    return Advice(f"{customer + 1}: {query} {[each.name for each in platform.agents]}")
+
+@command(name="rate")
+def _rate(kind: Literal["fixed", "floating"], /) -> str:
+    \"\"\"Say a rate.\"\"\"
+    return f"{kind}: 3 %"
+
+@command(name="plan")
+def taken() -> None:
+    \"\"\"Has the name of another one.\"\"\"
+
+@command
+def fail() -> None:
+    \"\"\"Fail.\"\"\"
+    raise ValueError("the vault is empty")
+"""
+TAB = "\t"
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Path:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "bank.py").write_text(BANK)
+    return tmp_path
+
+
+@pytest.fixture
+def environment(aimock: Providers, tmp_path: Path) -> Mapping[str, str]:
+    variables = {"GOALPORT_MODELS__DEFAULT_LLM": "openai:gpt-4.1-mini", "HOME": str(tmp_path), "TERM": "xterm"}
+    return {**aimock.environment, **variables, "COLUMNS": "150"}
+
+
+Opened = Callable[[], AbstractContextManager[Screen]]
+
+
+@pytest.fixture
+def opened(bank: Path, environment: Mapping[str, str]) -> Opened:
+    """Opens a shell on a terminal, with its first prompt."""
+
+    @contextmanager
+    def shell() -> Generator[Screen]:
+        with on_terminal([str(PROGRAM), "shell"], environment, bank) as screen:
+            yield screen.until("Ctrl-D to leave.").until("goalport>")
+
+    return shell
+
+
+@pytest.fixture
+def piped(bank: Path, environment: Mapping[str, str]) -> Callable[[str], CompletedProcess[str]]:
+    def shell(lines: str) -> CompletedProcess[str]:
+        command = [PROGRAM, "shell", "--workspace", str(bank)]
+        return run(command, env={**environment}, capture_output=True, text=True, timeout=60, check=False, input=lines)
+
+    return shell
+
+
+def test_a_sentence_runs_with_its_form_and_leaves_its_blackboard(opened: Opened) -> None:
+    with opened() as screen:
+        screen.press('x "A loan" -p -r', ENTER).until("Bank was chosen").until("How much at most?")
+        screen.until("euros:").press("500", ENTER).until("✓ Bank.advise").until("A loan, up to 500")
+        screen.until("goalport>").press("blackboard", ENTER)
+        screen.until("UserInput").until("Limit").until("euros=500").until("Advice").until("goalport>")
+        screen.press("goals", ENTER).until("Bank.advise").until("goalport>").press(CTRL_D)
+        assert screen.ended() == 0, screen.text
+
+
+def test_the_history_survives_a_restart_and_lines_are_repeated(opened: Opened, bank: Path) -> None:
+    with opened() as screen:
+        screen.press("rate fixed", ENTER).until("fixed: 3 %").until("goalport>")
+        screen.press("rate floating", ENTER).until("floating: 3 %").until("goalport>").press("exit", ENTER)
+        assert screen.ended() == 0
+    with opened() as screen:
+        screen.press("!!", ENTER)
+        assert screen.ended() == 0
+    with opened() as screen:
+        screen.press("!2", ENTER).until("rate floating").until("floating: 3 %").until("goalport>")
+        screen.press("!!", ENTER).until("rate floating").until("floating: 3 %").until("goalport>")
+        screen.press("!70", ENTER).until("There is no line !70 to repeat.").until("goalport>")
+        screen.press("history", ENTER).until("1  rate fixed").until("2  rate floating").until("3  exit")
+        screen.until("goalport>").press("\x1b[A", "\x1b[A", ENTER).until("floating: 3 %").until("goalport>")
+        screen.press(CTRL_D)
+        assert screen.ended() == 0
+    file = bank / ".goalport" / "shell_history"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "!!" not in file.read_text()
+
+
+def test_ctrl_c_stops_the_command_and_not_the_shell(opened: Opened) -> None:
+    with opened() as screen:
+        screen.press("x wait", ENTER).until("euros:").press("1", ENTER).until("Bank.advise").press(CTRL_C)
+        screen.until("Stopped.").until("goalport>").press("half a line", CTRL_C).until("goalport>")
+        screen.press("x wait", ENTER).until("euros:").press(CTRL_C).until("with its question open")
+        screen.until("goalport>").press("rate fixed", ENTER).until("fixed: 3 %").until("goalport>").press(CTRL_D)
+        assert screen.ended() == 0
+
+
+def test_commands_options_and_names_are_completed(opened: Opened) -> None:
+    with opened() as screen:
+        screen.press("black", TAB).until("blackboard").press(ENTER).until("Nothing has run yet.").until("goalport>")
+        screen.press("plan adv", TAB).until("advise").press(ENTER).until("Advice, the goal").until("goalport>")
+        screen.press("run --goal adv", TAB).until("advise").press(" --inp", TAB).until("--input").press(" {}", ENTER)
+        screen.until("content").until("goalport>")
+        screen.press("goals --agent B", TAB).until("Bank").press(ENTER).until("Bank.advise").until("goalport>")
+        screen.press("rate fl", TAB).until("floating").press(ENTER).until("floating: 3 %").until("goalport>")
+        screen.press("bank", TAB).until("bank-support").press(ENTER).until("124: What is my balance? ['Bank']")
+        screen.until("goalport>").press(CTRL_D)
+        assert screen.ended() == 0
+
+
+def test_a_workspace_adds_commands_that_are_given_the_platform(piped: Callable[..., CompletedProcess[str]]) -> None:
+    ran = piped("help\nbank-support 7 --query 'A loan?'\nbank-support --customer many\nrate variable\n")
+    assert "Get support for a customer." in ran.stdout
+    assert "8: A loan? ['Bank']" in ran.stdout
+    assert "unable to convert" in ran.stderr
+    assert '"fixed", "floating"' in ran.stderr
+    assert "the command plan of this workspace has a name that the shell uses" in ran.stderr
+    assert ran.returncode == 2
+
+
+def test_in_a_pipe_it_is_plain_and_the_last_failure_is_the_exit_code(
+    piped: Callable[..., CompletedProcess[str]],
+) -> None:
+    ran = piped("# a remark\n\nrate fixed\nfail\nrate 'fixed\nfial\nagents\n")
+    assert "fixed: 3 %" in ran.stdout
+    assert "ValueError: the vault is empty" in ran.stderr
+    assert "No closing quotation" in ran.stderr
+    assert "There is no command 'fial'. Did you mean 'fail'?" in ran.stderr
+    assert "Bank\tAdvises customers of a bank" in ran.stdout
+    assert "\x1b" not in ran.stdout + ran.stderr
+    assert "goalport>" not in ran.stdout + ran.stderr
+    assert ran.returncode == 2
+    assert piped("fail\n").returncode == 1
+    assert piped("rate fixed\nexit\nfail\n").returncode == 0
+
+
+def test_reload_finds_what_was_changed(opened: Opened, bank: Path) -> None:
+    with opened() as screen:
+        file = bank / "agents" / "bank.py"
+        file.write_text(BANK.replace("3 %", "4 %").replace("class Bank", "class House"))
+        screen.press("rate fixed", ENTER).until("3 %").until("goalport>")
+        screen.press("reload", ENTER).until("Loaded. Agents: 1.").until("goalport>")
+        screen.press("rate fixed", ENTER).until("4 %").until("goalport>")
+        screen.press("agents", ENTER).until("House").until("goalport>").press(CTRL_D)
+        assert screen.ended() == 0
