@@ -127,6 +127,8 @@ def _finished(
             return running, Killed("The question was left without an answer.")
         finally:
             runner.run(running.close())
+            if (kept := kept_workspace()) is not None:
+                kept.last = running.process
 
 
 def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode: bool) -> Wanted:
@@ -173,7 +175,8 @@ class GoalRun:
         self._wanted = wanted
         self._view = view
         self._options = None if planner is None else ProcessOptions(planner=planner)
-        self._process: AgentProcess | None = None
+        self.process: AgentProcess | None = None
+        """What runs, once it has begun."""
 
     @property
     def name(self) -> str:
@@ -185,9 +188,7 @@ class GoalRun:
         start = await self._wanted.start(self._platform, self._view)
         await self._platform.upstream.open()
         process = self._platform.start(start.agent, *start.inputs, goals=start.goals, options=self._options)
-        self._process = process
-        if (kept := kept_workspace()) is not None:
-            kept.last = process
+        self.process = process
         process.subscribe(self._view)
         return await self._outcome(process)
 
@@ -203,13 +204,13 @@ class GoalRun:
 
     def wire(self, value: object) -> Wire:
         """The result as an MCP client would get it."""
-        assert self._process is not None
-        return self._wanted.wire(self._process.goal, value)
+        assert self.process is not None
+        return self._wanted.wire(self.process.goal, value)
 
     async def _answered(self, question: Question) -> Outcome:
         """Ask a question here; return when the process has ended or asks the next one."""
-        assert self._process is not None
-        process, asked = self._process, OpenQuestion.of(question)
+        assert self.process is not None
+        process, asked = self.process, OpenQuestion.of(question)
 
         async def send(answer: object) -> None:
             await self._platform.answer(process.id, question.id, asked.form.read(answer))
@@ -227,14 +228,14 @@ class GoalRun:
     @property
     def error(self) -> BaseException | None:
         """The exception that the process failed by, if it was unexpected."""
-        failure = self._process and self._process.failure
+        failure = self.process and self.process.failure
         return None if failure is None or isinstance(failure.error, GoalportError) else failure.error
 
     async def close(self) -> None:
         """End the process if it still runs or waits."""
-        if self._process is not None and not self._process.over:
-            self._process.kill("Whoever started it has left it.")
-            await self._process.rest()
+        if self.process is not None and not self.process.over:
+            self.process.kill("Whoever started it has left it.")
+            await self.process.rest()
 
     async def _outcome(self, process: AgentProcess) -> Outcome:
         try:

@@ -152,6 +152,7 @@ class Shell:
             help_format="plaintext",
             version_flags=[],
             help_flags=["--help"],
+            suppress_keyboard_interrupt=False,
         )
         commands["--help"].show = False
         commands.update(program)
