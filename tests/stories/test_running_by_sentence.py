@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess, run
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_a_sentence_reaches_the_shipped_agent_that_is_made_for_it(
     aimock: Providers, shipped: Path, piped: Piped
 ) -> None:
     aimock.answer("Which of these candidates", content=ratings(StarNewsFinder=0.05, MealPreparation=0.95))
-    both = [{"name": "choose_cook", "arguments": {}}, {"name": "take_order", "arguments": {}}]
+    both: list[dict[str, Any]] = [{"name": "choose_cook", "arguments": {}}, {"name": "take_order", "arguments": {}}]
     aimock.answer("# Objects that are there", toolCalls=both)
     aimock.answer("Choose the cook", content={"name": "Antonio", "speciality": ""})
     order = {"dish": "pizza", "quantity": 2, "guest": "Nina"}
