@@ -34,7 +34,9 @@ class MealPreparation:
 
     @achieves_goal(
         description="Prepare the meal that a guest orders",
-        export=Export(remote=True, name="prepare_meal", starting_input_types=[UserInput]),
+        export=Export(
+            remote=True, name="prepare_meal", starting_input_types=[UserInput], read_only=True, open_world=False
+        ),
         examples=["Nina wants two pizzas", "A carrot cake for six, please"],
     )
     @action(read_only=True)
