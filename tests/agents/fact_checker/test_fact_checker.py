@@ -8,9 +8,9 @@ import pytest
 from mcp_types import CallToolResult
 
 from agents.fact_checker.agent import FactChecker
-from agents.fact_checker.facts import Assertions, Finding
+from agents.fact_checker.facts import Assertions, FactChecks, Finding
 from agents.fact_checker.verdicts import consolidated
-from goalport import AgentPlatform, Budget, ProcessOptions, ToolGroup, UserInput, tool
+from goalport import AgentInvocation, AgentPlatform, Budget, ProcessOptions, ToolGroup, UserInput, tool
 from goalport.errors import ModelUnavailable
 from goalport.llm import ModelCall, ModelCard, Models, ModelsSettings
 from goalport.process import Terminated
@@ -117,6 +117,14 @@ async def test_without_roles_one_model_is_asked_twice_at_two_temperatures(mcp_cl
     result = await checked(mcp_client, alone)
     assert structured(result)["checkers"] == ["alone at temperature 0", "alone at temperature 0.7"]
     assert sorted(each.options.temperature or 0 for each in alone.calls[1:]) == [0, 0, 0.7, 0.7]
+
+
+async def test_a_model_counts_once_whatever_its_roles_and_not_when_it_cannot_be_asked() -> None:
+    roles = {"best": "alone", "cheapest": "alone", "away": "openai:gpt-4.1"}
+    models = Models(ModelsSettings(llms=roles), models=[model("alone", AGREES)], environment={})
+    async with AgentPlatform([FactChecker()], models=models) as platform:
+        checks = await AgentInvocation.on(platform).returning(FactChecks).invoke(Assertions(claims=[SUN]))
+    assert checks.checkers == ["alone at temperature 0", "alone at temperature 0.7"]
 
 
 async def test_the_models_may_be_chosen(mcp_client: McpClient) -> None:
