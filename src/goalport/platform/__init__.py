@@ -6,7 +6,7 @@ from goalport.platform.dbos_engine import DbosEngine
 from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in, unmarked_methods_in
 from goalport.platform.invocation import AgentInvocation, Invoked, SupervisorInvocation, UtilityInvocation
-from goalport.platform.process_engine import ProcessEngine
+from goalport.platform.process_engine import Drive, ProcessEngine
 from goalport.upstream.servers import UpstreamServers
 from goalport.upstream.status import GroupReport
 
@@ -16,6 +16,7 @@ __all__ = [
     "AgentPlatform",
     "DbosEngine",
     "Deployments",
+    "Drive",
     "GroupReport",
     "Invoked",
     "ProcessEngine",
