@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cyclopts import CycloptsError
@@ -49,13 +50,28 @@ def test_every_make_target_is_there(fence: Fence) -> None:
             assert {word for word in words[1:] if "=" not in word} <= targets, shlex.join(words)
 
 
+def prose(path: Path) -> str:
+    """A document without its fences."""
+    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """The names by which links reach the headings of a document, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_link_to_a_file_has_its_file(document: str) -> None:
-    text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        path = target.partition("#")[0]
-        if path and "://" not in path and not path.startswith("mailto:"):
-            assert (ROOT / document).parent.joinpath(path).exists(), f"{document} links to {target}"
+def test_every_link_leads_to_a_file_and_its_heading(document: str) -> None:
+    here = ROOT / document
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(here)):
+        path, _, anchor = target.partition("#")
+        if "://" in path or path.startswith("mailto:"):
+            continue
+        there = here.parent / path if path else here
+        assert there.exists(), f"{document} links to {target}"
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors(there), f"{document} links to {target}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
