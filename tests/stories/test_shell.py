@@ -156,6 +156,7 @@ def test_a_workspace_adds_commands_that_are_given_the_platform(piped: Callable[.
     assert "Get support for a customer." in ran.stdout
     assert "8: A loan? ['Bank']" in ran.stdout
     assert "unable to convert" in ran.stderr
+    assert "See bank-support --help." in ran.stderr
     assert '"fixed", "floating"' in ran.stderr
     assert "the command plan of this workspace has a name that the shell uses" in ran.stderr
     assert ran.returncode == 2

@@ -281,7 +281,8 @@ def _usage_mistake(mistake: CycloptsError, known: App) -> str:
         # Cyclopts's own message would import every command to find hidden ones.
         name, commands = mistake.unused_tokens[0], [each for each in known if not each.startswith("-")]
         return f"There is no command {name!r}. {offer(name, commands)}"
-    return f"{mistake} See {' '.join((*known.name, *(mistake.command_chain or ())))} --help."
+    program = app.name if known is app else ()  # in a shell its name is not typed
+    return f"{mistake} See {' '.join((*program, *(mistake.command_chain or ())))} --help."
 
 
 def _error_text(error: Exception) -> str:

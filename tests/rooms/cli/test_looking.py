@@ -104,6 +104,38 @@ def test_actions_are_listed_with_what_they_need_and_make(goalport: Command, work
     ]
 
 
+CONDITIONS = """
+from goalport import UserInput, achieves_goal, action, agent, condition
+
+@agent(description="Opens a shop")
+class Shop:
+    @condition
+    def is_day(self, user_input: UserInput) -> bool:
+        return True
+
+    @condition(cost=0.5)
+    def is_open(self) -> bool:
+        return True
+
+    @achieves_goal(description="Sell")
+    @action(pre=["is_day and not is_open"])
+    def sell(self, user_input: UserInput) -> str:
+        return "sold"
+"""
+
+
+def test_conditions_are_listed_with_what_they_read_and_who_asks_for_them(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "shop.py").write_text(CONDITIONS)
+
+    ran = goalport("conditions", "--agent", "Shop", "--workspace", str(workspace), "--format", "json")
+
+    assert json.loads(ran.out) == [
+        {"condition": "is_day", "agent": "Shop", "reads": ["UserInput"], "asked_by": ["sell"], "cost": 0.0},
+        {"condition": "is_open", "agent": "Shop", "reads": [], "asked_by": ["sell"], "cost": 0.5},
+    ]
+    assert "Hello has no conditions." in goalport("conditions", "--agent", "Hello", "--workspace", str(workspace)).err
+
+
 def test_a_workspace_without_agents_says_how_to_get_one(goalport: Command, tmp_path: Path) -> None:
     for arguments in (["agents"], ["goals"], ["actions"], ["actions", "--agent", "Hello"]):
         ran = goalport(*arguments, "--workspace", str(tmp_path))

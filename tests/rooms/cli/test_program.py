@@ -8,7 +8,7 @@ import pytest
 
 from tests.rooms.cli.conftest import Command
 
-COMMANDS = ["new", "check", "agents", "goals", "actions", "plan", "run", "serve", "connect"]
+COMMANDS = ["new", "check", "agents", "goals", "actions", "conditions", "plan", "run", "shell", "serve", "connect"]
 
 
 def test_without_a_command_the_commands_are_listed(goalport: Command) -> None:
@@ -123,6 +123,7 @@ def test_help_loads_no_command_and_no_heavy_library() -> None:
         "mcp_types",
         "pydantic",
         "starlette",
+        "prompt_toolkit",
         "goalport.platform",
         "goalport.cli.serve",
     }
