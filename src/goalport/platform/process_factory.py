@@ -27,7 +27,7 @@ from goalport.process import (
     planner_for,
     pruned,
 )
-from goalport.store import Codec, Json, ProcessRecord, StoredTypes
+from goalport.store import Codec, Json, ProcessRecord
 from goalport.tools import ToolGroupResolver
 from goalport.words import listed
 
@@ -130,10 +130,10 @@ class ProcessFactory:
         for listener in process.options.verbosity.listeners:
             process.listeners.add(listener)
 
-    def restored(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec) -> AgentProcess:
         """A process for a record of it, which has nothing on its blackboard yet."""
         state = cast("ProcessState", record.state)
-        definition = record.definition if isinstance(record.definition, Definition) else self._definition(record)
+        definition = record.definition if isinstance(record.definition, Definition) else self._definition(record, codec)
         process = AgentProcess(
             record.id,
             definition.scope,
@@ -160,7 +160,7 @@ class ProcessFactory:
         options = replace(process.options, listeners=(), blackboard=None)
         return {"agent": process.agent.name, "options": codec.encode(options)}
 
-    def _definition(self, record: ProcessRecord) -> Definition:
+    def _definition(self, record: ProcessRecord, codec: Codec) -> Definition:
         data = cast("dict[str, Json]", record.definition)
         try:
             scope = self._scope_of(record.agent)
@@ -170,7 +170,7 @@ class ProcessFactory:
         if gone:
             fix = f"Give it back its name, or cancel the process. Its goals are now: {listed(scope.goals)}."
             raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
-        options = cast("ProcessOptions", Codec(StoredTypes()).decode(data["options"]))
+        options = cast("ProcessOptions", codec.decode(data["options"]))
         return Definition(scope, options, self._groups())
 
 

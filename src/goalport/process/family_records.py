@@ -31,7 +31,7 @@ class Definitions(Protocol):
         """What a process runs by, as JSON data. Raises `Unstorable` if it cannot be found again by that."""
         ...
 
-    def restored(self, record: ProcessRecord, parent: AgentProcess | None, /) -> AgentProcess:
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec, /) -> AgentProcess:
         """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
         ...
 
@@ -57,6 +57,10 @@ class FamilyRecords:
         """Whether the store has records of a process."""
         recorder = self._recorders.get(process)
         return recorder is not None and recorder.defined
+
+    def made(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
+        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
+        return self._definitions.restored(record, parent, Codec(self._types))
 
     def know(self, found: Mapping[AgentProcess, Recorder]) -> None:
         """Go on with the records of processes that were made of records."""

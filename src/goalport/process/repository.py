@@ -442,7 +442,7 @@ class AgentProcessRepository:
         """The processes of a family as the store has them; those that live in this program are changed to that."""
         here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
         told = {each: len(each.progress.history) for each in here.values()}
-        found = restored(stored, self._definitions.restored, self.records_of.codec_for, here)
+        found = restored(stored, self.records_of.made, self.records_of.codec_for, here)
         for process in found if self.store.durable else ():
             process.store_each_step()
         for process, count in told.items():

@@ -7,6 +7,7 @@ too: pydantic would ignore them silently, and a model that misspells an optional
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from math import isfinite
 from typing import Any, Final, cast
@@ -71,7 +72,18 @@ class PublishedArguments:
 
     @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
-        """The arguments for one type: its fields if it is an object in JSON, else one argument named `otherwise`."""
+        """The arguments for one type: its fields if it is an object in JSON, else one argument named `otherwise`.
+
+        They take milliseconds to make, and are wanted several times for each question, so the last ones are kept.
+        """
+        try:
+            hash(kind)
+        except TypeError:
+            return cls._labelled(kind, otherwise)
+        return _kept_fields(kind, otherwise)
+
+    @classmethod
+    def _labelled(cls, kind: object, otherwise: str) -> "PublishedArguments":
         return cls._by_fields(kind, LabelledSchema) or cls._by_name({otherwise: kind}, LabelledSchema)
 
     @classmethod
@@ -114,6 +126,11 @@ class PublishedArguments:
     def _refused(self, error: ValidationError, arguments: Mapping[str, Any]) -> Sequence[str]:
         known = self.schema.get("properties", {})
         return validation_problems(error, arguments, known, repeated=not holds_secret(self.schema))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _kept_fields(kind: object, otherwise: str) -> PublishedArguments:
+    return PublishedArguments._labelled(kind, otherwise)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 def _input_schema(start: object, schema: Schema) -> Schema:

@@ -49,11 +49,11 @@ class EventHandlers:
         process = await own_process(self._publisher, request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        query = query_of(request)
+        asked = read(EventsQuery, query_of(request))
         if _LAST_ID in request.headers:  # a client that connects again repeats its query
-            query["after"] = request.headers[_LAST_ID]
+            asked = read(EventsQuery, {"after": request.headers[_LAST_ID]})
         ended = process.status.ended
-        events = self._publisher.platform.events(process.id, read(EventsQuery, query).after)
+        events = self._publisher.platform.events(process.id, asked.after)
         with ExitStack() as counted:
             counted.enter_context(self._open.one_of(current_caller()))
             first = await anext(events, None) if ended else None
