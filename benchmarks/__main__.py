@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.calls import calls, crowd, progress
+from benchmarks.doors import doors
 from benchmarks.durability import durability
 from benchmarks.engines import engines
 from benchmarks.fleet import fleet
@@ -28,6 +29,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "calls": calls,
     "progress": progress,
     "crowd": crowd,
+    "doors": doors,
     "workers": workers,
     "loop": loop,
     "orchestration": orchestration,

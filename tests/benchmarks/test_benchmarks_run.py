@@ -15,6 +15,7 @@ TABLES = (
     "calls",
     "progress",
     "crowd",
+    "doors",
     "workers",
     "loop",
     "durability",
