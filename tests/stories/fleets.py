@@ -98,6 +98,7 @@ class Jeweller:
     @achieves_goal(description="A crown", export=Export(remote=True, name="crown"))
     @action
     async def mount(self, gem: Gem, user_input: UserInput) -> Crown:
+        note(f"mount {gem.colour}")
         return Crown(f"{gem.colour} for {user_input.content}")
 """
 FILES = {"agents/smithy.py": SMITHY}

@@ -5,6 +5,7 @@
 import os
 from itertools import count
 from typing import Any
+from urllib.parse import quote
 
 import requests
 import schemathesis
@@ -23,6 +24,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     turn, operation = next(turns), case.operation.definition.raw.get("operationId")
     if case.headers and case.headers.get(KEY):  # its second use with other input is refused
         case.headers[KEY] = f"{case.headers[KEY][:200]}{turn}"
+    if operation == "follow":  # what schemathesis knows of may wait, and its events would come for as long
+        requests.delete(f"{PROCESSES}/{quote(str(case.path_parameters['id']), safe='')}", timeout=20)
     if operation in {"look", "end", "follow", "continue"} and turn % 2:
         state = requests.post(PROCESSES, json=ENDED if operation == "follow" else WAITING, timeout=20).json()
         case.path_parameters = {"id": state["processId"]}

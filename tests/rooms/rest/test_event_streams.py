@@ -100,6 +100,9 @@ async def test_after_the_last_event_nobody_need_connect_again(tmp_path: Path) ->
         assert (over.status_code, over.content) == (204, b"")
         wrong = await server.http.get(state["links"]["events"], headers={"Last-Event-ID": "x"})
         assert [each["field"] for each in wrong.json()["errors"]] == ["after"]
+        events, headers = state["links"]["events"], {"Last-Event-ID": str(last)}
+        too_large = await server.http.get(events, params={"after": 2**63}, headers=headers)
+        assert [each["field"] for each in too_large.json()["errors"]] == ["after"]
 
 
 async def test_a_quiet_process_is_heard_by_its_heartbeat(tmp_path: Path) -> None:

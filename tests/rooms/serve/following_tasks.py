@@ -65,9 +65,9 @@ async def state_of_task(client: Client, task: str, *statuses: str) -> dict[str, 
             return told
 
 
-async def create(client: Client, tool: str, **arguments: Any) -> str:
+async def create(client: Client, tool: str, meta: Any = None, **arguments: Any) -> str:
     """The task that a call is answered with."""
-    created = await client.session.call_tool(tool, arguments, allow_claimed=True)
+    created = await client.session.call_tool(tool, arguments, meta=meta, allow_claimed=True)
     assert isinstance(created, CreatedTask), created
     return created.task_id
 
