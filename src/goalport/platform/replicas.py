@@ -161,7 +161,9 @@ class Replicas:
 
     async def _take_over(self, lease: Lease) -> None:
         try:
-            await self._go_on(await self._repository.take_over(lease))
+            found = await self._repository.take_over(lease)
+            if found is not None:
+                await self._go_on(found)
         except StoreError:
             raise
         except Exception as error:

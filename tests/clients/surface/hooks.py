@@ -24,6 +24,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     turn, operation = next(turns), case.operation.definition.raw.get("operationId")
     if case.headers and case.headers.get(KEY):  # its second use with other input is refused
         case.headers[KEY] = f"{case.headers[KEY][:200]}{turn}"
+    if operation == "list" and is_positive(case) and (case.query or {}).get("after"):
+        case.query["after"] = requests.post(PROCESSES, json=ENDED, timeout=20).json()["processId"]
     if operation == "follow":  # what schemathesis knows of may wait, and its events would come for as long
         requests.delete(f"{PROCESSES}/{quote(str(case.path_parameters['id']), safe='')}", timeout=20)
     if operation in {"look", "end", "follow", "continue"} and turn % 2:

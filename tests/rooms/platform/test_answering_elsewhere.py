@@ -1,6 +1,7 @@
 """A question of a process that another program runs is answered through that program."""
 
 import asyncio
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.process import Completed
+from goalport.store import Lease
 from goalport.store.sqlite import SqliteProcessStore
 
 
@@ -86,3 +88,33 @@ async def test_a_question_is_answered_while_another_program_runs_the_rest_of_its
             mixer.mixed.set()
             assert await process.wait() == Completed(Wall("red", 6))
             assert await follower.wait() == Completed(Wall("red", 6))
+
+
+class LateStore(SqliteProcessStore):
+    """Gives leases as due that were used and given back, as when an answer comes between two steps of a program."""
+
+    late: tuple[Lease, ...] = ()
+    looks = 0
+    """How often the program has looked since it was given these."""
+
+    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
+        self.looks += 1
+        late, self.late = self.late, ()
+        return [*late, *await super().due(limit, without=without)]
+
+
+async def test_a_lease_that_was_given_back_meanwhile_is_not_used(tmp_path: Path) -> None:
+    async with LateStore(tmp_path / "processes.db") as store, AgentPlatform([Asker], store=store) as platform:
+        process = platform.start("Asker", UserInput("a barn"))
+        question = await asked(process)
+        await process.rest()
+        lease = await store.claim(process.id)
+        assert lease is not None
+        await store.release(lease)
+        store.late, store.looks = (lease,), 0
+        with anyio.fail_after(20):
+            while store.looks < 2:
+                await anyio.lowlevel.checkpoint()
+            assert (await store.versions([process.id]))[process.id] == lease.version, "nothing was saved"
+            await platform.answer(process.id, question, {"name": "red"})
+            assert await process.wait() == Completed(Colour("red"))

@@ -289,6 +289,8 @@ async def test_processes_are_listed_page_by_page(tmp_path: Path, store: str) -> 
         assert await _pages(server, "/api/v1/processes?limit=2") == [started[:1:-1], started[1::-1]]
         assert await _pages(server, "/api/v1/processes?newestFirst=false&limit=3") == [started[:3], started[3:]]
         assert await _pages(server, "/api/v1/processes?status=waiting&status=failed") == [started[2::-1]]
+        unknown = await server.http.get(f"/api/v1/processes?after={started[0][:-1]}x")
+        assert [each["field"] for each in unknown.json()["errors"]] == ["after"]
         for query in ("limit=0", "limit=x", "status=odd", "colour=red", "limit=1&limit=2"):
             refused = await server.http.get(f"/api/v1/processes?{query}")
             assert refused.status_code == 422, query
