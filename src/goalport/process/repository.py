@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import anyio
 
 from goalport.caller import Caller
-from goalport.errors import LeaseHeld, LeaseLost, StoreError, UnknownName, Unreadable, Unstorable
+from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
 from goalport.process.family import DUE_NOW, family_of, is_busy, wakes_at
@@ -373,10 +373,7 @@ class AgentProcessRepository:
                 await self._read_again(root)
 
     async def take_over(self, lease: Lease) -> AgentProcess | None:
-        """The root of a family of which the store has given a lease to this program. Raises `Unreadable`.
-
-        None: meanwhile somebody here has used the lease, and given it back.
-        """
+        """The root of a family that the store gave to us; None: it was given back since. Raises `Unreadable`."""
         async with self._locks.setdefault(lease.root, anyio.Lock()):
             if lease.root in self._leases:  # somebody here was faster, and may have changed something since
                 return self._known[lease.root]
@@ -484,21 +481,15 @@ class AgentProcessRepository:
     ) -> Sequence[ProcessRecord]:
         """At most `limit` records of a caller's processes, from the one that follows the process `after`.
 
-        Raises `UnknownName` if that one is not known any more. A store that outlives the program does not know
-        processes yet that it only gets when they have ended.
+        A store that outlives the program does not know processes yet that it only gets when they have ended.
         """
         if self.store.durable:
-            found = await self.store.records(
+            return await self.store.records(
                 after=after, limit=limit, caller=caller, statuses=statuses, newest_first=newest_first
             )
-            if after and not found and await self.store.find(after) is None:
-                raise UnknownName("process", after, None)
-            return found
         known = await self.records()
         ordered = known[::-1] if newest_first else known
-        begin = next((place for place, each in enumerate(ordered, 1) if each.id == after), None) if after else 0
-        if begin is None:
-            raise UnknownName("process", after, None)
+        begin = next((place for place, each in enumerate(ordered, 1) if each.id == after), len(known)) if after else 0
         own = (each for each in ordered[begin:] if each.caller.same_as(caller))
         return [*islice((each for each in own if not statuses or each.status in statuses), limit)]
 

@@ -171,17 +171,17 @@ class ProcessHandlers:
     async def list(self, request: Request) -> Response:
         """The processes of the caller, a page at a time."""
         asked = read(ListQuery, query_of(request, "status"))
-        try:
-            found = await self._platform.processes.page_of_records(
-                current_caller(),
-                after=asked.after,
-                limit=asked.limit + 1,
-                statuses=asked.status,
-                newest_first=asked.newest_first,
-            )
-        except UnknownName:
+        caller = current_caller()
+        found = await self._platform.processes.page_of_records(
+            caller,
+            after=asked.after,
+            limit=asked.limit + 1,
+            statuses=asked.status,
+            newest_first=asked.newest_first,
+        )
+        if asked.after and not found and await process_of(self._platform, asked.after, caller) is None:
             reason = f"The process {asked.after} is not known any more. Begin again with the first page."
-            raise invalid([f"after: {reason}"], reason) from None
+            raise invalid([f"after: {reason}"], reason)
         shown = found[: asked.limit]
         following = request.url.include_query_params(after=shown[-1].id) if len(found) > len(shown) else None
         links = {} if following is None else {"next": f"{following.path}?{following.query}"}
