@@ -11,7 +11,7 @@ from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
 LIBRARY_LINES = 57_300
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
-SLACK = 950
+SLACK = 500
 MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 500
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
