@@ -94,9 +94,9 @@ async def obey(client: Client[Any], person: Person) -> None:
     await client.list_tools()
     while line := await asyncio.to_thread(sys.stdin.readline):
         request = json.loads(line)
-        person.answers, person.asked = request["answers"], []
+        person.answers, person.asked = request.get("answers", []), []
         try:
-            result = await client.call_tool_mcp(request["name"], request["arguments"], meta=request["_meta"])
+            result = await client.call_tool_mcp(request["name"], request["arguments"], meta=request.get("_meta"))
         except (MCPError, ToolError) as error:
             tell({"error": str(error), "asked": person.asked})
         else:

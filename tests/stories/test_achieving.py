@@ -139,7 +139,6 @@ async def test_what_fits_nothing_is_an_error_that_names_the_nearest(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("provider")
-@pytest.mark.usefixtures("provider")
 async def test_it_is_not_there_unless_the_setting_says_so(tmp_path: Path) -> None:
     async with serving(tmp_path, "false") as server, Client(f"{server.address}/mcp") as client:
         assert "achieve" not in {each.name for each in (await client.list_tools()).tools}
