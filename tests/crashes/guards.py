@@ -106,7 +106,7 @@ class Porter:
 
 
 def castle(store: ProcessStore, effects: Effects) -> AgentPlatform:
-    return AgentPlatform([Guard(effects), Gunner(effects), Visitor(effects), Porter()], store=store, lease_seconds=1)
+    return AgentPlatform([Guard(effects), Gunner(effects), Visitor(effects), Porter()], store=store, lease_seconds=2)
 
 
 def _drive(crew: Crew, agent_name: str, given: str) -> None:

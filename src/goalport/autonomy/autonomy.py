@@ -6,7 +6,7 @@ and programs.
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
 from pydantic_core import to_json
@@ -126,8 +126,8 @@ class Autonomy:
     platform: Platform
     agent_confidence_cut_off: float = 0.6
     goal_confidence_cut_off: float = 0.6
-    llm: LlmOptions = field(default_factory=LlmOptions)
-    """The model that ranks; without a choice the default one."""
+    llm: LlmOptions | None = None
+    """The model that ranks; None: that of the `Ai` that is used."""
     max_attempts: int = 5
     """How often the model is asked while it names what is no candidate."""
     approver: "Approver | None" = None
@@ -215,21 +215,26 @@ class Autonomy:
     def _plans(self, blackboard: Blackboard) -> Iterator[PlannedGoal]:
         for agent in self.platform.agents:
             scope = self.platform.agents.scope(agent)
-            facts = frozenset(scope.facts_on(blackboard, self.platform.groups))
             for goal in agent.goals:
-                start = WorldState(facts, scope.evaluated_conditions)
-                problem = Problem(scope.system, start, (scope.plan_goals[goal.name],), deadline=PLANNING_SECONDS)
-                found = plan(problem)
-                if not isinstance(found, Plan):  # it stands on a condition
-                    start = WorldState(facts | scope.evaluated_conditions)
-                    found = plan(replace(problem, start=start))
-                if isinstance(found, Plan):
+                found = self._plan(scope, goal, blackboard)
+                if found is not None:
                     yield PlannedGoal(agent, goal, found)
+
+    def _plan(self, scope: Scope, goal: Goal, blackboard: Blackboard) -> Plan | None:
+        """The plan to a goal; None: there is none, however the conditions turn out."""
+        facts = frozenset(scope.facts_on(blackboard, self.platform.groups))
+        start = WorldState(facts, scope.evaluated_conditions)
+        problem = Problem(scope.system, start, (scope.plan_goals[goal.name],), deadline=PLANNING_SECONDS)
+        found = plan(problem)
+        if not isinstance(found, Plan):  # it stands on a condition
+            found = plan(replace(problem, start=WorldState(facts | scope.evaluated_conditions)))
+        return found if isinstance(found, Plan) else None
 
     async def _rank(
         self, candidates: Sequence[Candidate], intent: str, conversation: Sequence[Message], ai: Ai | None
     ) -> Ranking:
-        asks = (ai or self.platform.ai).with_llm(self.llm)
+        asks = ai or self.platform.ai
+        asks = asks if self.llm is None else asks.with_llm(self.llm)
         return await rank(candidates, intent, asks, conversation=conversation, attempts=self.max_attempts)
 
     async def _approve(self, choice: Choice) -> None:
@@ -254,9 +259,10 @@ class Autonomy:
         others = [] if owner.opaque else [each for each in (*agents, *agents.components) if not each.opaque]
         together = replace(owner.with_components(others), name=f"{owner.name}.{goal.short_name}", goals=(goal,))
         scope = Scope(replace(together, opaque=True, source=""))
-        useful = pruned(scope, _blackboard(inputs), [goal.name], self.platform.groups).agent
-        # Where no plan is possible, the process says what is missing, which it can do with all actions only.
-        return useful if len(useful.actions) > 1 else scope.agent
+        blackboard = _blackboard(inputs)
+        if self._plan(scope, goal, blackboard) is None:
+            return scope.agent  # other objects may be given too, or the process says what is missing
+        return pruned(scope, blackboard, [goal.name], self.platform.groups).agent
 
 
 def _intent(inputs: Sequence[object]) -> str:
@@ -306,5 +312,4 @@ def _nothing_fits(what: str, ranking: Ranking) -> str:
 
 
 def _in_words(ranked: Sequence[Ranked]) -> str:
-    nearest = [f"{each}: {each.description.rstrip('.')}" for each in ranked[:_NEAREST]]
-    return "; ".join(nearest) if len(ranked) > 1 else "".join(nearest)
+    return "; ".join(f"{each}: {each.description.rstrip('.')}" for each in ranked[:_NEAREST])

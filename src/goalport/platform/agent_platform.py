@@ -438,6 +438,6 @@ def _autonomy(platform: AgentPlatform, settings: AutonomySettings) -> Autonomy:
         platform=platform,
         agent_confidence_cut_off=settings.agent_confidence_cut_off,
         goal_confidence_cut_off=settings.goal_confidence_cut_off,
-        llm=LlmOptions(model=settings.ranking_llm or None),
+        llm=LlmOptions(model=settings.ranking_llm) if settings.ranking_llm else None,
         max_attempts=settings.ranking_max_attempts,
     )

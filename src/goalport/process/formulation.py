@@ -43,12 +43,24 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
     answers: dict[Fact, bool | None] = {}
     while True:
         actual = observe(process, answers)
-        problem = planner.problem(process, actual, costs, values, PLANNING_SECONDS)
+        problem = _problem(process, actual, costs, values)
+        if process.pending:
+            problem = planner.while_waiting(process, problem)
         found = await planner.choose(process, problem)
         if not isinstance(found, Undecided):
             return found, actual
         assert isinstance(found.fact, Holds)
         answers[found.fact] = await _evaluate(process, process.scope.conditions[found.fact.condition])
+
+
+def _problem(
+    process: AgentProcess, start: WorldState, costs: Mapping[str, float], values: Mapping[str, float]
+) -> Problem:
+    """The problem from these facts to the goals of a process, with the actions left out that must not run."""
+    goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
+    left_out = frozenset(process.progress.left_out) | process.progress.skipped
+    system = process.scope.system_on(process.blackboard)
+    return Problem(system, start, goals, left_out, costs, values, PLANNING_SECONDS)
 
 
 def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:

@@ -1,28 +1,13 @@
 """What is said of a process whose planner finds nothing to do: what failed, what gave nothing, what is missing.
 
-Also here is the problem that planners solve, which all of them make alike. Below: the process. Above: the planners.
+Below: the process. Above: the planners.
 """
 
-from collections.abc import Mapping
-
-from goalport.plan import Explanation, Problem, WorldState
+from goalport.plan import Explanation
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import Failed, Stuck
 
-__all__ = ["declined_actions", "failed", "problem_of", "stuck"]
-
-
-def problem_of(
-    process: AgentProcess,
-    start: WorldState,
-    costs: Mapping[str, float],
-    values: Mapping[str, float],
-    seconds: float | None,
-) -> Problem:
-    """The problem from these facts to the goals of a process, with the actions left out that must not run."""
-    goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
-    left_out = frozenset(process.progress.left_out) | process.progress.skipped
-    return Problem(process.scope.system_on(process.blackboard), start, goals, left_out, costs, values, seconds)
+__all__ = ["declined_actions", "failed", "stuck"]
 
 
 def failed(process: AgentProcess) -> Failed | None:

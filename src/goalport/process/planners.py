@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from goalport.domain import Agent, PlannerType
 from goalport.plan import NoPlan, Operator, Plan, Problem, Undecided, WorldState, best_step, explain, idleness, plan
 from goalport.process.agent_process import AgentProcess
-from goalport.process.impasses import declined_actions, failed, problem_of, stuck
+from goalport.process.impasses import declined_actions, failed, stuck
 from goalport.process.lifecycle import Failed, Outcome, Stuck, Waiting
 from goalport.process.next_steps import next_steps
 from goalport.process.process_options import ProcessOptions
@@ -34,19 +34,8 @@ class Planner(Protocol):
     remark: str
     """A sentence that `goalport plan` adds to an explanation; empty: none."""
 
-    def problem(
-        self,
-        process: AgentProcess,
-        actual: WorldState,
-        costs: Mapping[str, float],
-        values: Mapping[str, float],
-        seconds: float | None,
-    ) -> Problem:
-        """Return the planning problem, with the current facts, costs and values.
-
-        The planner decides which pending results count as done. `seconds` limits the search; None: there is no
-        limit.
-        """
+    def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
+        """Return the planning problem as it is while people are asked: which results that are pending count as done."""
         ...
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
@@ -71,24 +60,16 @@ class Goap:
     looks_ahead = True
     remark = ""
 
-    def problem(
-        self,
-        process: AgentProcess,
-        actual: WorldState,
-        costs: Mapping[str, float],
-        values: Mapping[str, float],
-        seconds: float | None,
-    ) -> Problem:
+    def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
         """The planning problem; open questions count as if they were answered well."""
-        if asked := process.pending:
-            promises = {fact for name in asked for fact in process.scope.add_effects[name]}
-            actual = replace(
-                actual,
-                true=actual.true | promises,
-                unknown=actual.unknown - promises,
-                undecidable=actual.undecidable - promises,
-            )
-        return problem_of(process, actual, costs, values, seconds)
+        promises = {fact for name in process.pending for fact in process.scope.add_effects[name]}
+        start = replace(
+            problem.start,
+            true=problem.start.true | promises,
+            unknown=problem.start.unknown - promises,
+            undecidable=problem.start.undecidable - promises,
+        )
+        return replace(problem, start=start)
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
         found = process.scope.answer(problem, plan)
@@ -110,18 +91,9 @@ class Utility:
     looks_ahead = False
     remark = "A utility agent takes the best step of the moment: this is the cheapest way, and it may take another."
 
-    def problem(
-        self,
-        process: AgentProcess,
-        actual: WorldState,
-        costs: Mapping[str, float],
-        values: Mapping[str, float],
-        seconds: float | None,
-    ) -> Problem:
+    def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
         """The planning problem; actions that wait for an answer are left out, and their results do not count yet."""
-        problem = problem_of(process, actual, costs, values, seconds)
-        asked = process.pending
-        return replace(problem, excluded=problem.excluded | asked) if asked else problem
+        return replace(problem, excluded=problem.excluded | process.pending)
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
         found = process.scope.answer(problem, best_step)

@@ -9,6 +9,7 @@ the process. Above: `planners`, which has it among the others.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
@@ -18,16 +19,18 @@ from goalport.ai import Ai
 from goalport.ai.output_type import output_schema
 from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import Action, Input, is_state
-from goalport.errors import DeclarationError, ModelError, Signal, ToolError
+from goalport.errors import ModelError, Signal, ToolError
 from goalport.llm import LlmOptions, Models
 from goalport.plan import Available, Fact, Operator, Plan, PlanGoal, Problem, Undecided, WorldState, idleness
 from goalport.process.action_progress import ActionInvocation
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
-from goalport.process.impasses import declined_actions, failed, problem_of
+from goalport.process.impasses import declined_actions, failed
 from goalport.process.lifecycle import Failed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.next_steps import holds, independent, may_run_concurrently
+from goalport.secrecy import hide
 from goalport.tools import Parameter, Tool, snake
+from goalport.tools.schemas import UNREADABLE
 from goalport.words import excerpt, type_label, type_name
 
 __all__ = ["Supervisor"]
@@ -79,16 +82,9 @@ class Supervisor:
     looks_ahead = False
     remark = "A model chooses the steps of a supervisor agent: this is the cheapest way, and it may take another."
 
-    def problem(
-        self,
-        process: AgentProcess,
-        actual: WorldState,
-        costs: Mapping[str, float],
-        values: Mapping[str, float],
-        seconds: float | None,
-    ) -> Problem:
-        """The planning problem; nothing is chosen while a person is asked."""
-        return problem_of(process, actual, costs, values, seconds)
+    def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
+        """The planning problem as it is: nothing is chosen while a person is asked."""
+        return problem
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
         reached = next((goal for goal in problem.goals if holds(goal.requires.items(), problem.start)), None)
@@ -150,13 +146,7 @@ def _fact(needed: Input) -> Fact:
 
 def _can_be_given(needed: Input) -> bool:
     """Whether a model can write such an object."""
-    if is_state(needed.type):
-        return False
-    try:
-        _schema(needed.type)
-    except (DeclarationError, TypeError, ValueError):
-        return False
-    return True
+    return not is_state(needed.type) and _schema(needed.type) is not None
 
 
 def _is_made(process: AgentProcess, needed: Input, by_others_than: Action) -> bool:
@@ -270,17 +260,18 @@ def _result(action: Action) -> str:
     kind = action.outputs.type
     if kind is None:
         return "It gives no object."
+    schema = _schema(kind)
+    shown = "" if schema is None else f": {excerpt(to_json(schema).decode(), _SHOWN_SCHEMA)}"
+    return f"It gives {type_name(kind)}{shown or '.'}"
+
+
+@lru_cache(maxsize=256)
+def _schema(kind: object) -> Mapping[str, object] | None:
+    """The JSON Schema of a type; None: it has none."""
     try:
-        written = to_json(_schema(kind)).decode()
-    except (DeclarationError, TypeError, ValueError):
-        return f"It gives {type_name(kind)}."
-    return f"It gives {type_name(kind)}: {excerpt(written, _SHOWN_SCHEMA)}"
-
-
-def _schema(kind: object) -> Mapping[str, object]:
-    """The JSON Schema of a type. Raises an exception if it has none."""
-    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", kind))
-    return output_schema(adapter, kind, None)
+        return output_schema(TypeAdapter[Any](cast("Any", kind)), kind, None)
+    except UNREADABLE:
+        return None
 
 
 def _plan(process: AgentProcess, problem: Problem, calls: Sequence[_Call]) -> Plan:
@@ -328,12 +319,16 @@ def _done(entry: ActionInvocation) -> str:
     return f"{entry.action}: {entry.status}{f' ({entry.error})' if entry.error else ''}"
 
 
+def _written(value: object) -> str:
+    return hide(to_json(value, fallback=repr).decode())
+
+
 def _objects(process: AgentProcess) -> list[str]:
     names = process.blackboard.state.names
     named = {id(each.value): name for name, each in names.items() if name != DEFAULT_BINDING}
     entries = {id(each.value): each for each in process.blackboard.entries}
     return [
         f"- {type_name(entry.kind or type(entry.value))}"
-        f"{f' {named[key]}' if key in named else ''}: {excerpt(to_json(entry.value, fallback=repr).decode(), _SHOWN)}"
+        f"{f' {named[key]}' if key in named else ''}: {excerpt(_written(entry.value), _SHOWN)}"
         for key, entry in list(entries.items())[-_SHOWN_OBJECTS:]
     ]

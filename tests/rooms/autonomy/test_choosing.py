@@ -8,7 +8,7 @@ import pytest
 from goalport.autonomy import Autonomy, Choice
 from goalport.domain import Export, UserInput, achieves_goal, action, agent, component
 from goalport.errors import BadInput, GoalNotApproved, InvalidModelOutput, NoAgentFound, NoGoalFound
-from goalport.llm import AssistantMessage, ModelCall, UserMessage
+from goalport.llm import AssistantMessage, ModelCall, ModelCard, UserMessage
 from goalport.platform import AgentPlatform
 from goalport.process import Completed
 from goalport.testing import ScriptedModel
@@ -99,6 +99,19 @@ async def test_in_open_mode_a_goal_is_reached_with_the_actions_of_all() -> None:
     assert process.outcome == Completed(Facts("Hello Lynda"))
     assert [each.action for each in process.history] == ["StarNews.read_person", "Greeter.greet"]
     assert {each.name for each in process.agent.actions} == {"StarNews.read_person", "Greeter.greet"}, "it is pruned"
+
+
+async def test_a_goal_that_one_action_reaches_is_left_with_that_action() -> None:
+    open_, _ = platform([rates(check_facts=0.9)])
+    async with open_:
+        choice = await open_.autonomy.choose_goal(STARS)
+    assert [each.name for each in choice.agent.actions] == ["FactChecker.check"]
+
+
+async def test_the_model_that_a_caller_has_chosen_ranks() -> None:
+    first, second = ScriptedModel([]), ScriptedModel([rates(StarNews=0.9)], ModelCard(name="second", provider="test"))
+    async with AgentPlatform([StarNews(), FactChecker()], models=[first, second]) as open_:
+        assert (await open_.autonomy.choose_agent(STARS, ai=open_.ai.with_llm("second"))).name == "StarNews"
 
 
 async def test_an_opaque_agent_lends_nothing() -> None:

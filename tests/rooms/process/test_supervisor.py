@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from goalport.errors import ModelUnavailable
 from goalport.llm import ModelCall
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Completed, Failed, ProcessOptions, ProcessStatus, Stuck, Terminated
+from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel, calls_tool
 
 pytestmark = pytest.mark.anyio
@@ -97,6 +99,22 @@ class Research:
     @action
     def compile(self, request: ReportRequest) -> Report:
         return Report(request.topic)
+
+
+@agent(description="Feeds guests", planner=PlannerType.SUPERVISOR)
+class Hotel:
+    @action
+    def ask(self, user_input: UserInput) -> WaitFor[Cook]:
+        return WaitFor.form_submission("Who cooks?", Cook)
+
+    @action
+    def take_order(self, user_input: UserInput) -> Order:
+        return Order("pizza", 1)
+
+    @achieves_goal(description="Serve")
+    @action
+    def serve(self, cook: Cook, order: Order) -> Meal:
+        return Meal(order.dish, cook.name)
 
 
 async def run(
@@ -261,6 +279,44 @@ async def test_people_are_asked_as_in_every_process() -> None:
         assert process.status is ProcessStatus.WAITING
         await platform.answer(process.id, response={"name": "Nina"})
         assert await process.wait() == Completed(Meal("soup", "Nina"))
+
+
+async def test_what_no_model_can_write_is_no_parameter() -> None:
+    class Socket:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+    @agent(description="Plugs in", planner=PlannerType.SUPERVISOR)
+    class Electrician:
+        @action
+        def plug(self, socket: Socket) -> Cook:
+            return Cook("electric")
+
+        @action
+        def find(self, user_input: UserInput) -> Order:
+            return Order("soup", 1)
+
+        @achieves_goal(description="Serve")
+        @action
+        def serve(self, order: Order) -> Meal:
+            return Meal(order.dish, "nobody")
+
+    process, model = await run(Electrician(), [calls_tool("find")], REQUEST)
+    assert process.outcome == Completed(Meal("soup", "nobody"))
+    assert [each.name for each in model.calls[0].tools] == ["find"]
+
+
+async def test_a_supervisor_that_waits_goes_on_in_another_program(tmp_path: Path) -> None:
+    file, asks = tmp_path / "processes.db", ScriptedModel([calls_tool("ask")])
+    async with SqliteProcessStore(file) as store, AgentPlatform([Hotel()], models=asks, store=store) as one:
+        process = await one.run("Hotel", REQUEST)
+        assert process.status is ProcessStatus.WAITING
+    model = ScriptedModel([calls_tool("take_order")])
+    async with SqliteProcessStore(file) as store, AgentPlatform([Hotel()], models=model, store=store) as other:
+        again = await other.answer(process.id, response={"name": "Nina"})
+        assert await again.wait() == Completed(Meal("pizza", "Nina"))
+    assert "Nina" in prompt(model.calls[0])
+    assert again.ledger.requests == 2
 
 
 async def test_the_cost_of_the_choices_is_part_of_the_process() -> None:

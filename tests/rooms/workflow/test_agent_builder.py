@@ -1,15 +1,16 @@
 """Agents made of functions and prompts: what they take, what becomes of them, and how mistakes are told."""
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_overloads
 
 import anyio
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, Export, Provided, achieves_goal, action, agent, component
-from goalport.domain import Agent, State, WaitFor, When, condition, read_agent
+from goalport.domain import Agent, State, WaitFor, When, condition, decorators, read_agent
 from goalport.errors import DeclarationError
 from goalport.llm import ModelCard
 from goalport.process import AgentProcess, Completed, Stuck
@@ -23,6 +24,14 @@ async def run(declared: object, *inputs: object, **how: Any) -> AgentProcess:
     with anyio.fail_after(10):
         async with AgentPlatform([declared], **how) as platform:
             return await platform.run(next(iter(platform.agents)).name, *inputs)
+
+
+def test_an_action_of_a_builder_takes_every_setting_of_the_decorator() -> None:
+    of_class, of_builder = (
+        list(inspect.signature(get_overloads(each)[1]).parameters.values())
+        for each in (decorators.action, AgentBuilder.action)
+    )
+    assert [each for each in of_builder if each.name not in {"self", "name"}] == of_class
 
 
 def shop() -> AgentBuilder:
