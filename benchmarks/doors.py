@@ -50,7 +50,7 @@ def doors(*, quick: bool = False) -> Table:
     rows = [_row(name, seconds) for name, seconds in taken.items()]
     lost, buffered = asyncio.run(_slow_reader())
     rows.append((f"events lost by a slow reader, of {_EVENTS:,}", str(lost), "", "0"))
-    rows.append(("bytes that the server buffers for it", f"{buffered / 1_024:.0f} KiB", "", "≤ 64 KiB and an event"))
+    rows.append(("bytes that the server buffers for it", f"{buffered / 1_024:.0f} KiB", "", "≤ 64 KiB"))
     note = (
         f"Medians of {rounds} processes over each door, in turn, from when the client sends the answer until the next"
         " action begins; between them the answer is stored in a SQLite file. *slowest*: one in a hundred took longer."

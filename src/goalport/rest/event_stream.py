@@ -1,7 +1,7 @@
 """The events of a process as a stream of server-sent events, from any number on and as they happen.
 
 The stream takes the next event from the platform only when the client has taken the one before it: a slow client has
-no queue here, and uvicorn buffers at most 64 KiB for it. Above: the door.
+no queue here, and the connection buffers at most 32 KiB and an event for it. Above: the door.
 """
 
 import json

@@ -20,6 +20,8 @@ __all__ = ["LimitedProtocol", "LimitedServer"]
 _log = logging.getLogger(__name__)
 _MOST_PIPELINED: Final = 64
 """The most pipelined requests of one connection that may wait for earlier ones to be answered."""
+_BUFFERED: Final = 32 * 1024
+"""The bytes that wait for a client that reads slowly. A writer pauses above them, after the piece that it has begun."""
 _TICKS: Final = 10
 """The number of uvicorn's ticks in a second."""
 
@@ -59,6 +61,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Refuse a connection at once with status 503 if there are too many."""
         super().connection_made(cast("Transport", transport))
+        cast("Transport", transport).set_write_buffer_limits(high=_BUFFERED)
         descriptor = transport.get_extra_info("socket").fileno()
         self._admitted = self._connections.admit(self._address, descriptor)
         if not self._admitted:

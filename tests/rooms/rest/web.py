@@ -6,6 +6,7 @@ The client checks each answer against the document at `/openapi.json`.
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from starlette.types import Receive, Scope, Send
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.site.app import Site
+from goalport.site.limits import Connections, Limits
+from goalport.site.protocol import LimitedProtocol
 from tests.rooms.rest.documented import Documented
 from tests.rooms.serve.served import state_of
 
@@ -73,7 +76,10 @@ class Web:
 async def web(root: Path, *agents: object, **settings: Any) -> AsyncGenerator[Web]:
     """Serve agents on a free port for as long as the block lasts."""
     publisher = state_of(root, *agents, **settings).publisher
-    config = uvicorn.Config(ByHeader(Site(publisher)), port=0, log_config=None, timeout_graceful_shutdown=2)
+    protocol: Any = partial(LimitedProtocol, Connections(Limits.of(publisher.settings)))
+    config = uvicorn.Config(
+        ByHeader(Site(publisher)), port=0, http=protocol, log_config=None, timeout_graceful_shutdown=2
+    )
     server = _Server(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve)
