@@ -9,6 +9,7 @@ import os
 import warnings
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from errno import EADDRINUSE
 from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     import httpx2
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
-__all__ = ["SignInNeeded", "TokenFile", "sign_in"]
+__all__ = ["PortTaken", "SignInNeeded", "TokenFile", "sign_in"]
 
 _PATH = "/callback"
+_FIRST_PORT, _PORTS = 20_000, 12_000
+"""Where the ports of loopback lie that no system gives to outgoing connections: Linux from 32768, others from 49152."""
 _POLL = 0.02
 """Seconds that ending the server for the browser may take."""
 _DONE = b"<!doctype html><title>goalport</title><p>You are signed in. This page can be closed.</p>"
@@ -45,6 +48,16 @@ class SignInNeeded(GoalportError):
         super().__init__(
             f"the server {server!r} wants a person to sign in: run `goalport mcp check` in a terminal, "
             "or give it a client_id and a client_secret under `oauth`"
+        )
+
+
+class PortTaken(GoalportError):
+    """Another program listens on the port to which a person's browser is sent back."""
+
+    def __init__(self, server: str, port: int) -> None:
+        super().__init__(
+            f"port {port} of 127.0.0.1 is taken, to which the browser comes back after signing in to {server!r}: "
+            "end the program that listens there, or set `redirectPort` under `oauth`"
         )
 
 
@@ -133,8 +146,8 @@ def _authorization_code(
     from mcp.shared.auth import OAuthClientMetadata
 
     # Always the same one for a server: authorization servers remember where they may send people.
-    port = oauth.redirect_port or 49_152 + int.from_bytes(sha256(config.name.encode()).digest()[:2]) % 16_000
-    page = _SignInPage(port, show)
+    port = oauth.redirect_port or _FIRST_PORT + int.from_bytes(sha256(config.name.encode()).digest()[:4]) % _PORTS
+    page = _SignInPage(config.name, port, show)
 
     async def redirect(url: str) -> None:
         if show is None:
@@ -157,18 +170,19 @@ def _authorization_code(
 class _SignInPage:
     """The page where a person signs in. Their browser brings the code back to an address of loopback."""
 
-    def __init__(self, port: int, show: SignIn | None) -> None:
+    def __init__(self, server: str, port: int, show: SignIn | None) -> None:
         self.url = ""
+        self._server = server
         self._port = port
         self._show = show
 
     async def visit(self) -> "AuthorizationCodeResult":
-        """Show the page, and wait until the browser has come back. Raises `OSError` when the port is taken."""
+        """Show the page, and wait until the browser has come back. Raises `PortTaken`."""
         from mcp.shared.auth import AuthorizationCodeResult
 
         assert self._show is not None
         received: Future[dict[str, list[str]]] = Future()
-        with _CallbackServer(("127.0.0.1", self._port), partial(_Callback, received)) as server:
+        with self._callback_server(received) as server:
             Thread(target=server.serve_forever, args=(_POLL,), daemon=True).start()
             try:
                 # Whoever shows it may wait for the browser.
@@ -178,6 +192,14 @@ class _SignInPage:
                 server.shutdown()
         code, state, iss = (query.get(name, [None])[0] for name in ("code", "state", "iss"))
         return AuthorizationCodeResult(code=code or "", state=state, iss=iss)
+
+    def _callback_server(self, received: "Future[dict[str, list[str]]]") -> "_CallbackServer":
+        try:
+            return _CallbackServer(("127.0.0.1", self._port), partial(_Callback, received))
+        except OSError as error:
+            if error.errno != EADDRINUSE:
+                raise
+            raise PortTaken(self._server, self._port) from error
 
 
 class _CallbackServer(ThreadingTCPServer):

@@ -1,6 +1,7 @@
 """Signing in to upstream servers: by client credentials, by a person's browser, and where the tokens are kept."""
 
 import logging
+import socket
 from pathlib import Path
 
 import httpx2
@@ -55,6 +56,18 @@ async def test_a_person_signs_in_once_with_a_browser_that_comes_back_to_loopback
         async with connected(config, data=tmp_path) as servers:
             assert servers.server("guarded").state is ServerState.UP
     assert (keeper.granted, keeper.registered) == (["authorization_code"], 1)
+
+
+async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with doorkeeper() as keeper:
+            config = guarded(keeper, OAuthConfig(redirect_port=port))
+            async with connected(config, data=tmp_path, show_sign_in=browser) as servers:
+                report = servers.server("guarded").report()
+    assert report.state is ServerState.DOWN
+    assert f"port {port} of 127.0.0.1 is taken" in report.last_error
+    assert "set `redirectPort` under `oauth`" in report.last_error
 
 
 async def test_without_a_person_it_is_said_how_to_sign_in(tmp_path: Path) -> None:
