@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from goalport.ai.agentic_tool import AgenticTool
-from goalport.ai.interaction import ToolUse
+from goalport.ai.interaction import ToolUse, checked
 from goalport.tools import Tool, tools_of
 
 __all__ = ["PlaybookTool", "Unlock", "after", "after_artifact", "after_calls"]
@@ -33,9 +33,10 @@ class Unlock:
         return Unlock(lambda uses: not self.test(uses))
 
 
-def after(tool: str, *, times: int = 1) -> Unlock:
-    """When the tool of that name has succeeded, so many times."""
-    return Unlock(lambda uses: sum(each.tool == tool and not each.result.is_error for each in uses) >= times)
+def after(tool: str | Tool | Callable[..., Any], *, times: int = 1) -> Unlock:
+    """When a tool, or the tool of a name, has succeeded so many times."""
+    name = tool if isinstance(tool, str) else tools_of(tool)[0].name
+    return Unlock(lambda uses: sum(each.tool == name and not each.result.is_error for each in uses) >= times)
 
 
 def after_calls(number: int) -> Unlock:
@@ -44,7 +45,8 @@ def after_calls(number: int) -> Unlock:
 
 
 def after_artifact(kind: type) -> Unlock:
-    """When a tool has returned an object of a type."""
+    """When a tool has returned an object of a type. Raises `TypeError` for what is no class."""
+    checked((kind,), type, "the class of an object that a tool returns")
     return Unlock(lambda uses: any(isinstance(each.result.artifact, kind) for each in uses))
 
 
@@ -70,7 +72,8 @@ class PlaybookTool(AgenticTool):
     locks: _Locks = field(default_factory=_Locks)
 
     def with_locked(self, *tools: Tool | Callable[..., Any], unlock: Unlock) -> Self:
-        """Let the inner model use these tools too, as soon as a condition holds."""
+        """Let the inner model use these tools too, as soon as a condition holds. Raises `TypeError` for no `Unlock`."""
+        checked((unlock,), Unlock, "a condition, like after('search') or Unlock(function)")
         locked = tools_of(*tools)
         locks = _Locks((*self.locks.by_name, *((each.name, unlock) for each in locked)))
         return replace(self.with_tools(*locked).with_withheld_tools(locks), locks=locks)

@@ -60,8 +60,6 @@ class StateMachineTool(AgenticTool):
                 fix='Name the state: in_state("open", …).',
             )
         added = tools_of(*tools)
-        initial = self.machine.initial if self.machine.tools else state
+        initial = state if self.machine.initial is None else self.machine.initial
         machine = _Machine(initial, (*self.machine.tools, *((state, each.name, then) for each in added)))
-        known = {each.name for each in self._interaction.tools}
-        more = self.with_tools(*(each for each in added if each.name not in known))
-        return replace(more.with_withheld_tools(machine), machine=machine)
+        return replace(self.with_tools(*added).with_withheld_tools(machine), machine=machine)

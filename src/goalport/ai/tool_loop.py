@@ -164,7 +164,7 @@ class ToolLoop:
             self._offer()
 
     def _offer(self) -> None:
-        self.calls = replace(self.calls, tools=self.offers.offered)
+        self.calls = replace(self.calls, tools=self.offers.offered())
         self.requests.tools = self.calls.tools.specs
 
     async def run(self) -> FinalAnswer:
@@ -235,13 +235,14 @@ class ToolLoop:
         return None
 
     async def _run(self, calls: Sequence[ToolCall]) -> list[CompletedCall]:
-        """The result of each call, in order."""
-        refused = self.offers.refused(calls)
-        if not refused:
+        """The result of each call, in order; where calls depend on each other, they are made one after another."""
+        if not self.offers.depend(calls):
             return await self.calls.run(calls)
-        made = iter(await self.calls.run([each for each in calls if each not in refused]))
-        twice = ToolResult.of_error("This tool may be called only once, and was called in this turn already.")
-        return [CompletedCall(each, None, twice) if each in refused else next(made) for each in calls]
+        called: list[CompletedCall] = []
+        for each in calls:
+            tools = self.calls.tools.only(self.offers.offered(called).tools)
+            called += await replace(self.calls, tools=tools).run([each])
+        return called
 
     def _pass_on(self, called: Sequence[CompletedCall]) -> None:
         """Pass on the artifacts of tools."""

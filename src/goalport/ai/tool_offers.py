@@ -61,30 +61,33 @@ class ToolOffers:
     """The calls so far."""
     _chained: dict[type, tuple[Tool, ...]] = field(default_factory=dict[type, tuple[Tool, ...]], init=False)
 
-    @property
-    def offered(self) -> Toolbox:
-        """The tools for the next turn."""
-        succeeded = {each.tool for each in self.uses if not each.result.is_error}
-        done = {tool.name for tool in self.box.tools.values() if tool.once and tool.name in succeeded}
-        withheld = self.interaction.withholds(self.uses) if self.interaction.withholds is not None else ()
+    def offered(self, called: Sequence[CompletedCall] = ()) -> Toolbox:
+        """The tools for the next turn, or for the next call of a turn in which these calls were made."""
+        uses = [*self.uses, *self._uses(called)]
+        once = {self.box.known_as(name) for name, tool in self.box.tools.items() if tool.once}
+        done = {each.tool for each in uses if each.tool in once and not each.result.is_error}
+        withheld = self.interaction.withholds(uses) if self.interaction.withholds is not None else ()
         return self.box.without(done.union(withheld))
 
-    def refused(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
-        """The calls of a reply that must not be made: those that repeat one which may be made only once."""
-        once = [each for each in calls if (tool := self.box.tools.get(each.name)) is not None and tool.once]
-        names = [each.name for each in once]
-        return [each for index, each in enumerate(once) if each.name in names[:index]]
+    def depend(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether one of these calls, of one turn, may be in vain or forbidden after another one."""
+        tools = self.box.tools
+        once = [each.name for each in calls if each.name in tools and tools[each.name].once]
+        return len(once) > len(set(once)) or (self.interaction.withholds is not None and len(calls) > 1)
 
     def after(self, called: Sequence[CompletedCall]) -> list[CompletedCall]:
         """Note the calls of a turn; returns them with what the model has to know of their tools.
 
         When one of the unfolding tools is exclusive, only the tools that were unfolded in this turn remain.
         """
+        self.uses += self._uses(called)
         unfolded = {each.call.name: each.tool for each in called if _unfolds(each)}
         if any(each.fold.exclusive for each in unfolded.values() if isinstance(each, UnfoldingTool)):
             self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if name in unfolded})
-        self.uses += [ToolUse(each.tool.name, each.result) for each in called if each.tool is not None]
         return [self._added(self._unfolded(each)) for each in called]
+
+    def _uses(self, called: Sequence[CompletedCall]) -> list[ToolUse]:
+        return [ToolUse(self.box.known_as(each.call.name), each.result) for each in called if each.tool is not None]
 
     def _unfolded(self, each: CompletedCall) -> CompletedCall:
         """The call, after the tools behind its tool were added."""

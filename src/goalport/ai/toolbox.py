@@ -49,6 +49,8 @@ class Toolbox:
     """The tools of one request by the names that the model sees; every provider accepts these names."""
 
     tools: Mapping[str, Tool]
+    withheld: frozenset[str] = frozenset()
+    """The names of further tools, which cannot be called now."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -69,12 +71,25 @@ class Toolbox:
                 renamed.append((tool.name, name))
         return Toolbox(every), renamed
 
+    def known_as(self, name: str) -> str:
+        """What authors call the tool that a model calls so: its own name, unless that was taken."""
+        own = self.tools[name].name
+        return own if name == _portable(own) else name
+
     def without(self, names: Collection[str]) -> "Toolbox":
-        """A toolbox without the tools that have these names of their own."""
-        return Toolbox({name: tool for name, tool in self.tools.items() if tool.name not in names}) if names else self
+        """A toolbox that withholds the tools that authors call so."""
+        return self.only({name for name in self.tools if self.known_as(name) not in names}) if names else self
+
+    def only(self, names: Collection[str]) -> "Toolbox":
+        """A toolbox that withholds the tools that models do not call so."""
+        kept = {name: tool for name, tool in self.tools.items() if name in names}
+        return Toolbox(kept, self.withheld.union(self.tools.keys() - kept.keys()))
 
     def correction(self, name: str) -> str:
-        """The answer to a model that called a tool which does not exist."""
+        """The answer to a model that called a tool which does not exist, or not now."""
+        if name in self.withheld:
+            others = f"You can call: {listed(self.tools)}." if self.tools else "Answer without it."
+            return f"The tool {name!r} cannot be called now. {others}"
         if similar := _similar_names(name, self.tools):
             return f"There is no tool {name!r}. {did_you_mean(similar)}"
         if not self.tools:

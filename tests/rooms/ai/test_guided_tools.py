@@ -67,7 +67,7 @@ def told(call: ModelCall) -> list[str]:
 
 
 async def test_a_playbook_unlocks_a_tool_after_another_has_succeeded() -> None:
-    research = PlaybookTool("research", "Researches").with_tools(search).with_locked(sum_up, unlock=after("search"))
+    research = PlaybookTool("research", "Researches").with_tools(search).with_locked(sum_up, unlock=after(search))
     ai, model = scripted(
         calls_tool("research"),
         calls_tool("search", query="nothing"),
@@ -86,11 +86,11 @@ async def test_a_playbook_unlocks_a_tool_after_another_has_succeeded() -> None:
     ]
 
 
-async def test_a_locked_tool_that_is_called_is_unknown() -> None:
+async def test_a_locked_tool_that_is_called_does_nothing() -> None:
     research = PlaybookTool("research", "Researches").with_tools(search).with_locked(sum_up, unlock=after("search"))
     ai, model = scripted(calls_tool("research"), calls_tool("sum_up"), "Well.", "Done")
     await ai.with_tools(research).generate_text("Research herons")
-    assert told(model.calls[2]) == ["There is no tool 'sum_up'. Known: search."]
+    assert told(model.calls[2]) == ["The tool 'sum_up' cannot be called now. You can call: search."]
 
 
 async def test_conditions_of_a_playbook_can_be_combined() -> None:
@@ -112,6 +112,13 @@ async def test_conditions_of_a_playbook_can_be_combined() -> None:
     assert offered(model.calls[2]) == ["search", "find_account"]
     assert offered(model.calls[3]) == ["search", "find_account", "sum_up", "publish"]
     assert offered(model.calls[4]) == ["search", "find_account", "publish"]
+
+
+def test_what_unlocks_is_a_condition_and_what_is_waited_for_a_class() -> None:
+    with pytest.raises(TypeError, match="Expected a condition"):
+        PlaybookTool("work", "Works").with_locked(sum_up, unlock="search")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="Expected the class of an object"):
+        after_artifact("Account")  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_condition_of_ones_own_sees_the_calls_and_their_results() -> None:
@@ -225,5 +232,75 @@ async def test_of_two_calls_in_one_turn_the_second_is_refused() -> None:
     assert told(model.calls[1]) == [
         "about herons",
         "in short",
-        "This tool may be called only once, and was called in this turn already.",
+        "The tool 'search' cannot be called now. You can call: sum_up.",
     ]
+
+
+async def test_a_call_that_comes_twice_is_made_once() -> None:
+    call = calls_tool("search", query="herons")
+    ai, model = scripted([call, call], "Herons.")
+    await ai.with_tools(Tool.of(search).only_once()).generate_text("Search once")
+    assert told(model.calls[1]) == ["about herons", "The tool 'search' cannot be called now. Answer without it."]
+
+
+async def test_a_call_that_fails_does_not_count_as_the_one_call() -> None:
+    both = [calls_tool("search", query="nothing"), calls_tool("search", query="owls")]
+    ai, model = scripted(both, "Owls.")
+    await ai.with_tools(Tool.of(search).only_once()).generate_text("Search once")
+    assert told(model.calls[1])[1] == "about owls"
+
+
+async def test_a_state_that_is_left_takes_no_more_calls_of_the_same_turn() -> None:
+    desk = StateMachineTool("desk", "Works").in_state("open", publish, then="out").in_state("open", sum_up)
+    ai, model = scripted(
+        calls_tool("desk"), [calls_tool("publish"), calls_tool("publish"), calls_tool("sum_up")], "Ok", "Done"
+    )
+    await ai.with_tools(desk).generate_text("Publish")
+    assert told(model.calls[2]) == [
+        "published",
+        "The tool 'publish' cannot be called now. Answer without it.",
+        "The tool 'sum_up' cannot be called now. Answer without it.",
+    ]
+
+
+async def test_a_tool_that_a_turn_unlocks_is_offered_before_it_can_be_called() -> None:
+    research = PlaybookTool("research", "Researches").with_tools(search).with_locked(sum_up, unlock=after("search"))
+    both = [calls_tool("search", query="herons"), calls_tool("sum_up")]
+    ai, model = scripted(calls_tool("research"), both, calls_tool("sum_up"), "Ok", "Done")
+    await ai.with_tools(research).generate_text("Research herons")
+    assert told(model.calls[3]) == [
+        "about herons",
+        "The tool 'sum_up' cannot be called now. You can call: search.",
+        "in short",
+    ]
+
+
+async def test_a_tool_that_was_renamed_is_not_taken_for_the_one_whose_name_it_had() -> None:
+    def balance() -> str:
+        return "all accounts have 9 euros"
+
+    once = Tool.of(balance, description="Sum up").only_once()
+    ai, model = scripted(
+        calls_tool("balance"), calls_tool("find_account", owner="Ada"), calls_tool("account_balance"), "Ok"
+    )
+    await ai.with_tools(once, find_account).with_tool_chaining_from(Account).generate_text("How much?")
+    assert offered(model.calls[2]) == ["find_account", "account_balance", "close"]
+    assert told(model.calls[3])[-1] == "Ada has 7 euros"
+
+
+async def test_states_whose_tools_share_a_name_are_refused() -> None:
+    desk = (
+        StateMachineTool("desk", "Works")
+        .in_state("open", publish, then="out")
+        .in_state("out", Tool.of(sum_up, name="publish"))
+    )
+    ai, model = scripted(calls_tool("desk"), "Done")
+    await ai.with_tools(desk).generate_text("Publish")
+    assert "two are called 'publish'" in told(model.calls[1])[0]
+
+
+async def test_the_first_state_is_the_initial_one_even_without_tools() -> None:
+    desk = StateMachineTool("desk", "Waits").with_tools(search).in_state("asleep").in_state("awake", publish)
+    ai, model = scripted(calls_tool("desk"), "Ok", "Done")
+    await ai.with_tools(desk).generate_text("Publish")
+    assert offered(model.calls[1]) == ["search"]
