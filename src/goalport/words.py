@@ -25,6 +25,7 @@ __all__ = [
     "excerpt",
     "field_path",
     "first_line",
+    "in_json",
     "listed",
     "nearest",
     "offer",
@@ -99,6 +100,8 @@ _BOUNDS: Final[Mapping[str, str]] = {
 }
 _SHOWN: Final = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
+_DESCRIBED: Final = Repr()
+_DESCRIBED.maxstring = _DESCRIBED.maxother = _DESCRIBED.maxlong = 500
 
 
 def type_name(kind: object) -> str:
@@ -265,6 +268,16 @@ def requirement(keyword: str, limit: object) -> str | None:
 def shown(value: object) -> str:
     """A value that came, in short."""
     return _SHOWN.repr(value)
+
+
+def in_json(value: object) -> str:
+    """A value as JSON for people and models to read; what JSON has no form for is described in short."""
+    from pydantic_core import to_json
+
+    try:
+        return to_json(value, fallback=_DESCRIBED.repr, bytes_mode="base64").decode()
+    except ValueError:  # it contains itself, or what is no Unicode
+        return _DESCRIBED.repr(value)
 
 
 def corrections(problems: Sequence[str], *, of: Literal["arguments", "answer"] = "arguments") -> str:

@@ -14,6 +14,7 @@ from goalport.words import (
     did_you_mean,
     error_summary,
     first_line,
+    in_json,
     listed,
     nearest,
     offer,
@@ -154,3 +155,17 @@ def test_classes_and_errors_are_named_for_messages() -> None:
     assert class_name(Story) == f"{__name__}: Story"
     assert error_summary(ValueError("no such day")) == "ValueError: no such day"
     assert error_summary(ValueError()) == "ValueError"
+
+
+def test_every_value_can_be_written_for_a_reader() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    ring: list[object] = [1]
+    ring.append(ring)
+    assert in_json({"name": "Ada", "data": b"\xff"}) == '{"name":"Ada","data":"_w=="}'
+    assert "..." in in_json(ring)
+    assert in_json("\ud800") == "'\\ud800'"
+    assert in_json([Broken()]).startswith('["<Broken instance at')
+    assert len(in_json("x" * 9_000)) == 9_002

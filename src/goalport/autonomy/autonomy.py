@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
-from pydantic_core import to_json
-
 from goalport.ai import Ai
 from goalport.autonomy.ranking import Candidate, Ranked, Ranking, rank
 from goalport.blackboard import Blackboard, Typed
@@ -21,6 +19,7 @@ from goalport.llm import LlmOptions, Message
 from goalport.plan import Plan, Problem, WorldState, plan
 from goalport.process import PLANNING_SECONDS, AgentProcess, ProcessOptions, Scope, pruned
 from goalport.tools import ToolGroupResolver
+from goalport.words import in_json
 
 __all__ = ["Approver", "Autonomy", "Choice", "DeployedAgents", "PlannedGoal", "Platform"]
 
@@ -269,8 +268,7 @@ def _intent(inputs: Sequence[object]) -> str:
     """What somebody wants, in words. Raises `BadInput` if there are none."""
     said = [each.content for each in inputs if isinstance(each, UserInput)]
     said += [each for each in inputs if isinstance(each, str)]
-    objects = [Typed.value_of(each) for each in inputs]
-    text = said[0] if said else to_json(objects, fallback=repr).decode() if objects else ""
+    text = said[0] if said else in_json([Typed.value_of(each) for each in inputs]) if inputs else ""
     if not text.strip():
         raise BadInput("Say what is to be done: the text is empty.")
     return text

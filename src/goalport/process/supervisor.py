@@ -13,25 +13,26 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
-from goalport.ai import Ai
+from goalport.ai import Ai, Interaction
 from goalport.ai.output_type import output_schema
 from goalport.blackboard import DEFAULT_BINDING, related
 from goalport.domain import Action, Input, is_state
-from goalport.errors import ModelError, Signal, ToolError
+from goalport.errors import ModelError, Signal, TerminateAction, ToolError
 from goalport.llm import LlmOptions, Models
 from goalport.plan import Available, Fact, Operator, Plan, PlanGoal, Problem, Undecided, WorldState, idleness
 from goalport.process.action_progress import ActionInvocation
 from goalport.process.agent_process import AgentProcess
+from goalport.process.attempt import ActionOperation
 from goalport.process.context import ActionContext
 from goalport.process.impasses import declined_actions, failed
 from goalport.process.lifecycle import Failed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.next_steps import holds, independent, may_run_concurrently
 from goalport.secrecy import hide
 from goalport.tools import Parameter, Tool, snake
+from goalport.tools.naming import distinct
 from goalport.tools.schemas import UNREADABLE
-from goalport.words import excerpt, type_label, type_name
+from goalport.words import excerpt, in_json, type_label, type_name
 
 __all__ = ["Supervisor"]
 
@@ -58,14 +59,10 @@ class _Choice:
     operator: Operator
     missing: tuple[Input, ...]
     """The inputs that the model has to give."""
-    replaceable: tuple[Input, ...]
-    """Inputs that are there, and that the model may give anew because the action runs once more."""
+    optional: tuple[Input, ...]
+    """The inputs that the model may give: optional ones, and new ones for an action that runs once more."""
     goal: PlanGoal | None
     """The goal that the action reaches."""
-
-    def plan(self, towards: PlanGoal) -> Plan:
-        """The plan that consists of this action."""
-        return Plan(self.goal or towards, (self.operator,), self.operator.cost, self.operator.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +87,20 @@ class Supervisor:
         reached = next((goal for goal in problem.goals if holds(goal.requires.items(), problem.start)), None)
         if reached is not None:
             return Plan(reached, (), 0.0, reached.value)
-        if process.pending:
-            return Waiting(process.open_questions)
         choices = sorted(_choices(process, problem), key=lambda each: len(each.missing))
-        needed = (fact for each in choices for fact in each.operator.requires if fact in problem.start.unknown)
+        under_way = process.progress.journals.keys() - process.pending
+        begun = [each for each in choices if each.action.name in under_way and not each.missing]
+        if process.pending and not begun:
+            return Waiting(process.open_questions)
+        needed = (fact for each in begun or choices for fact in each.operator.requires if fact in problem.start.unknown)
         if (asked := problem.system.cheapest(needed)) is not None:
             return Undecided(asked)
+        if begun:  # they have waited for an answer, or for the program
+            return _together(begun, problem)
         if not choices or not set(process.goals) - process.progress.left_out.keys():
             return failed(process) or Stuck(f"{declined_actions(process)}No action can run: {idleness(problem)}.")
         last = _last(process, choices)
-        return last.plan(problem.goals[0]) if last is not None else await _decide(process, problem, choices)
+        return await _decide(process, problem, choices) if last is None else _together([last], problem)
 
     def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
         return list(found.steps)
@@ -118,10 +119,15 @@ def _choices(process: AgentProcess, problem: Problem) -> Iterator[_Choice]:
         if missing is None or (action.name in found and len(found[action.name].missing) <= len(missing)):
             continue
         again = action.name in process.progress.has_run
-        replaceable = [each for each in action.inputs if again and each not in missing and _can_be_given(each)]
-        unmade = tuple(each for each in replaceable if not _is_made(process, each, action))
-        found[action.name] = _Choice(action, operator, missing, unmade, goal)
+        free = (each for each in action.inputs if again or not (each.required or _is_there(problem, each)))
+        may_be_given = (each for each in free if each not in missing and _can_be_given(each))
+        optional = tuple(each for each in may_be_given if not _is_made(process, each, action))
+        found[action.name] = _Choice(action, operator, missing, optional, goal)
     yield from found.values()
+
+
+def _is_there(problem: Problem, needed: Input) -> bool:
+    return _fact(needed) in problem.start.true
 
 
 def _missing(
@@ -169,21 +175,43 @@ def _last(process: AgentProcess, choices: Sequence[_Choice]) -> _Choice | None:
     return goals[0] if made or len(choices) == 1 else None
 
 
+def _together(choices: Sequence[_Choice], problem: Problem) -> Plan:
+    """The plan that takes these actions now."""
+    steps = tuple(each.operator for each in choices)
+    goal = choices[0].goal or problem.goals[0]
+    return Plan(goal, steps, sum(each.cost for each in steps), sum(each.value for each in steps))
+
+
+class _Rounds(ActionOperation):
+    """The requests to the supervisor's model; each counts, also one in which the model corrects its calls."""
+
+    async def before_turn(self, tool: str, /) -> None:
+        context = self._attempt
+        process, name = context.process, context.action
+        asked = sum(each.action == name and each.process_id == process.id for each in process.ledger.entries)
+        if not tool and asked >= process.options.max_rounds:
+            raise _NoMoreRounds(f"The supervisor's model was asked {asked} times, and no more is allowed (max_rounds).")
+        if not tool and (overrun := process.options.overrun(process)):
+            raise TerminateAction(overrun)
+        await super().before_turn(tool)
+
+
+class _NoMoreRounds(Signal):
+    """The model may not be asked again."""
+
+
 async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Choice]) -> Plan | Outcome:
     """Ask the model, and put what it gives on the blackboard."""
     ready = next((each for each in choices if each.goal is not None and not each.missing), None)
     name = f"{process.agent.name}.{_ROLE}"
     said = ""
     for _ in range(_ATTEMPTS):
-        asked = sum(each.action == name and each.process_id == process.id for each in process.ledger.entries)
-        if asked >= process.options.max_rounds:
-            limit = f"The supervisor's model was asked {asked} times, and no more is allowed (max_rounds)."
-            return Terminated(limit) if ready is None else ready.plan(problem.goals[0])
         calls: list[_Call] = []
         try:
             said = await _ask(ActionContext(process, action=name), choices, calls, said)
         except Signal as signal:
-            return Terminated(signal.reason)
+            last = ready if isinstance(signal, _NoMoreRounds) else None
+            return Terminated(signal.reason) if last is None else _together([last], problem)
         except (ModelError, ToolError) as error:
             return Failed(f"The supervisor could not choose an action: {process.words_for(error)}")
         finally:
@@ -191,7 +219,7 @@ async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Ch
         if calls:
             return _plan(process, problem, calls)
         if ready is not None:
-            return ready.plan(problem.goals[0])
+            return _together([ready], problem)
     answer = f" It said: {excerpt(said, _SHOWN)}" if said else ""
     return Stuck(f"The supervisor's model chose no action.{answer}")
 
@@ -209,28 +237,29 @@ async def _ask(context: ActionContext, choices: Sequence[_Choice], calls: list[_
 
 def _ai(context: ActionContext) -> Ai:
     chosen = context.process.options.supervisor_llm
+    lent = context.process.services
     if chosen is None:
-        models = context.process.services.service(Models)
+        models = lent.service(Models)
         chosen = LlmOptions(role=_ROLE) if isinstance(models, Models) and _ROLE in models.roles else LlmOptions()
-    return context.ai.with_llm(chosen).with_system_prompt(_TASK)
+    ai = Ai(lent.engine(_Rounds(context), lent.groups), Interaction())
+    return ai.with_llm(chosen).with_system_prompt(_TASK)
 
 
 def _named(choices: Iterable[_Choice]) -> dict[str, _Choice]:
     """The choices by the names of their tools: those of the methods, or full names where two are called alike."""
     listed = list(choices)
     short = [each.action.short_name for each in listed]
-    names = [
+    names = (
         name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, listed, strict=True)
-    ]
-    return dict(zip(names, listed, strict=True))
+    )
+    return dict(zip(distinct(names), listed, strict=True))
 
 
 def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
     """The tool for an action, which notes each call in `calls` and ends the model's turn."""
-    inputs = {
-        snake(type_label(each.type)) if each.binding == DEFAULT_BINDING else each.binding: each
-        for each in (*choice.missing, *choice.replaceable)
-    }
+    given = (*choice.missing, *choice.optional)
+    named = (snake(type_label(each.type)) if each.binding == DEFAULT_BINDING else each.binding for each in given)
+    inputs = dict(zip(distinct(named), given, strict=True))
 
     def note(arguments: Mapping[str, object]) -> str:
         calls.append(
@@ -241,7 +270,7 @@ def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
     parameters = [
         Parameter(each, wanted.type, f"{type_name(wanted.type)}, which is not there yet.")
         if wanted in choice.missing
-        else Parameter(each, wanted.type, "Another one than the one that is there.", required=False)
+        else Parameter(each, wanted.type, f"{type_name(wanted.type)}, or else what is there.", required=False)
         for each, wanted in inputs.items()
     ]
     made = Tool.of(note, name=name, description=_description(choice), parameters=parameters)
@@ -261,7 +290,7 @@ def _result(action: Action) -> str:
     if kind is None:
         return "It gives no object."
     schema = _schema(kind)
-    shown = "" if schema is None else f": {excerpt(to_json(schema).decode(), _SHOWN_SCHEMA)}"
+    shown = "" if schema is None else f": {excerpt(in_json(schema), _SHOWN_SCHEMA)}"
     return f"It gives {type_name(kind)}{shown or '.'}"
 
 
@@ -286,9 +315,7 @@ def _plan(process: AgentProcess, problem: Problem, calls: Sequence[_Call]) -> Pl
     for call in taken:
         for wanted, value in call.given:
             process.blackboard.declare(wanted.binding, value, wanted.type)
-    steps = tuple(call.choice.operator for call in taken)
-    goal = taken[0].choice.goal or problem.goals[0]
-    return Plan(goal, steps, sum(each.cost for each in steps), sum(each.value for each in steps))
+    return _together([call.choice for call in taken], problem)
 
 
 def _go_together(process: AgentProcess, call: _Call, other: _Call) -> bool:
@@ -319,16 +346,12 @@ def _done(entry: ActionInvocation) -> str:
     return f"{entry.action}: {entry.status}{f' ({entry.error})' if entry.error else ''}"
 
 
-def _written(value: object) -> str:
-    return hide(to_json(value, fallback=repr).decode())
-
-
 def _objects(process: AgentProcess) -> list[str]:
     names = process.blackboard.state.names
     named = {id(each.value): name for name, each in names.items() if name != DEFAULT_BINDING}
     entries = {id(each.value): each for each in process.blackboard.entries}
     return [
         f"- {type_name(entry.kind or type(entry.value))}"
-        f"{f' {named[key]}' if key in named else ''}: {excerpt(_written(entry.value), _SHOWN)}"
+        f"{f' {named[key]}' if key in named else ''}: {excerpt(hide(in_json(entry.value)[: 4 * _SHOWN]), _SHOWN)}"
         for key, entry in list(entries.items())[-_SHOWN_OBJECTS:]
     ]

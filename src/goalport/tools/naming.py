@@ -6,14 +6,16 @@ that takes no parameters is added by its function and one entry in `NAMING_STYLE
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
+from itertools import chain, count
 from typing import Final
 
 __all__ = [
     "NAMING_STYLES",
     "Naming",
     "composed",
+    "distinct",
     "identity",
     "lower",
     "prefixed",
@@ -28,6 +30,8 @@ Naming = Callable[[str], str]
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9]")
+_NOT_ACCEPTED = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST: Final = 60
 
 
 def identity(name: str) -> str:
@@ -82,3 +86,13 @@ def reference_prefix(name: str) -> str:
     Whatever is not an ASCII letter or digit becomes an underscore, so that every MCP host accepts the names.
     """
     return f"{_NOT_PORTABLE.sub('_', name).lower()}_"
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """The names as every provider accepts them, each once: the second `make` becomes `make_2`."""
+    found: list[str] = []
+    for name in names:
+        portable = _NOT_ACCEPTED.sub("_", name)[:_LONGEST] or "_"
+        numbered = (f"{portable}_{number}" for number in count(2))
+        found.append(next(each for each in chain((portable,), numbered) if each not in found))
+    return found
