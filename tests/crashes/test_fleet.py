@@ -87,7 +87,7 @@ async def test_what_a_killed_driver_left_is_taken_over_within_the_lease(crew: Cr
         await driver_watches(crew, driver)
         driver.kill()
         driver.join()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await until(lambda: len(did(crew, "watch", os.getpid())) == 1)
     (crew.folder / "open").touch()
     process = await found(here, crew)

@@ -41,7 +41,7 @@ async def read_page(url: str) -> str:
 
 
 async def _text(path: str, query: dict[str, str]) -> str:
-    async with httpx2.AsyncClient(base_url=PAPER, timeout=5, trust_env=False) as http:
+    async with httpx2.AsyncClient(base_url=PAPER, timeout=30, trust_env=False) as http:
         response = await http.get(path, params=query)
     if response.is_error:
         raise ToolError(f"The paper answered {{response.status_code}}.")

@@ -81,7 +81,7 @@ async def test_a_process_is_cancelled_at_any_server(smithy: Fleet, era: str) -> 
                 await client.list_tools()
             said = await call(client, "process_cancel", processId=handle["processId"])
             assert "was stopped" in str(said.content)
-            await smithy.done(f"stop {name}", seconds=3)
+            await smithy.done(f"stop {name}", seconds=20)
             for _ in smithy.servers:
                 status = await call(client, "process_status", processId=handle["processId"])
                 assert "was stopped" in str(status.content)
@@ -114,5 +114,5 @@ async def test_a_call_of_a_session_is_cancelled_at_any_server(smithy: Fleet, too
         if tool == "forge_anyway":
             (smithy.folder / "agents/hot").touch()
         else:
-            await smithy.done(f"stop {tool}", seconds=5)
+            await smithy.done(f"stop {tool}", seconds=20)
     assert ("was stopped" in answer) == (tool == "forge_patiently")

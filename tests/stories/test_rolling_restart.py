@@ -163,7 +163,7 @@ async def replace_all(hosts: Hosts, fleet: Fleet) -> None:
 
 async def taken_over(fleet: Fleet, swords: Iterable[str]) -> None:
     """Wait until every action that was interrupted has begun again; leases would keep others off for 30 seconds."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         for name in swords:
             while (lines := fleet.lines()).count(f"forge {name}") <= lines.count(f"stop {name}"):  # noqa: ASYNC110 - other programs write them
                 await anyio.sleep(0.02)

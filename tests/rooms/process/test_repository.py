@@ -91,7 +91,7 @@ async def ran(platform: AgentPlatform, agent: str, times: int = 1) -> list[str]:
 
 async def test_the_process_that_ended_first_is_forgotten_first_whenever_it_began() -> None:
     platform = AgentPlatform([Quick, slow := Slow()], store=InMemoryProcessStore(window=3))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         first = platform.start("Slow", UserInput("late"))
         quick = await ran(platform, "Quick", 3)
         slow.door.set()
@@ -132,7 +132,7 @@ async def test_processes_that_wait_take_no_room_from_those_that_have_ended() -> 
 async def test_of_too_many_waiting_processes_the_one_that_has_waited_longest_is_terminated() -> None:
     platform = AgentPlatform([Asker], store=InMemoryProcessStore(waiting=2))
     one, two = await ran(platform, "Asker", 2)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         (await platform.process(one)).resume()  # nothing has changed, so it waits again, as the newest
         await (await platform.process(one)).wait()
         await ran(platform, "Asker")
@@ -194,7 +194,7 @@ async def test_a_stuck_process_keeps_what_it_knows_since_it_may_go_on() -> None:
     process_id = (await platform.run("Quick")).id
     await ran(platform, "Quick", 101)
     gc.collect()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         (await platform.process(process_id)).resume(UserInput("at last"))
         found: AgentProcess = await platform.process(process_id)
         assert await found.wait() == Completed(Letter("at last"))

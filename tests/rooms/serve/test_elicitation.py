@@ -199,7 +199,7 @@ async def test_a_person_who_takes_longer_than_the_call_may_leaves_the_client_the
     async with served(tmp_path, Hasty()) as server, server.client("legacy", elicitation_callback=person) as client:
         handle = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))
         assert handle["status"] == "waiting"
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await dismissed.wait()
 
 

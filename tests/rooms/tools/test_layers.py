@@ -46,7 +46,7 @@ class Maybe(Session):
 
 
 async def call(of: Tool, **arguments: object) -> ToolResult:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         return await of.call(arguments)
 
 

@@ -57,7 +57,7 @@ class Adventure:
 
 
 async def settled(process: AgentProcess) -> object:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         return await process.wait()
 
 

@@ -142,7 +142,7 @@ def fresh_author() -> None:
 
 
 async def settled(process: AgentProcess) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await process.wait()
 
 
