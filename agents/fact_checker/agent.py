@@ -46,6 +46,8 @@ class FactChecker:
     @action(read_only=True)
     async def find_assertions(self, user_input: UserInput, ai: Ai) -> Assertions:
         """Find the distinct factual assertions of the text."""
+        if not user_input.content.strip():
+            return Assertions(claims=[])
         asked = {"text": user_input.content, "most": self.most_assertions}
         found = await ai.with_auto_llm().create_object(_PROMPTS.render("extract", asked), Assertions)
         return Assertions(claims=found.claims[: self.most_assertions])

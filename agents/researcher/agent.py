@@ -59,7 +59,9 @@ class Researcher:
         best = await drafts.best(context)
         accepted, rounds = best.score >= self.standard.score, len(drafts.attempts)
         return ResearchReport(
-            content=in_markdown(best, accepted=accepted, rounds=rounds, searched=drafts.searched),
+            content=in_markdown(
+                best, accepted=accepted, rounds=rounds, searched=drafts.searched, failure=drafts.failure
+            ),
             question=plan.question,
             accepted=accepted,
             score=best.score,

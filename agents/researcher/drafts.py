@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from goalport import ActionContext, Ai, LlmOptions
-from goalport.errors import InvalidModelOutput
+from goalport.errors import InvalidModelOutput, ModelError
 from goalport.prompts import Templates
 from goalport.workflow import Attempt, Feedback, History, RepeatUntilAcceptable
 
@@ -28,12 +28,22 @@ class Drafts:
     searched: bool
     """Whether the writer can search the web."""
     attempts: list[Attempt[Draft]] = field(default_factory=list[Attempt[Draft]], init=False)
+    failure: str = field(default="", init=False)
+    """Why there are no more drafts; empty: none was missing."""
 
     async def best(self, context: ActionContext) -> Attempt[Draft]:
-        """Write drafts until one is accepted, or as many as the standard says; the one with the best score."""
+        """Write drafts until one is accepted, or as many as the standard says; the one with the best score.
+
+        Where a model fails, the drafts that were judged before count. Raises `ModelError` when there is none.
+        """
         loop = RepeatUntilAcceptable.returning(Draft).with_max_iterations(self.standard.rounds)
         loop = loop.with_score_threshold(self.standard.score).repeating(self.write)
-        await loop.with_evaluator(self.criticise).as_sub_process(context)
+        try:
+            await loop.with_evaluator(self.criticise).as_sub_process(context)
+        except ModelError as error:
+            if not self.attempts:
+                raise
+            self.failure = str(error)
         found = History(tuple(self.attempts)).best
         assert found is not None
         return found

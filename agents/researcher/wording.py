@@ -17,13 +17,14 @@ _NO_WEB: Final = (
 )
 
 
-def in_markdown(best: Attempt[Draft], *, accepted: bool, rounds: int, searched: bool) -> str:
-    """The draft with its sources, and notes when nobody accepted it or nobody could look things up."""
+def in_markdown(best: Attempt[Draft], *, accepted: bool, rounds: int, searched: bool, failure: str) -> str:
+    """The draft with its sources, and notes when nobody accepted it, a model failed or could not look things up."""
     draft = best.result
     parts = [f"# {_plain(draft.title)}", draft.text.strip()]
     if draft.sources:
         parts += ["## Sources", "\n".join(f"- [{_plain(each.title)}](<{each.url}>)" for each in draft.sources)]
-    notes = _notes(best, accepted=accepted, rounds=rounds, searched=searched)
+    notes = list(_notes(best, accepted=accepted, rounds=rounds, searched=searched))
+    notes += [f"There are no more drafts, because a model failed: {_plain(failure)}"] if failure else []
     return "\n\n".join([*parts, *(f"*Note:* {each}" for each in notes)])
 
 

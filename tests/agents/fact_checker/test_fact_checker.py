@@ -189,6 +189,13 @@ async def test_a_text_without_assertions_costs_one_request_and_says_so(mcp_clien
     assert len(silent.calls) == 1
 
 
+async def test_an_empty_text_costs_nothing(mcp_client: McpClient) -> None:
+    unasked = model("alone", {})
+    result = await checked(mcp_client, unasked, {"content": " \n"})
+    assert "no factual assertion" in structured(result)["content"]
+    assert unasked.calls == []
+
+
 async def test_no_more_assertions_are_checked_than_the_agent_allows(mcp_client: McpClient) -> None:
     eager = model("alone", AGREES)
     result = await checked(mcp_client, eager, checker=FactChecker(["alone"], most_assertions=1))

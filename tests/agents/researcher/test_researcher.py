@@ -9,6 +9,7 @@ from mcp_types import CallToolResult
 from agents.researcher.agent import Researcher
 from agents.researcher.report import Draft, ResearchPlan, Source, Standard
 from goalport import AgentPlatform, Budget, LlmOptions, ProcessOptions, ToolGroup, UserInput, tool
+from goalport.errors import ModelRefused, ModelUnavailable
 from goalport.llm import ModelCall, ModelCard, Models, ModelsSettings, UserMessage
 from goalport.process import Terminated
 from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
@@ -120,6 +121,19 @@ async def test_a_critic_who_cannot_score_has_not_accepted_and_loses_no_draft(mcp
     seven = {"score": 7, "text": "Out of ten."}
     report, _ = await scripted(mcp_client, FIRST, seven, seven, SECOND, Feedback(0.9, "Good."))
     assert (report["accepted"], report["rounds"]) == (True, 2)
+
+
+async def test_a_model_that_fails_later_loses_no_draft(mcp_client: McpClient) -> None:
+    report, _ = await scripted(mcp_client, FIRST, Feedback(0.4, "Say how."), ModelUnavailable("It is away."))
+    assert (report["accepted"], report["rounds"], report["critique"]) == (False, 1, "Say how.")
+    assert report["content"].startswith("# Purring 1")
+    assert "because a model failed: It is away." in report["content"]
+
+
+async def test_a_model_that_fails_before_a_draft_is_judged_is_an_error_that_says_why(mcp_client: McpClient) -> None:
+    result = await researched(mcp_client, ScriptedModel([PLANNED, FIRST, ModelRefused("I will not judge.")]))
+    assert result.is_error
+    assert "I will not judge." in str(result.content)
 
 
 async def test_the_web_is_searched_where_there_is_one_and_its_pages_are_sources(mcp_client: McpClient) -> None:
