@@ -118,6 +118,10 @@ def ratings(**fitting: float) -> dict[str, object]:
 
 def teach_news(aimock: Providers) -> None:
     aimock.answer("Which of these candidates", content=ratings(StarNewsFinder=0.95, MealPreparation=0.1))
+    teach_finding(aimock)
+
+
+def teach_finding(aimock: Providers) -> None:
     person = {"name": "Lynda", "sign": "Scorpio"}
     aimock.answer("Create a person from", content={"result": person, "failure": None})
     aimock.answer("Write something amusing", content={"content": "Dear **Lynda**, [otters](https://news.example)!"})
@@ -149,6 +153,43 @@ def test_a_sentence_reaches_the_shipped_agent_that_is_made_for_it(
     assert "    prompt for gpt-4.1-mini:\n      Choose the cook for this order." in ran.stderr
     assert "    reply of gpt-4.1-mini:\n      Two pizzas for Nina!" in ran.stderr
     assert "\x1b" not in ran.stdout + ran.stderr
+
+
+def test_the_sentences_of_the_guide_reach_their_agents_in_the_shell(
+    aimock: Providers, shipped: Path, environment: Mapping[str, str]
+) -> None:
+    """Section 2.3.4: a horoscope, research, and a fact check."""
+    for name in ("fact_checker", "researcher"):
+        shutil.copytree(ROOT / "agents" / name, shipped / "agents" / name)
+    teach_finding(aimock)
+    plan = {"question": "What do the Greens want?", "points": ["Their position"]}
+    aimock.answer("Somebody wants a report", content={"result": plan, "failure": None})
+    aimock.answer("Write a report", content={"title": "The Greens", "text": "They want trees.", "sources": []})
+    aimock.answer("Judge a draft", content={"score": 0.9, "text": "Good."})
+    aimock.answer("Find the distinct", content={"claims": ["Holden cars are still made in Australia."]})
+    judgement: dict[str, object] = {
+        "verdict": "false",
+        "confidence": 0.9,
+        "explanation": "The last one was made in 2017.",
+        "links": [],
+    }
+    aimock.answer("Check this assertion", content=judgement)
+    aimock.answer("I'm a Leo", content=ratings(StarNewsFinder=0.9))
+    aimock.answer("the Greens", content=ratings(Researcher=0.9, FactChecker=0.2))
+    aimock.answer("holden", content=ratings(FactChecker=0.9, Researcher=0.2))
+    lines = (
+        """execute "My name is Sarah and I'm a Leo"\n"""
+        'execute "research the recent australian federal election. what is the position of the Greens party?"\n'
+        'x "fact check the following: holden cars are still made in australia"\n'
+    )
+
+    command = [PROGRAM, "shell", "--workspace", str(shipped)]
+    ran = run(command, env={**environment}, capture_output=True, text=True, timeout=120, check=False, input=lines)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "otters" in ran.stdout
+    assert "They want trees." in ran.stdout
+    assert "**False** (90%): Holden cars are still made in Australia." in ran.stdout
 
 
 def test_a_run_is_drawn_with_its_steps_and_a_form_and_its_result_as_markdown(
