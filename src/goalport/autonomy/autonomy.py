@@ -17,7 +17,7 @@ from goalport.domain import Agent, Goal, UserInput
 from goalport.errors import BadInput, GoalNotApproved, NoAgentFound, NoGoalFound
 from goalport.llm import LlmOptions, Message
 from goalport.plan import Plan, Problem, WorldState, plan
-from goalport.process import PLANNING_SECONDS, AgentProcess, ProcessOptions, Scope, pruned
+from goalport.process import PLANNING_SECONDS, AgentProcess, ProcessOptions, Scope, Spending, pruned, spending_outside
 from goalport.tools import ToolGroupResolver
 from goalport.words import in_json
 
@@ -73,6 +73,7 @@ class Platform(Protocol):
         goals: Sequence[str] | None = None,
         options: ProcessOptions | None = None,
         caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
     ) -> AgentProcess:
         """Run a process to its end."""
         ...
@@ -89,6 +90,8 @@ class Choice:
     intent: str
     """What somebody wants, in their words."""
     ranking: Ranking
+    spent: tuple[Spending, ...] = ()
+    """What the choice has cost. If it was made in an action, this is empty, since the action has paid."""
 
     @property
     def name(self) -> str:
@@ -146,12 +149,12 @@ class Autonomy:
         intent = _intent(inputs)
         agents = {each.name: each for each in self.platform.agents if each.goals}
         candidates = [Candidate(each.name, each.description, _examples(each.goals)) for each in agents.values()]
-        ranking = await self._rank(candidates, intent, conversation, ai)
+        ranking, spent = await self._rank(candidates, intent, conversation, ai)
         best = _best(ranking, self.agent_confidence_cut_off)
         if best is None:
             raise NoAgentFound(_nothing_fits("agent", ranking), ranking.pairs)
         agent = agents[best.name]
-        return Choice(agent, tuple(each.name for each in agent.goals), intent, ranking)
+        return Choice(agent, tuple(each.name for each in agent.goals), intent, ranking, spent)
 
     async def choose_goal(
         self,
@@ -173,14 +176,14 @@ class Autonomy:
         goals = {name: _goal(owners[name], name) for name in owners if wanted is None or name in wanted}
         names = {_short(goal, goals.values()): goal for goal in goals.values()}
         candidates = [Candidate(name, goal.description, goal.examples) for name, goal in names.items()]
-        ranking = await self._rank(candidates, intent, conversation, ai)
+        ranking, spent = await self._rank(candidates, intent, conversation, ai)
         best = _best(ranking, self.goal_confidence_cut_off)
         if best is None:
             raise NoGoalFound(_nothing_fits("goal", ranking), ranking.pairs)
         goal = names[best.name]
         owner = owners[goal.name]
         agent = self._assembled(owner, goal, inputs) if assembled else replace(owner, goals=(goal,))
-        choice = Choice(agent, (goal.name,), intent, ranking)
+        choice = Choice(agent, (goal.name,), intent, ranking, spent)
         await self._approve(choice)
         return choice
 
@@ -231,10 +234,12 @@ class Autonomy:
 
     async def _rank(
         self, candidates: Sequence[Candidate], intent: str, conversation: Sequence[Message], ai: Ai | None
-    ) -> Ranking:
+    ) -> tuple[Ranking, tuple[Spending, ...]]:
         asks = ai or self.platform.ai
         asks = asks if self.llm is None else asks.with_llm(self.llm)
-        return await rank(candidates, intent, asks, conversation=conversation, attempts=self.max_attempts)
+        with spending_outside() as spent:
+            ranking = await rank(candidates, intent, asks, conversation=conversation, attempts=self.max_attempts)
+        return ranking, tuple(spent)
 
     async def _approve(self, choice: Choice) -> None:
         if self.approver is None:
@@ -247,7 +252,9 @@ class Autonomy:
         self, choice: Choice, inputs: Sequence[object], options: ProcessOptions | None, caller: Caller
     ) -> AgentProcess:
         given = [UserInput(each) if isinstance(each, str) else each for each in inputs]
-        return await self.platform.run(choice.agent, *given, goals=choice.goals, options=options, caller=caller)
+        return await self.platform.run(
+            choice.agent, *given, goals=choice.goals, options=options, caller=caller, spent=choice.spent
+        )
 
     def _assembled(self, owner: Agent, goal: Goal, inputs: Sequence[object]) -> Agent:
         """An agent for one goal: its own agent's actions, and those of all others that can help to reach it.

@@ -39,6 +39,7 @@ __all__ = ["JsonLinesListener", "LogListener", "PlanListener", "PromptListener",
 
 _log = logging.getLogger("goalport.process")
 _ENDED_WELL = ("completed", "waiting")
+_OUTSIDE = "outside of processes"
 
 
 class LogListener:
@@ -57,7 +58,7 @@ class LogListener:
         """Log one event, if there is a line for it."""
         words = spoken(event, self._personality) or in_words(event)
         if words:
-            _log.log(_level(event), "%s: %s", event.process_id, words)
+            _log.log(_level(event), "%s: %s", event.process_id or _OUTSIDE, words)
 
 
 class PlanListener:
@@ -80,9 +81,9 @@ class PromptListener:
         """Log one event, if it is a request of a model or a reply."""
         match event:
             case ModelCalled() if self._prompts:
-                _log.info("%s: %s:\n%s", event.process_id, in_words(event), event.prompt)
+                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.prompt)
             case ModelReplied() if self._replies:
-                _log.info("%s: %s:\n%s", event.process_id, in_words(event), event.reply)
+                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.reply)
             case _:
                 pass
 

@@ -44,6 +44,7 @@ from goalport.process import (
     ContextRepository,
     LoggedEvent,
     ProcessOptions,
+    Spending,
 )
 from goalport.prompts import Templates
 from goalport.sealing import ProcessSeals, sealing_keys
@@ -142,7 +143,6 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._set_groups(tool_groups)
         self.models = models_of(models)
         self._engines = Engines(self.models, llm or LlmOperations(), self.service, guards, templates)
-        self.ai = self._engines.ai(lambda: self.groups)
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
             self.store,
@@ -158,6 +158,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             engine,
         )
         self.processes.keep_journals = keep_journals
+        self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         self.agents = self._no_deployments()
         self.on_deployment: Callable[[], object] = lambda: None
         """Called in any thread when an agent was deployed or undeployed."""
@@ -217,7 +218,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._reloaded_by is not None:  # the workspace may have models of its own
             self.models = workspace_models(workspace, self._reloaded_by)
             self._engines.renew(self.models)
-            self.ai = self._engines.ai(lambda: self.groups)
+            self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         fresh, problems = self._no_deployments(), list[str]()
         for declared in (*workspace.agents(), *([self._front] if self._front is not None else ())):
             try:
@@ -263,14 +264,16 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         goals: Sequence[str] | None = None,
         options: ProcessOptions | None = None,
         caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
     ) -> AgentProcess:
         """Start a process in a task of its own and return it at once.
 
         `inputs` are put on its blackboard, `bindings` under their names. `goals` are the names of the agent's goals
-        that count; by default all. Needs a running event loop. Raises `UnknownName`.
+        that count; by default all. `spent` is what models have cost before, such as for choosing the agent: it counts
+        as the process's own. Needs a running event loop. Raises `UnknownName`.
         """
         process = self.create_agent_process(
-            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller
+            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller, spent=spent
         )
         self.processes.begin(process)
         return process
@@ -318,13 +321,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         goals: Sequence[str] | None = None,
         options: ProcessOptions | None = None,
         caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
     ) -> AgentProcess:
         """A process as `start` gives it that has not begun: `await process.tick()` takes a step, `run()` all of them.
 
         It is found by its id once it has begun. Needs a running event loop. Raises `UnknownName`.
         """
         scope = self.agents.scope(agent)
-        given = Inputs(inputs, bindings or {}, goals, caller)
+        given = Inputs(inputs, bindings or {}, goals, caller, spent=spent)
         return self.processes.create(scope, given, options or self._options, self.groups)
 
     async def run(
@@ -335,9 +339,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         goals: Sequence[str] | None = None,
         options: ProcessOptions | None = None,
         caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
     ) -> AgentProcess:
         """Run a process to its end; its `outcome` says how it ended. Cancelling this kills the process."""
-        process = self.start(agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller)
+        process = self.start(
+            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller, spent=spent
+        )
         try:
             await process.wait()
         except asyncio.CancelledError:
@@ -397,7 +404,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return starting_types(self.agents.scope(agent), found, self.expected_groups, self.service)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
-        """Add a listener for all events of processes that start from now on; the returned function removes it."""
+        """Add a listener for all events of processes that start from now on, and of models that are asked elsewhere.
+
+        The returned function removes it.
+        """
         return self.processes.listeners.add(listener)
 
     async def __aenter__(self) -> Self:

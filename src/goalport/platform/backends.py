@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from goalport.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
 from goalport.errors import BadInput, SettingsError
+from goalport.events import EventListener
 from goalport.llm import AssistantMessage, EmbeddingService, Image, LanguageModel, Models, UserMessage
 from goalport.platform.process_engine import ProcessEngine
 from goalport.process import CurrentOperation
@@ -154,9 +155,12 @@ class Engines:
         """The engine of an action of a process, with the tool groups that the process began with."""
         return self._engine(operation, lambda: groups)
 
-    def ai(self, groups: Callable[[], ToolGroupResolver]) -> Ai:
-        """An `Ai` for code outside of actions; called inside of one, its cost counts for the action's process."""
-        return Ai(self._engine(CurrentOperation(), groups))
+    def ai(self, groups: Callable[[], ToolGroupResolver], listener: EventListener) -> Ai:
+        """An `Ai` for code outside of actions; called inside of one, its cost counts for the action's process.
+
+        Elsewhere the listener receives its events.
+        """
+        return Ai(self._engine(CurrentOperation(listener), groups))
 
     def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> Engine:
         return LlmEngine(self.models, groups, self._settings, operation, self._guards, self._templates, self._services)

@@ -22,6 +22,7 @@ from goalport.process import (
     ProcessOptions,
     ProcessState,
     Scope,
+    Spending,
     blackboard_for_child,
     new_id,
     planner_for,
@@ -47,6 +48,8 @@ class Inputs:
     parent: AgentProcess | None = None
     started_by: str = ""
     """The name of the parent's action that starts it."""
+    spent: Iterable[Spending] = ()
+    """What models have cost for it before it begins."""
 
     def __post_init__(self) -> None:
         if any(each is None for each in self.objects):
@@ -105,6 +108,8 @@ class ProcessFactory:
         if process.listeners.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         _fill(process.blackboard, inputs)
+        for each in inputs.spent:
+            process.charge(replace(each, process_id=process.id))
         return process
 
     async def equip(self, process: AgentProcess) -> None:

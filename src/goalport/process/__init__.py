@@ -13,7 +13,8 @@ from goalport.process.ids import new_id
 from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
-from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver, CurrentOperation
+from goalport.process.outside import CurrentOperation, spending_outside
+from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver
 from goalport.process.planners import Planner, planner_for
 from goalport.process.platform_services import PlatformServices
 from goalport.process.process_options import (
@@ -103,6 +104,7 @@ __all__ = [
     "retried",
     "run_subagent",
     "settle",
+    "spending_outside",
     "step",
     "with_awaiting",
     "with_descendants",

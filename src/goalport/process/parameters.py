@@ -1,25 +1,18 @@
-"""The arguments of a user's function: domain objects from the blackboard, services from the process and the platform.
-
-Also here: `CurrentOperation`. With it, the cost of an `Ai` that was injected into a class's constructor counts towards
-the running action, as that of an `Ai` parameter does.
-"""
+"""The arguments of a user's function: objects from the blackboard, services from the process and the platform."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast, runtime_checkable
 
-from goalport.ai import Ai, NoOperation, Operation, ReplyRecord
+from goalport.ai import Ai
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.domain import Injected, Input, Parameter, ProvidedInput, Resolved, Resolver, inputs_among
-from goalport.errors import DeploymentError, GoalportError
-from goalport.events import Event
-from goalport.llm import ModelCall, TokenUsage
+from goalport.errors import DeploymentError
 from goalport.process.agent_process import AgentProcess
-from goalport.process.attempt import ActionOperation
 from goalport.process.context import ActionContext, OperationContext
 from goalport.words import type_name
 
-__all__ = ["SERVICE_TYPES", "ArgumentResolver", "CurrentOperation", "fill", "missing"]
+__all__ = ["SERVICE_TYPES", "ArgumentResolver", "fill", "missing"]
 
 _RUN_SERVICES: Mapping[type, Callable[[ActionContext], object]] = {
     ActionContext: lambda context: context,
@@ -30,7 +23,6 @@ _RUN_SERVICES: Mapping[type, Callable[[ActionContext], object]] = {
 }
 SERVICE_TYPES: frozenset[type] = frozenset(_RUN_SERVICES)
 """The types that this package injects; they are not looked up on the blackboard."""
-_NO_OPERATION = NoOperation()
 
 
 @runtime_checkable
@@ -105,44 +97,3 @@ def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -
             f" has none. Give one: AgentPlatform(services=[…])."
         )
     return parameter.default if found is None else found
-
-
-class CurrentOperation:
-    """The operation of the running action, looked up at each use."""
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The id of the process and the name of the action; each is empty outside of one."""
-        return _current_operation().place
-
-    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        """The record for a reply, as for an action's own `Ai`."""
-        return _current_operation().record(model, call)
-
-    def emit(self, event: Event, /) -> None:
-        """Emit an event of the process, if there is one."""
-        _current_operation().emit(event)
-
-    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Add one request of a model to the cost of the process, if there is one."""
-        _current_operation().spend(model, usage, seconds)
-
-    def decline(self, reason: str, /) -> None:
-        """Note why an action of the process may return nothing, if there is a process."""
-        _current_operation().decline(reason)
-
-    async def before_turn(self, tool: str, /) -> None:
-        """Pause or end the action, as for an action's own `Ai`."""
-        await _current_operation().before_turn(tool)
-
-
-def _current_operation() -> Operation:
-    process = AgentProcess.current()
-    if process is None:
-        return _NO_OPERATION
-    try:
-        context = ActionContext.current()
-    except GoalportError:
-        return ActionOperation(ActionContext(process))
-    # A process that was started by an action inherits the context variable of that action.
-    return ActionOperation(context if context.process is process else ActionContext(process))
