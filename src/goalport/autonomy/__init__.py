@@ -3,8 +3,9 @@
 Below: processes, models and agents. Above: the platform, which hands itself over, and `publish`, `cli`.
 """
 
-from goalport.autonomy.autonomy import Autonomy, Choice, PlannedGoal
-from goalport.autonomy.front_agent import Achieved, front_agent
+from goalport.autonomy.autonomy import Autonomy, PlannedGoal
+from goalport.autonomy.choice import Achieved, Choice
+from goalport.autonomy.front_agent import front_agent
 from goalport.autonomy.ranking import Candidate, Ranked, Ranking
 from goalport.autonomy.start_objects import start_objects
 

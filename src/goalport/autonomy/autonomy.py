@@ -7,9 +7,10 @@ and programs.
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from goalport.ai import Ai
+from goalport.autonomy.choice import Achieved, Choice
 from goalport.autonomy.ranking import Candidate, Ranked, Ranking, rank
 from goalport.blackboard import Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
@@ -21,11 +22,10 @@ from goalport.process import PLANNING_SECONDS, AgentProcess, ProcessOptions, Sco
 from goalport.tools import ToolGroupResolver
 from goalport.words import in_json
 
-__all__ = ["Approver", "Autonomy", "Choice", "DeployedAgents", "PlannedGoal", "Platform"]
+__all__ = ["Approver", "Autonomy", "DeployedAgents", "PlannedGoal", "Platform"]
 
 Approver: TypeAlias = "Callable[[Choice], bool | Awaitable[bool]]"
 """Decides whether a goal that was chosen may be pursued."""
-_NEAREST: Final = 3
 
 
 class DeployedAgents(Protocol):
@@ -80,34 +80,6 @@ class Platform(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What was chosen, and why."""
-
-    agent: Agent
-    """The agent to run: a deployed one, or one that was assembled for the goal."""
-    goals: tuple[str, ...]
-    """The names of its goals to pursue."""
-    intent: str
-    """What somebody wants, in their words."""
-    ranking: Ranking
-    spent: tuple[Spending, ...] = ()
-    """What the choice has cost. If it was made in an action, this is empty, since the action has paid."""
-
-    @property
-    def name(self) -> str:
-        """The name of the candidate that was chosen."""
-        return self.ranking.ranked[0].name
-
-    @property
-    def why(self) -> str:
-        """A sentence that says why it was chosen."""
-        best, *others = self.ranking.ranked
-        if not others:
-            return f"{best.name} was chosen: there is nothing else."
-        return f"{best.name} was chosen with a confidence of {best.confidence:.2f}, before {_in_words(others)}."
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedGoal:
     """A goal that can be reached from what there is, and the plan to it."""
 
@@ -136,6 +108,8 @@ class Autonomy:
     """Asked before a goal is pursued."""
 
     def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError(f"Expected max_attempts to be a whole number from 1 up, but came {self.max_attempts!r}.")
         for name in ("agent_confidence_cut_off", "goal_confidence_cut_off"):
             if not 0 <= (value := getattr(self, name)) <= 1:
                 raise ValueError(f"Expected {name} to be a number from 0 to 1, but came {value!r}.")
@@ -147,7 +121,7 @@ class Autonomy:
         `NoAgentFound` with the ranking, `BadInput` if nobody said anything, and `ModelError`.
         """
         intent = _intent(inputs)
-        agents = {each.name: each for each in self.platform.agents if each.goals}
+        agents = {each.name: each for each in self.platform.agents if _goals(each)}
         candidates = [Candidate(each.name, each.description, _examples(each.goals)) for each in agents.values()]
         ranking, spent = await self._rank(candidates, intent, conversation, ai)
         best = _best(ranking, self.agent_confidence_cut_off)
@@ -172,7 +146,7 @@ class Autonomy:
         """
         intent = _intent(inputs)
         wanted = None if among is None else {each.name for each in among}
-        owners = {goal.name: agent for agent in self.platform.agents for goal in agent.goals}
+        owners = {goal.name: agent for agent in self.platform.agents for goal in _goals(agent)}
         goals = {name: _goal(owners[name], name) for name in owners if wanted is None or name in wanted}
         names = {_short(goal, goals.values()): goal for goal in goals.values()}
         candidates = [Candidate(name, goal.description, goal.examples) for name, goal in names.items()]
@@ -217,7 +191,7 @@ class Autonomy:
     def _plans(self, blackboard: Blackboard) -> Iterator[PlannedGoal]:
         for agent in self.platform.agents:
             scope = self.platform.agents.scope(agent)
-            for goal in agent.goals:
+            for goal in _goals(agent):
                 found = self._plan(scope, goal, blackboard)
                 if found is not None:
                     yield PlannedGoal(agent, goal, found)
@@ -290,6 +264,11 @@ def _blackboard(inputs: Iterable[object], bindings: Mapping[str, object] | None 
     return found
 
 
+def _goals(agent: Agent) -> list[Goal]:
+    """The goals that may be chosen: not one that chooses itself, as that of the front agent does."""
+    return [each for each in agent.goals if each.output is not Achieved]
+
+
 def _goal(agent: Agent, name: str) -> Goal:
     return next(each for each in agent.goals if each.name == name)
 
@@ -313,8 +292,4 @@ def _best(ranking: Ranking, cut_off: float) -> Ranked | None:
 def _nothing_fits(what: str, ranking: Ranking) -> str:
     if not ranking.ranked:
         return f"There is no {what} to choose from."
-    return f"No {what} fits well enough. The nearest are {_in_words(ranking.ranked)}. Say more clearly what you want."
-
-
-def _in_words(ranked: Sequence[Ranked]) -> str:
-    return "; ".join(f"{each}: {each.description.rstrip('.')}" for each in ranked[:_NEAREST])
+    return f"No {what} fits well enough. The nearest are {ranking.nearest}. Say more clearly what you want."

@@ -15,9 +15,10 @@ from goalport.errors import InvalidModelOutput
 from goalport.llm import Message, UserMessage
 from goalport.words import listed
 
-__all__ = ["Candidate", "Ranked", "Ranking", "rank"]
+__all__ = ["Candidate", "Ranked", "Ranking", "Rating", "Ratings", "rank"]
 
 _CERTAIN: Final = 1.0
+_NEAREST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +56,27 @@ class Ranking:
         return next(iter(self.ranked), None)
 
     @property
+    def nearest(self) -> str:
+        """The best ones, in words."""
+        return "; ".join(f"{each}: {each.description.rstrip('.')}" for each in self.ranked[:_NEAREST])
+
+    @property
     def pairs(self) -> tuple[tuple[str, float], ...]:
         """The names and their confidence, the best first."""
         return tuple((each.name, each.confidence) for each in self.ranked)
 
 
-class _Rating(BaseModel):
+class Rating(BaseModel):
     """How well one candidate fits."""
 
     name: str = Field(description="The name of the candidate, as it is listed")
     confidence: float = Field(ge=0, le=1, description="From 0, does not fit, to 1, certainly fits")
 
 
-class _Ratings(BaseModel):
+class Ratings(BaseModel):
     """A rating for each candidate that may fit; the others count as 0."""
 
-    ratings: list[_Rating]
+    ratings: list[Rating]
 
 
 async def rank(
@@ -87,14 +93,14 @@ async def rank(
     messages: list[Message] = [*conversation, UserMessage(_prompt(candidates, intent))]
     unknown: list[str] = []
     for _ in range(attempts):
-        said = (await ai.with_id("ranking").creating(_Ratings).from_messages(messages)).ratings
+        said = (await ai.with_id("ranking").creating(Ratings).from_messages(messages)).ratings
         unknown = [each.name for each in said if each.name not in known]
         if not unknown:
             ratings = {each.name: each.confidence for each in reversed(said)}
             ranked = [Ranked(name, ratings.get(name, 0.0), each.description) for name, each in known.items()]
             return Ranking(tuple(sorted(ranked, key=lambda each: -each.confidence)))
         messages.append(UserMessage(f"There is no {listed(unknown)}. Rate the candidates, by their names as listed."))
-    raise InvalidModelOutput("a ranking", [f"it names what is no candidate, {attempts} times"], ", ".join(unknown))
+    raise InvalidModelOutput("ranking", [f"it names what is no candidate, {attempts} times"], ", ".join(unknown))
 
 
 def _prompt(candidates: Sequence[Candidate], intent: str) -> str:

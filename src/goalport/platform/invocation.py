@@ -122,7 +122,7 @@ class _ScopedInvocation(AgentInvocation[T]):
     def with_scope(self, *declared: object) -> Self:
         """The same invocation, with the actions of these only: instances of marked classes, agents, or their names.
 
-        Without a scope it is all that is deployed on the platform.
+        Without a scope it is all that is deployed on the platform, but for opaque agents.
         """
         return replace(self, scope=declared)
 
@@ -140,7 +140,7 @@ class _ScopedInvocation(AgentInvocation[T]):
 
     def _agent_and_goals(self) -> tuple[Agent, list[str]]:
         agents = self.platform.agents
-        declared = self.scope or (*agents, *agents.components)
+        declared = self.scope or [each for each in (*agents, *agents.components) if not each.opaque]
         first, *others = [agents.scope(each).agent for each in declared] or [Agent(self.name, "")]
         together = first.with_components(others)
         goals = [goal for each in (first, *others) for goal in each.goals_giving(self.kind)]

@@ -239,6 +239,6 @@ def in_words(error: BaseException) -> str:
         return excerpt("; ".join(map(in_words, leaves(cast("BaseException", error)))), MOST_WORDS)
     text = hide(" ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split()))
     name = type(error).__name__
-    # Messages of model errors are complete sentences for people.
-    words = text if text and isinstance(error, ModelError) else f"{name}: {text}" if text else name
+    # Messages of model errors, and why another process ended, are complete sentences for people.
+    words = text if text and isinstance(error, (ModelError, ProcessEnded)) else f"{name}: {text}" if text else name
     return words if len(words) <= MOST_WORDS else f"{words[:_HALF]} … {words[-_HALF:]}"
