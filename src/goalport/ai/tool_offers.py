@@ -110,6 +110,7 @@ class ToolOffers:
         self._chained[kind] = tools
         listed = ", ".join(tool.name for tool in tools)
         note = f"\nFrom now on you can call tools of this {kind.__name__}: {listed}."
+        note += f" They replace those of the earlier {kind.__name__}." if before else ""
         return self._plus(
             replace(each, result=replace(each.result, text=each.result.text + note)), snake(kind.__name__), tools
         )

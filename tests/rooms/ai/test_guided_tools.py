@@ -190,6 +190,10 @@ async def test_the_newest_object_of_a_class_counts() -> None:
     )
     await ai.with_tools(find_account).with_tool_chaining_from(object).generate_text("How much has Bob?")
     assert offered(model.calls[2]) == ["find_account", "balance", "close"]
+    assert [each.endswith("They replace those of the earlier Account.") for each in told(model.calls[2])] == [
+        False,
+        True,
+    ]
     assert told(model.calls[3])[-1] == "Bob has 7 euros"
 
 
