@@ -43,7 +43,7 @@ class Export:
     long: bool | None = None
     """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
     `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent
-    takes an `Ai`. A goal whose own agent may ask a person is treated so whatever is said."""
+    takes an `Ai`, or a model supervises it. A goal whose own agent may ask a person is treated so whatever is said."""
     durable: bool = False
     """Store each step of its processes, as is done for goals that are long or ask people; otherwise a process is stored
     once, when it has ended."""

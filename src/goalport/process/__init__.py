@@ -37,7 +37,7 @@ from goalport.process.questions import Question
 from goalport.process.recording import Definition, ProcessState
 from goalport.process.repository import AgentProcessRepository
 from goalport.process.retries import retried
-from goalport.process.scope import Scope, asks_a_model, blackboard_for_child
+from goalport.process.scope import Scope, asks_a_model, asks_models, blackboard_for_child
 from goalport.process.tick import drive, step
 from goalport.process.unreadable import kill_unreadable
 
@@ -91,6 +91,7 @@ __all__ = [
     "Waiting",
     "agent_tool",
     "asks_a_model",
+    "asks_models",
     "blackboard_for_child",
     "decline",
     "drive",

@@ -44,7 +44,7 @@ from goalport.plan import (
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Scope", "asks_a_model", "blackboard_for_child", "inferred_type", "inputs_of"]
+__all__ = ["Scope", "asks_a_model", "asks_models", "blackboard_for_child", "inferred_type", "inputs_of"]
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
@@ -56,6 +56,11 @@ def asks_a_model(action: Action) -> bool:
     kinds = [each.type for each in action.parameters if isinstance(each, (Injected, ProvidedInput))]
     held = map(type, getattr(action.owner, "__dict__", {}).values())
     return Ai in kinds or Ai in held
+
+
+def asks_models(agent: Agent) -> bool:
+    """Whether models are asked when an agent runs: by its planner, or by an action."""
+    return agent.planner.asks_models or any(map(asks_a_model, agent.actions))
 
 
 class Scope:
@@ -162,7 +167,7 @@ class Scope:
         """The goals whose processes are stored at each step: they are long or durable, or may ask people."""
         if any(each.outputs.may_wait for each in self.agent.actions):
             return frozenset(self.goals)
-        asks = any(map(asks_a_model, self.agent.actions))
+        asks = asks_models(self.agent)
         return frozenset(
             name
             for name, goal in self.goals.items()

@@ -16,7 +16,7 @@ from mcp_types import Tool
 
 from goalport.domain import Action, Agent, Goal
 from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, asks_a_model
+from goalport.process import AgentProcess, asks_models
 from goalport.publish.exported_tools import annotations_of
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.handle import HANDLE, LARGE, with_alternatives
@@ -205,8 +205,7 @@ class GoalTool:
         """The tool of an offer. Raises `DeclarationError` for a type that JSON cannot express."""
         actions = platform.agents.scope(offer.agent).actions.values()
         may_wait = any(_may_ask(platform, action) for action in actions)
-        asks_models = any(map(asks_a_model, offer.agent.actions))
-        policy = CallPolicy.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models)
+        policy = CallPolicy.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models(offer.agent))
         first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), policy.output
         others = [*([HANDLE] if policy.may_give_handle else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(

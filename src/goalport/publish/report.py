@@ -55,7 +55,7 @@ def _what(tool: PublishedTool) -> str:
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
     """A line about the default model if some action asks one; a model that is not ready comes with what to set."""
     declared = (*platform.agents, *platform.agents.components)
-    asking = {each.name: sum(map(asks_a_model, each.actions)) for each in declared}
+    asking = {each.name: each.planner.asks_models + sum(map(asks_a_model, each.actions)) for each in declared}
     number = sum(asking.values())
     if not number:
         return
