@@ -104,8 +104,9 @@ def _all_of(values: Collection[object], declared: object, wanted: object, *, len
 
 
 def _is_collection(origin: type) -> bool:
-    """Whether the type parameters are the types of its elements; models can be iterated too, but over their fields."""
-    return hasattr(origin, "__iter__") and not hasattr(origin, "model_fields") and not hasattr(origin, "_fields")
+    """Whether the type parameters are the types of its elements; what has fields may be iterated over anything."""
+    with_fields = any(hasattr(origin, each) for each in ("model_fields", "_fields", "__dataclass_fields__"))
+    return hasattr(origin, "__iter__") and not with_fields
 
 
 def _values_by_parameter(value: Any, origin: type, arguments: Arguments) -> Sequence[Collection[object]] | None:

@@ -1,7 +1,7 @@
 """What is on the blackboard keeps the type that its action declared, or that it was given under."""
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -391,6 +391,23 @@ def test_a_class_that_fills_a_parameter_is_of_that_generic_only() -> None:
     assert blackboard.last(Page[Clean]) is None
     assert blackboard.last(list[Raw]) == Stories()
     assert blackboard.last(list[Clean]) is None
+
+
+@dataclass(frozen=True)
+class Tagged(Generic[T]):
+    """Iterates over something else than its parameter."""
+
+    items: tuple[T, ...]
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return iter([("tag", each) for each in self.items])
+
+
+def test_a_dataclass_that_can_be_iterated_is_of_the_generic_that_its_fields_say() -> None:
+    blackboard = Blackboard()
+    blackboard += Typed(Tagged((Raw("r"),)), Tagged[Raw])
+    assert blackboard.last(Tagged[Raw]) == Tagged((Raw("r"),))
+    assert blackboard.last(Tagged[Clean]) is None
 
 
 def test_types_inside_types_are_kept() -> None:
