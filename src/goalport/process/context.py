@@ -60,19 +60,24 @@ class OperationContext:
         self._abandoned = False
         self._copy_of: OperationContext | None = None
         self._board: Blackboard | None = None
+        self._place = ""
 
     @property
     def blackboard(self) -> Blackboard:
         """What the process knows so far."""
         return self.process.blackboard if self._board is None else self._board
 
-    def on_copy(self, *objects: object) -> Self:
-        """The same context on a copy of its blackboard, with these objects added; what is added there stays there."""
+    def on_copy(self, *objects: object, place: str = "") -> Self:
+        """The same context on a copy of its blackboard, with these objects added; what is added there stays there.
+
+        `place` says in progress where in the action it is reported.
+        """
         board = self.blackboard.spawn()
         for value in objects:
             board.add(value)
         again = copy(self)
         again._copy_of, again._board = self, board  # noqa: SLF001 - of its own class
+        again._place = f"{self._place}{place}: " if place else self._place  # noqa: SLF001
         return again
 
     @property
@@ -134,7 +139,7 @@ class OperationContext:
     def progress(self, message: str) -> None:
         """Report the progress of the work, in words, to all who follow the process."""
         self._refuse_when_abandoned()
-        self.process.emit(ProgressUpdated(str(message), process_id=self.process.id))
+        self.process.emit(ProgressUpdated(f"{self._place}{message}", process_id=self.process.id))
 
     def spend(self, *, cost: float = 0.0, input_tokens: int = 0, output_tokens: int = 0) -> None:
         """Add the cost of a model (in US dollars) and its tokens to the process, and so to its budget."""
@@ -314,7 +319,7 @@ class ActionContext(OperationContext):
             async with limiter:
                 try:
                     with at_place(f"{here}[{index}]"):
-                        results[index] = cast("R", await self.call(partial(function, given[index])))
+                        results[index] = cast("R", await copy(self).call(partial(function, given[index])))
                 except Parked as waiting:
                     parked.append(waiting)
 

@@ -243,6 +243,7 @@ def _parking(context: ActionContext) -> Generator[None]:
     try:
         yield
     except BaseException as end:
+        context.abandon()
         signal = signal_in(end)
         if isinstance(signal, TerminateAgent) or not _is_parking(end):
             if signal is None or signal is end:

@@ -36,6 +36,29 @@ class News:
             self.came.set()
 
 
+async def test_an_action_that_catches_the_failure_of_an_item_goes_on() -> None:
+    async def one(item: int) -> int:
+        if item == 1:
+            raise ValueError("The first is broken")
+        await anyio.sleep_forever()
+        return item
+
+    @agent(description="d")
+    class Maps:
+        @achieves_goal(description="g")
+        async def work(self, user_input: UserInput, context: ActionContext) -> Done:
+            try:
+                await context.parallel_map([1, 2], one)
+            except ValueError as error:
+                context.add(Done("draft"))
+                return Done(str(error))
+            return Done("none failed")
+
+    with anyio.fail_after(20):
+        process = await AgentPlatform([Maps]).run("Maps", UserInput("x"))
+    assert process.outcome == Completed(Done("The first is broken"))
+
+
 @agent(description="Holds its thread until it is let go")
 class Stubborn:
     def __init__(self) -> None:
