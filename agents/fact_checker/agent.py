@@ -83,7 +83,7 @@ class FactChecker:
         scatter = ScatterGatherBuilder.returning(FactChecks).from_elements(Finding)
         return await (
             scatter.generated_by(
-                [_check(claim, each, searched=searched) for claim in claims for each in asked],
+                {f"{each.name}: {claim}": _check(claim, each, searched=searched) for claim in claims for each in asked},
                 max_concurrency=self.at_once,
             )
             .with_minimum_results(1)
@@ -107,7 +107,6 @@ def _check(claim: str, checker: Checker, *, searched: bool) -> Callable[[Ai], Aw
             links=links,
         )
 
-    check.__name__ = f"{checker.name}: {claim}"  # progress and spans show it
     return check
 
 

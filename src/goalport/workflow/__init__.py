@@ -7,19 +7,21 @@ Floor 6. Below: `process`, in whose actions they run. Above: only the authors of
 
 from goalport.workflow.agent_builder import AgentBuilder
 from goalport.workflow.history import Attempt, Feedback, History
-from goalport.workflow.repeating import RepeatUntil, RepeatUntilAcceptable
-from goalport.workflow.scatter_gather import ConsensusBuilder, ScatterGatherBuilder
+from goalport.workflow.repeating import RepeatUntil, RepeatUntilAcceptable, Repetition
+from goalport.workflow.scatter_gather import BranchFailure, ConsensusBuilder, ScatterGatherBuilder
 from goalport.workflow.simple import SimpleAgentBuilder
 from goalport.workflow.workflow import Workflow
 
 __all__ = [
     "AgentBuilder",
     "Attempt",
+    "BranchFailure",
     "ConsensusBuilder",
     "Feedback",
     "History",
     "RepeatUntil",
     "RepeatUntilAcceptable",
+    "Repetition",
     "ScatterGatherBuilder",
     "SimpleAgentBuilder",
     "Workflow",

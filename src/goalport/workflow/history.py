@@ -1,4 +1,8 @@
-"""What the rounds of a repeated step have given so far: attempts, and the feedback to them."""
+"""What the rounds of a repeated step have given so far: attempts, and the feedback to them.
+
+A step gets them by a parameter `history: History[Report]`. At the end of a repetition, `best` is the attempt whose
+result is that of the workflow.
+"""
 
 import math
 from collections.abc import Iterator
@@ -14,26 +18,32 @@ __all__ = ["Attempt", "Feedback", "History"]
 T = TypeVar("T")
 
 
+def is_number(value: object) -> bool:
+    """Whether it is an int or a float, and neither NaN nor a bool."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """An evaluation of an attempt. Raises `InvalidScore` for a score that is not from 0 to 1."""
+    """An evaluation of an attempt."""  # models read it
 
     score: Annotated[float, Field(ge=0, le=1, description="How good it is: 0 is useless, 1 is perfect")]
     text: Annotated[str, Field(description="What is good, and what should become better")] = ""
 
     def __post_init__(self) -> None:
-        number = isinstance(self.score, (int, float)) and not isinstance(self.score, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not number or math.isnan(self.score) or not 0 <= self.score <= 1:
+        """Raise `InvalidScore` for a score that is not from 0 to 1."""
+        if not is_number(self.score) or not 0 <= self.score <= 1:
             raise InvalidScore(self.score)
 
 
 @dataclass(frozen=True)  # not slots=True: on Python 3.11 `Attempt[T](…)` fails with it
 class Attempt(Generic[T]):
-    """What one round has given."""
+    """An attempt, and what was said of it."""
 
     result: T
     feedback: Feedback | None = None
     """What the evaluator said of it; None where there is no evaluator."""
+    accepted: Annotated[bool, Field(description="Whether it was good enough, so that no other was made")] = False
 
     @property
     def score(self) -> float:
@@ -43,7 +53,7 @@ class Attempt(Generic[T]):
 
 @dataclass(frozen=True)  # as above
 class History(Generic[T]):
-    """The attempts so far, the oldest first: `history: History[Report]` as a parameter of a step."""
+    """Attempts, the oldest first."""  # models read it, too
 
     attempts: tuple[Attempt[T], ...] = ()
 
@@ -54,8 +64,8 @@ class History(Generic[T]):
 
     @property
     def best(self) -> Attempt[T] | None:
-        """The attempt with the best score, of equal ones the newest; None in the first round."""
-        return max(reversed(self.attempts), key=lambda each: each.score, default=None)
+        """The accepted attempt, or else that with the best score, of equal ones the newest; None in the first round."""
+        return max(reversed(self.attempts), key=lambda each: (each.accepted, each.score), default=None)
 
     def __len__(self) -> int:
         return len(self.attempts)

@@ -4,19 +4,19 @@
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, overload
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from goalport.blackboard import Typed, fits
 from goalport.domain import Input
 from goalport.errors import DeclarationError
 from goalport.process import ActionContext
-from goalport.words import type_name
-from goalport.workflow.history import Attempt, Feedback, History
+from goalport.words import counted, type_name
+from goalport.workflow.history import Attempt, Feedback, History, is_number
 from goalport.workflow.step import Step, context_itself, newest, read_step
 from goalport.workflow.workflow import Stage, Workflow
 
-__all__ = ["RepeatUntil", "RepeatUntilAcceptable"]
+__all__ = ["RepeatUntil", "RepeatUntilAcceptable", "Repetition"]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -60,19 +60,19 @@ class RepeatUntil(Generic[T]):
         return replace(self, task=read_step(function, self.kind, [[context_itself], [_HISTORY, context_itself]]))
 
     @overload
-    def until(self, function: Callable[[T], Awaitable[bool] | bool], /) -> Workflow[T]: ...
+    def until(self, function: Callable[[T], Awaitable[bool] | bool], /) -> "Repetition[T]": ...
     @overload
-    def until(self, function: Callable[[T, History[T]], Awaitable[bool] | bool], /) -> Workflow[T]: ...
+    def until(self, function: Callable[[T, History[T]], Awaitable[bool] | bool], /) -> "Repetition[T]": ...
     @overload
-    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> Workflow[T]: ...
-    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> Workflow[T]:
+    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> "Repetition[T]": ...
+    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> "Repetition[T]":
         """End when this function returns True for the newest attempt.
 
         The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
         """
         last = newest(self.kind)
         good = read_step(function, bool, [[last], [last, _HISTORY]])
-        return _workflow(_Rounds(self.kind, _required(self.task, self.kind), self.limit, _Until(good)))
+        return _repetition(_Rounds(self.kind, _required(self.task, self.kind), self.limit, _Until(good)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class RepeatUntilAcceptable(Generic[T]):
 
     def with_score_threshold(self, threshold: float, /) -> "RepeatUntilAcceptable[T]":
         """Accept an attempt with this score or a better one. Raises `DeclarationError` unless it is from 0 to 1."""
-        if not 0 <= threshold <= 1:
+        if not is_number(threshold) or not 0 <= threshold <= 1:
             raise _mistake(self.kind, "a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
         return replace(self, threshold=threshold)
 
@@ -146,14 +146,14 @@ class RepeatUntilAcceptable(Generic[T]):
         return replace(self, task=task)
 
     @overload
-    def with_evaluator(self, function: Callable[[T], Awaitable[Feedback] | Feedback], /) -> Workflow[T]: ...
+    def with_evaluator(self, function: Callable[[T], Awaitable[Feedback] | Feedback], /) -> "Repetition[T]": ...
     @overload
     def with_evaluator(
         self, function: Callable[[T, ActionContext], Awaitable[Feedback] | Feedback], /
-    ) -> Workflow[T]: ...
+    ) -> "Repetition[T]": ...
     @overload
-    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> Workflow[T]: ...
-    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> Workflow[T]:
+    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> "Repetition[T]": ...
+    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> "Repetition[T]":
         """Evaluate each attempt with this function, and so complete the workflow.
 
         Its parameters are filled as those of an action; those of a lambda are the attempt, or the attempt and the
@@ -162,7 +162,19 @@ class RepeatUntilAcceptable(Generic[T]):
         attempt = newest(self.kind)
         evaluator = read_step(function, Feedback, [[attempt], [attempt, context_itself]])
         judge = _Evaluated(evaluator, self.criteria, self.threshold)
-        return _workflow(_Rounds(self.kind, _required(self.task, self.kind), self.limit, judge))
+        return _repetition(_Rounds(self.kind, _required(self.task, self.kind), self.limit, judge))
+
+
+@dataclass(frozen=True)
+class Repetition(Workflow[T]):
+    """A workflow that repeats a step."""
+
+    rounds: "_Rounds[T]" = field(repr=False)
+
+    def returning_history(self) -> Workflow[History[T]]:
+        """The same workflow with all attempts for a result; the one that would have been its result is their `best`."""
+        kind = cast("type[History[T]]", cast("Any", History)[self.kind])
+        return Workflow(kind, [replace(each, kind=kind, run=self.rounds.attempts) for each in self.stages])
 
 
 class _Judge(Protocol):
@@ -197,7 +209,7 @@ class _Until:
 
     @property
     def words(self) -> str:
-        return f"until {self.good.name}"
+        return f"until {self.good.label} holds"
 
     async def feedback(self, context: ActionContext) -> Feedback | None:
         return None
@@ -218,10 +230,9 @@ class _Evaluated:
 
     @property
     def words(self) -> str:
-        wanted = (
-            f"gives a score of {self.threshold:g}" if self.criteria is None else f"is content ({self.criteria.name})"
-        )
-        return f"until {self.evaluator.name} {wanted}"
+        if self.criteria is None:
+            return f"until {self.evaluator.label} gives a score of {self.threshold:g}"
+        return f"until {self.criteria.label} accepts what {self.evaluator.label} says of it"
 
     async def feedback(self, context: ActionContext) -> Feedback | None:
         return await self.evaluator.run(context)
@@ -242,23 +253,29 @@ class _Rounds(Generic[T]):
     judge: _Judge
 
     async def run(self, context: ActionContext) -> T:
+        """The result of the accepted attempt, or of the best."""
+        best = (await self.attempts(context)).best
+        assert best is not None
+        return best.result
+
+    async def attempts(self, context: ActionContext) -> History[T]:
+        """All attempts, of which the last is accepted, or none."""
         context, history = self._without_earlier_rounds(context), History[T]()
         for number in range(1, self.limit + 1):
-            with self.task.span(context, f"round {number}"):
-                result = await self.task.run(_with(context, history, self.kind))
-                attempt = context.on_copy(history, Typed(result, self.kind))
-                feedback = await self.judge.feedback(attempt)
-                history = history.with_attempt(Attempt(result, feedback))
-                accepted = await self.judge.accepts(_with(context, history, self.kind), feedback)
+            with self.task.span(context, name := f"round {number}"):
+                here = context.on_copy(place=name)
+                result = await self.task.run(_with(here, history, self.kind))
+                feedback = await self.judge.feedback(here.on_copy(history, Typed(result, self.kind)))
+                before, history = history, history.with_attempt(Attempt(result, feedback))
+                accepted = await self.judge.accepts(_with(here, history, self.kind), feedback)
             score = "" if feedback is None else f", score {feedback.score:g}"
             context.progress(f"round {number} of {self.limit}{score}")
             if accepted:
-                return result
+                return before.with_attempt(Attempt(result, feedback, accepted=True))
         best = history.best
-        assert best is not None
-        words = "the last attempt" if best.feedback is None else f"the best attempt, score {best.score:g}"
+        words = f"the best attempt, score {best.score:g}" if best and best.feedback else "the last attempt"
         context.progress(f"No attempt of {self.limit} was accepted: the result is {words}.")
-        return best.result
+        return history
 
     def _without_earlier_rounds(self, context: ActionContext) -> ActionContext:
         """A context without what another repetition has made, except for an object that the task begins with."""
@@ -276,12 +293,13 @@ def _with(context: ActionContext, history: History[T], kind: type[T]) -> ActionC
     return context.on_copy(history, *(each for each in newest_objects if each is not None))
 
 
-def _workflow(rounds: _Rounds[T]) -> Workflow[T]:
+def _repetition(rounds: _Rounds[T]) -> Repetition[T]:
     task, judge = rounds.task, rounds.judge
-    words = f"Repeats {task.name} {judge.words}, {rounds.limit} times at most"
+    words = f"Repeats {task.label} {judge.words}, {counted(rounds.limit, 'round')} at most"
     made = (rounds.kind, Feedback)
     first = tuple(task.wants(()))  # in the first round nothing is made yet
-    return Workflow(rounds.kind, [Stage("repeat", words, rounds.kind, [task, *judge.steps], made, rounds.run, first)])
+    stage = Stage("repeat", words, rounds.kind, [task, *judge.steps], made, rounds.run, first)
+    return Repetition(rounds.kind, [stage], rounds)
 
 
 def _checked(limit: int, kind: type[Any]) -> int:

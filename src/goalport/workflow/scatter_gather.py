@@ -3,27 +3,54 @@
 (User guide, section 3.7.1.)
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from logging import getLogger
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from anyio import move_on_after
 
+from goalport.blackboard import Typed
 from goalport.domain import Input
 from goalport.errors import DeclarationError, NonRetryable, Signal
 from goalport.process import ActionContext
 from goalport.words import counted, listed, type_name
+from goalport.workflow.history import is_number
 from goalport.workflow.step import Step, context_itself, newest, read_step
 from goalport.workflow.workflow import Stage, Workflow
 
-__all__ = ["ConsensusBuilder", "ScatterGatherBuilder", "Scattering"]
+__all__ = ["BranchFailure", "ConsensusBuilder", "ScatterGatherBuilder", "Scattering"]
 
 _log = getLogger(__name__)
 E = TypeVar("E")
 R = TypeVar("R")
 T = TypeVar("T")
+F = TypeVar("F")
+Branches = Mapping[str, F] | Iterable[F]
+"""Functions by the names that they are to have, or functions that have names."""
 _AT_ONCE = 8
+_MOST_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFailure:
+    """A function of a scatter that gave no result.
+
+    A consolidator has all of them by a parameter `failures: list[BranchFailure]`.
+    """
+
+    branch: str
+    """Its name, as in the progress of the process."""
+    reason: str
+    """Why, in words that may be shown to those who run the process."""
+
+
+@dataclass(frozen=True)  # not slots=True: on Python 3.11 `Gathered[E](…)` fails with it
+class Gathered(Generic[E]):
+    """What the functions of a scatter gave."""
+
+    elements: list[E]
+    failures: list[BranchFailure]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +88,14 @@ class ConsensusBuilder(Generic[R]):
 
     @overload
     def sourced_from(
-        self, functions: Iterable[Callable[[ActionContext], Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
+        self, functions: Branches[Callable[[ActionContext], Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
     ) -> "Sources[R]": ...
     @overload
     def sourced_from(
-        self, functions: Iterable[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
+        self, functions: Branches[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
     ) -> "Sources[R]": ...
     def sourced_from(
-        self, functions: Iterable[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
+        self, functions: Branches[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
     ) -> "Sources[R]":
         """Ask these functions; see `Scattering.generated_by`."""
         scattering: Scattering[R, R] = Scattering(self.kind, self.kind, "ask", "agree")
@@ -95,42 +122,48 @@ class Scattering(Generic[E, R]):
         """The type of the list of elements."""
         return list[self.element]
 
+    @property
+    def gathered(self) -> "type[Gathered[E]]":
+        """The type of what the functions give together."""
+        return cast("type[Gathered[E]]", cast("Any", Gathered)[self.element])
+
     @overload
     def generated_by(
-        self, functions: Iterable[Callable[[ActionContext], Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
+        self, functions: Branches[Callable[[ActionContext], Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
     ) -> "Scattering[E, R]": ...
     @overload
     def generated_by(
-        self, functions: Iterable[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
+        self, functions: Branches[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
     ) -> "Scattering[E, R]": ...
     def generated_by(
-        self, functions: Iterable[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
+        self, functions: Branches[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
     ) -> "Scattering[E, R]":
         """Run these functions, `max_concurrency` at once; their parameters are filled as those of an action.
 
-        Where one fails, the others are cancelled and its error is raised, unless `with_minimum_results` was said; where
-        one asks a person, all others finish first. Raises `DeclarationError` for no function and a limit below 1.
+        A mapping gives them names of your own, by which progress, plans and spans call them. Where one fails, the
+        others are cancelled and its error is raised, unless `with_minimum_results` was said; where one asks a person,
+        all others finish first. Raises `DeclarationError` for no function and a limit below 1.
         """
-        offered = [[context_itself]]
-        found = tuple(read_step(each, self.element, offered) for each in functions)
+        found = self._read(functions)
         if not found:
             raise self._mistake(
                 "at least one function to generate elements", "there is none", "Give one, or call none."
             )
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise self._mistake("max_concurrency to be 1 or more", f"it is {max_concurrency!r}", "Raise it.")
-        return replace(self, branches=_numbered(found), max_concurrency=max_concurrency)
+        return replace(self, branches=found, max_concurrency=max_concurrency).with_minimum_results(self.minimum)
 
-    def with_minimum_results(self, minimum: int, /) -> "Scattering[E, R]":
-        """Go on without the functions that fail, if at least so many elements are there."""
-        if not 1 <= minimum <= len(self.branches):
-            most = f"a minimum from 1 to {len(self.branches)}, the number of functions"
-            raise self._mistake(most, f"it is {minimum!r}", "Say it after generated_by.")
+    def with_minimum_results(self, minimum: int | None, /) -> "Scattering[E, R]":
+        """Go on without the functions that fail, if at least so many elements are there; with None, fail with them."""
+        most = len(self.branches) if self.branches else None
+        if minimum is not None and (type(minimum) is not int or minimum < 1 or (most and minimum > most)):
+            wanted = f"a minimum from 1 to {most}, the number of functions" if most else "a minimum of 1 or more"
+            raise self._mistake(wanted, f"it is {minimum!r}", "Change it, or give more functions.")
         return replace(self, minimum=minimum)
 
     def with_time_limit(self, seconds: float, /) -> "Scattering[E, R]":
         """Let each function fail that takes longer; without it, only the deadline of the process ends one."""
-        if not seconds > 0:
+        if not is_number(seconds) or not seconds > 0:
             raise self._mistake("seconds above 0", f"it is {seconds!r}", "Raise it.")
         return replace(self, seconds=seconds)
 
@@ -143,57 +176,81 @@ class Scattering(Generic[E, R]):
     def consolidated_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]:
         """Make the result of the list of elements, in the order of the functions, by this function.
 
-        The parameters of a lambda are the list, or the list and the context.
+        Its parameters are filled as those of an action, with the list, and with `list[BranchFailure]`: the functions
+        that failed. The parameters of a lambda are the list, or the list and the context.
         """
         if not self.branches:
             raise self._mistake("functions to generate elements", "there are none", "Write generated_by(…) before.")
         last = read_step(function, self.kind, [[newest(self.elements)], [newest(self.elements), context_itself]])
 
         async def consolidate(context: ActionContext) -> R:
+            given = context.last(self.gathered)
+            assert given is not None  # the stage before has made it
+            failures = Typed(given.failures, list[BranchFailure])
             with last.span(context):
-                return await last.run(context)
+                return await last.run(context.on_copy(Typed(given.elements, self.elements), failures))
 
-        gathered = (Input("elements", self.elements),)
-        joined = f"Makes the result of them with {last.name}"
+        joined = f"Makes the result of them with {last.label}"
+        made, taken = (self.elements, list[BranchFailure]), (Input("gathered", self.gathered),)
         return Workflow(
             self.kind,
             [
-                Stage(self.generating, self._words, self.elements, self.branches, (), self._generate),
-                Stage(self.consolidating, joined, self.kind, [last], [self.elements], consolidate, gathered),
+                Stage(self.generating, self._words, self.gathered, self.branches, (), self._generate),
+                Stage(self.consolidating, joined, self.kind, [last], made, consolidate, taken),
             ],
         )
 
     @property
     def _words(self) -> str:
         limit = f", {self.max_concurrency} at once" if self.max_concurrency < len(self.branches) else " at once"
-        enough = f"; {self.minimum} are enough" if self.minimum else ""
+        enough = f"; {self.minimum} {'is' if self.minimum == 1 else 'are'} enough" if self.minimum else ""
         number = counted(len(self.branches), "function")
         return f"Runs {number}{limit}: {listed(each.name for each in self.branches)}{enough}"
 
-    async def _generate(self, context: ActionContext) -> list[E]:
+    def _read(self, functions: Branches[Callable[..., Awaitable[E] | E]]) -> tuple[Step[E], ...]:
+        if isinstance(functions, Mapping):
+            named = cast("Mapping[str, Callable[..., Awaitable[E] | E]]", functions)
+            return tuple(replace(self._step(each), name=self._name(name)) for name, each in named.items())
+        if not isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise self._mistake("functions to generate elements", f"it is {functions!r}", "Pass a list or a mapping.")
+        return _numbered([self._step(each) for each in functions])
+
+    def _step(self, function: Callable[..., Awaitable[E] | E]) -> Step[E]:
+        return read_step(function, self.element, [[context_itself]])
+
+    def _name(self, name: object) -> str:
+        if not isinstance(name, str) or not name.strip():
+            raise self._mistake("names of functions", f"one is {name!r}", "Give each a name: {'gpt': ask_gpt}.")
+        return " ".join(name.split())
+
+    async def _generate(self, context: ActionContext) -> Gathered[E]:
         progress = _Progress(context, len(self.branches))
 
-        async def branch(step: Step[E]) -> "E | _Failure":
+        async def branch(step: Step[E]) -> E | BranchFailure:
             with step.span(context):
                 try:
-                    element = await self._in_time(step, context.on_copy())
+                    element = await self._in_time(step, context.on_copy(place=step.name))
                 except Signal:
                     raise
                 except Exception as error:
                     failure = progress.failed(step, error)
                     if self.minimum is None:
+                        error.add_note(f"It was raised by the function {step.name!r} of {context.action}.")
                         raise
-                    _log.info("Process %s: %s", context.process.id, failure.words, exc_info=True)
+                    _log.info("Process %s: %s failed", context.process.id, step.name, exc_info=True)
                     return failure
             progress.done(step)
             return element
 
         found = await context.parallel_map(self.branches, branch, max_concurrency=self.max_concurrency)
-        elements = [each for each in found if not isinstance(each, _Failure)]
+        elements = [each for each in found if not isinstance(each, BranchFailure)]
+        failures = [each for each in found if isinstance(each, BranchFailure)]
         if len(elements) < (self.minimum or 0):
-            failures = "; ".join(each.words for each in found if isinstance(each, _Failure))
-            raise NonRetryable(f"Expected at least {self.minimum} results, but {len(elements)} came. {failures}")
-        return elements
+            reasons = "; ".join(f"{each.branch} failed: {each.reason}" for each in failures[:_MOST_REASONS])
+            more = f"; and {len(failures) - _MOST_REASONS} more" if len(failures) > _MOST_REASONS else ""
+            wanted = counted(self.minimum or 0, "result")
+            raise NonRetryable(f"Expected at least {wanted}, but {len(elements) or 'none'} came. {reasons}{more}")
+        return Gathered(elements, failures)
 
     async def _in_time(self, step: Step[E], context: ActionContext) -> E:
         if self.seconds is None:
@@ -213,7 +270,7 @@ class Sources(Generic[R]):
 
     scattering: Scattering[R, R]
 
-    def with_minimum_results(self, minimum: int, /) -> "Sources[R]":
+    def with_minimum_results(self, minimum: int | None, /) -> "Sources[R]":
         """Go on without the sources that fail, if at least so many results are there."""
         return Sources(self.scattering.with_minimum_results(minimum))
 
@@ -232,11 +289,6 @@ class Sources(Generic[R]):
         return self.scattering.consolidated_by(function)
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    words: str
-
-
 class _Progress:
     """Tells how many branches are over."""
 
@@ -246,10 +298,10 @@ class _Progress:
     def done(self, step: Step[Any]) -> None:
         self._say(step.name)
 
-    def failed(self, step: Step[Any], error: Exception) -> _Failure:
-        words = f"{step.name} failed: {self._context.process.words_for(error)}"
-        self._say(words)
-        return _Failure(words)
+    def failed(self, step: Step[Any], error: Exception) -> BranchFailure:
+        reason = self._context.process.words_for(error)
+        self._say(f"{step.name} failed: {reason}")
+        return BranchFailure(step.name, reason)
 
     def _say(self, words: str) -> None:
         self._over += 1

@@ -73,4 +73,4 @@ def _workflow(step: Step[R], consumed: tuple[type[Any], ...]) -> Workflow[R]:
             return await step.run(context)
 
     inputs = tuple(Input(f"consumed_{number}", kind) for number, kind in enumerate(consumed))
-    return Workflow(step.kind, [Stage("run", f"Runs {step.name}", step.kind, [step], (), run, inputs)])
+    return Workflow(step.kind, [Stage("run", f"Runs {step.label}", step.kind, [step], (), run, inputs)])

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar, cast, get_origin
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from goalport.ai import Ai
 from goalport.blackboard import fits, matcher
@@ -75,6 +75,11 @@ class Step(Generic[R]):
     """The type of what it gives."""
 
     @property
+    def label(self) -> str:
+        """Its name in a sentence."""
+        return "a lambda" if self.name == "lambda" else self.name
+
+    @property
     def origin(self) -> Origin:
         """Where the function is declared."""
         return Origin(self.function)
@@ -82,8 +87,7 @@ class Step(Generic[R]):
     @property
     def asks_a_model(self) -> bool:
         """Whether it may ask a model: it takes an `Ai`, or a context, which has one."""
-        by_position = any(isinstance(each, Resolved) for each in self.parameters)
-        return by_position or any(isinstance(each, Injected) and each.type in _WITH_AI for each in self.parameters)
+        return any(map(_leads_to_a_model, self.parameters))
 
     def wants(self, given: Sequence[object]) -> Iterable[Input]:
         """The inputs that have to be there before the workflow begins; `given` are the types that it makes itself."""
@@ -114,6 +118,16 @@ class Step(Generic[R]):
 _WITH_AI = frozenset({Ai, *(each for each in SERVICE_TYPES if issubclass(ActionContext, each))})
 
 
+def _leads_to_a_model(parameter: Parameter) -> bool:
+    match parameter:
+        case Injected(type=kind):
+            return kind in _WITH_AI
+        case Resolved(name=name, resolver=_ByPosition(offers)):
+            return offers[name] is context_itself
+        case _:
+            return False
+
+
 def read_step(
     function: Callable[..., Awaitable[R] | R],
     kind: type[R],
@@ -130,6 +144,10 @@ def read_step(
             expected=f"a function that gives {with_article(kind)}",
             came=f"it is {function!r}",
             fix="Pass the function itself.",
+        )
+    if not callable(kind) and not get_args(kind):
+        raise DeclarationError(
+            "A workflow", expected="a type for what its functions give", came=f"it is {kind!r}", fix="Name a class."
         )
     origin = Origin(function)
     written = getattr(_inside(function), "__name__", type(function).__name__).strip("<>")

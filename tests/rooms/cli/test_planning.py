@@ -273,8 +273,8 @@ def test_the_steps_of_an_opaque_agent_say_what_they_do(goalport: Command, worksp
     ran = goalport("plan", "Contest.consolidate", "--workspace", str(workspace))
 
     assert ran.out.splitlines()[1:5] == [
-        "  1. generate        nothing → list[Joke]",
+        "  1. generate            nothing → Gathered[Joke]",
         "     Runs 2 functions, 1 at once: dry, wry",
-        "  2. consolidate  list[Joke] → Best, the goal",
-        "     Makes the result of them with lambda",
+        "  2. consolidate  Gathered[Joke] → Best, the goal",
+        "     Makes the result of them with a lambda",
     ]

@@ -11,11 +11,13 @@ from goalport import ActionContext, AgentPlatform, Ai, ProcessOptions, ProcessSt
 from goalport.errors import DeclarationError, InvalidScore
 from goalport.events import ProgressUpdated
 from goalport.process import AgentProcess, Completed, Failed, Outcome
-from goalport.testing import ScriptedModel
+from goalport.testing import FakeOperationContext, ScriptedModel
 from goalport.workflow import Attempt, Feedback, History, RepeatUntil, RepeatUntilAcceptable, Workflow
 from tests.rooms.toy_domain import Draft, Order
 
 REPEATED = RepeatUntilAcceptable.returning(Draft)
+ANY: Any = REPEATED
+"""The builder for those who do not check types."""
 
 
 def counted(history: History[Draft]) -> Draft:
@@ -52,6 +54,48 @@ async def test_a_criterion_decides_in_place_of_the_threshold() -> None:
     repeated = REPEATED.with_acceptance_criteria(lambda feedback: feedback.text == "of 2")
     workflow = repeated.repeating(counted).with_evaluator(scored(1.0, 0.1))
     assert (await run(workflow)).outcome == Completed(Draft("2"))
+
+
+async def test_the_history_has_all_attempts_and_its_best_is_what_the_workflow_gives() -> None:
+    repeated = REPEATED.with_acceptance_criteria(lambda feedback: feedback.text == "of 2").repeating(counted)
+    workflow = repeated.with_evaluator(scored(0.8, 0.1)).returning_history()
+    history = await workflow.as_sub_process(FakeOperationContext())
+    assert [(each.result.text, each.score, each.accepted) for each in history] == [("1", 0.8, False), ("2", 0.1, True)]
+    assert history.best == history.last, "what was accepted is the result, whatever its score is"
+    none_accepted = REPEATED.with_max_iterations(2).repeating(counted).with_evaluator(scored(0.8, 0.1))
+    history = await none_accepted.returning_history().as_sub_process(FakeOperationContext())
+    assert history.best == Attempt(Draft("1"), Feedback(0.8, "of 1"))
+    last = (
+        await RepeatUntil.returning(Draft)
+        .repeating(counted)
+        .until(lambda _: False)
+        .returning_history()
+        .as_sub_process(FakeOperationContext())
+    )
+    assert last.best == Attempt(Draft("5"))
+
+
+@pytest.mark.parametrize("answer", [None, 1, "yes"])
+async def test_a_condition_that_gives_no_bool_ends_the_work_with_an_error(answer: Any) -> None:
+    process = await run(RepeatUntil.returning(Draft).repeating(counted).until(lambda _: answer))
+    assert isinstance(process.outcome, Failed)
+    assert "to give a bool, but it gave" in process.outcome.reason
+
+
+async def test_a_condition_or_a_later_round_that_raises_ends_the_work_with_its_error() -> None:
+    def raises(_: Draft) -> bool:
+        raise ValueError("No light")
+
+    process = await run(RepeatUntil.returning(Draft).repeating(counted).until(raises))
+    assert "No light" in str(process.outcome)
+
+    def once(history: History[Draft]) -> Draft:
+        if len(history):
+            raise ValueError("No ink")
+        return Draft("1")
+
+    process = await run(RepeatUntil.returning(Draft).repeating(once).until(lambda _: False))
+    assert "No ink" in str(process.outcome)
 
 
 async def test_the_generator_is_told_the_last_attempt_and_the_feedback_to_it() -> None:
@@ -181,7 +225,10 @@ def needs(feedback: Praise) -> Draft:
 
 MISTAKES: dict[str, Callable[[], object]] = {
     "a limit of 1 or more rounds, but it is 0": lambda: REPEATED.with_max_iterations(0),
+    "a limit of 1 or more rounds, but it is '3'": lambda: ANY.with_max_iterations("3"),
     "a threshold from 0 to 1, but it is nan": lambda: REPEATED.with_score_threshold(math.nan),
+    "a threshold from 0 to 1, but it is '0.5'": lambda: ANY.with_score_threshold("0.5"),
+    "a threshold from 0 to 1, but it is True": lambda: ANY.with_score_threshold(True),
     "a function to repeat": lambda: REPEATED.with_evaluator(scored()),
     "no feedback in the first round": lambda: REPEATED.repeating(needs),
     "a function that gives": lambda: REPEATED.repeating(3),  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownLambdaType]

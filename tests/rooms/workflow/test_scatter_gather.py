@@ -3,6 +3,8 @@
 import math
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import anyio
 import pytest
@@ -17,16 +19,19 @@ from goalport import (
     achieves_goal,
     agent,
 )
+from goalport.domain import Agent, Injected
 from goalport.errors import DeclarationError
 from goalport.events import ProgressUpdated
 from goalport.llm import AssistantMessage, ModelCall, ModelReply
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Terminated
 from goalport.testing import FakeOperationContext, ScriptedModel, ScriptedModels, contains
-from goalport.workflow import ScatterGatherBuilder, Workflow
+from goalport.workflow import BranchFailure, RepeatUntil, ScatterGatherBuilder, Workflow
 from tests.rooms.toy_domain import Order, Parcel, Text
 from tests.spans import Spans, recorded_spans
 
 Part = Callable[..., Awaitable[Text] | Text]
+ANY: Any = ScatterGatherBuilder
+"""The builder for those who do not check types."""
 
 
 @pytest.fixture
@@ -38,6 +43,9 @@ def spans() -> Generator[Spans]:
 @dataclass(frozen=True)
 class Texts:
     texts: tuple[str, ...]
+
+
+SCATTER = ScatterGatherBuilder.returning(Texts).from_elements(Text)
 
 
 def gathered(*parts: Part, limit: int = 8, minimum: int | None = None, seconds: float | None = None) -> Workflow[Texts]:
@@ -70,6 +78,17 @@ def agent_of(workflow: Workflow[Texts]) -> AgentPlatform:
 async def run(workflow: Workflow[Texts], *inputs: object, options: ProcessOptions | None = None) -> AgentProcess:
     with anyio.fail_after(20):
         return await agent_of(workflow).run("Gatherer", *inputs, options=options)
+
+
+class Said:
+    """Hears the progress of a process."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_event(self, event: object, /) -> None:
+        if isinstance(event, ProgressUpdated):
+            self.messages.append(event.message)
 
 
 async def settled(process: AgentProcess) -> Outcome:
@@ -138,6 +157,32 @@ async def test_too_few_that_succeed_are_a_failure_that_says_why() -> None:
     assert "Expected at least 2 results, but 1 came. broken failed: ValueError: Out of ink" in process.outcome.reason
 
 
+async def test_when_all_fail_each_is_named() -> None:
+    process = await run(gathered(broken, broken, minimum=1))
+    assert isinstance(process.outcome, Failed)
+    reasons = "broken 1 failed: ValueError: Out of ink; broken 2 failed: ValueError: Out of ink"
+    assert f"Expected at least 1 result, but none came. {reasons}" in process.outcome.reason
+
+
+async def test_of_hundreds_that_fail_some_are_named() -> None:
+    process = await run(gathered(*[broken] * 300, minimum=1))
+    assert isinstance(process.outcome, Failed)
+    assert process.outcome.reason.endswith("and 280 more")
+
+
+async def test_the_consolidator_is_told_which_failed_and_why() -> None:
+    def merge(texts: list[Text], failures: list[BranchFailure]) -> Texts:
+        return Texts((*(each.text for each in texts), *(f"{each.branch}: {each.reason}" for each in failures)))
+
+    scatter = SCATTER.generated_by({"gpt": saying("a"), "claude": broken}).with_minimum_results(1)
+    process = await run(scatter.consolidated_by(merge))
+    assert process.outcome == Completed(Texts(("a", "claude: ValueError: Out of ink")))
+    lenient = scatter.consolidated_by(lambda _, context: Texts((str(context.last(list[BranchFailure])),)))
+    process = await run(lenient)
+    assert "claude" in str(process.outcome)
+    assert (await run(SCATTER.generated_by([saying("a")]).consolidated_by(merge))).outcome == Completed(Texts(("a",)))
+
+
 async def test_one_that_never_ends_is_left_out_after_its_time_limit() -> None:
     process = await run(gathered(saying("a"), endless, minimum=1, seconds=0.05))
     assert process.outcome == Completed(Texts(("a",)))
@@ -184,18 +229,44 @@ async def test_a_function_that_gives_nothing_fails() -> None:
 
 
 async def test_progress_tells_how_many_are_over() -> None:
-    said: list[str] = []
-
-    class Hears:
-        def on_event(self, event: object, /) -> None:
-            if isinstance(event, ProgressUpdated):
-                said.append(event.message)
+    said = Said()
 
     def named() -> Text:
         return Text("n")
 
-    await run(gathered(saying("a"), named, broken, limit=1, minimum=1), options=ProcessOptions(listeners=(Hears(),)))
-    assert said == ["1/3 say", "2/3 named", "3/3 broken failed: ValueError: Out of ink"]
+    await run(gathered(saying("a"), named, broken, limit=1, minimum=1), options=ProcessOptions(listeners=(said,)))
+    assert said.messages == ["1/3 say", "2/3 named", "3/3 broken failed: ValueError: Out of ink"]
+
+
+async def test_names_of_branches_are_in_progress_and_in_the_description_of_the_step() -> None:
+    said = Said()
+    scatter = SCATTER.generated_by({"gpt 5": saying("a"), "claude": saying("b")}, max_concurrency=1)
+    workflow = scatter.consolidated_by(lambda texts: Texts(tuple(each.text for each in texts)))
+    process = await run(workflow, options=ProcessOptions(listeners=(said,)))
+    assert process.outcome == Completed(Texts(("a", "b")))
+    assert said.messages == ["1/2 gpt 5", "2/2 claude"]
+    generate, consolidate = workflow.build_agent("Gatherer", "Gathers texts").actions
+    assert generate.description == "Runs 2 functions, 1 at once: gpt 5, claude"
+    assert consolidate.description == "Makes the result of them with a lambda"
+
+
+async def test_what_happens_within_a_branch_is_reported_under_its_name() -> None:
+    async def improve(context: ActionContext) -> Text:
+        context.progress("begins")
+        rounds = RepeatUntil.returning(Text).with_max_iterations(1).repeating(lambda _: Text("x"))
+        return await rounds.until(lambda _: True).as_sub_process(context)
+
+    said = Said()
+    scatter = SCATTER.generated_by({"gpt": improve, "claude": improve}, max_concurrency=1)
+    await run(scatter.consolidated_by(lambda _: Texts(())), options=ProcessOptions(listeners=(said,)))
+    assert said.messages == [
+        "gpt: begins",
+        "gpt: round 1 of 1",
+        "1/2 gpt",
+        "claude: begins",
+        "claude: round 1 of 1",
+        "2/2 claude",
+    ]
 
 
 async def test_each_function_has_a_span(spans: Spans) -> None:
@@ -315,11 +386,33 @@ async def test_a_unit_test_calls_it_with_a_fake_context() -> None:
     assert await gathered(ask).as_sub_process(context) == Texts(("hi",))
 
 
-SCATTER = ScatterGatherBuilder.returning(Texts).from_elements(Text)
+async def test_a_workflow_whose_functions_ask_no_model_is_not_a_long_one() -> None:
+    def waits(made: Agent) -> bool:
+        parameters = chain(*(each.parameters for each in made.actions))
+        return any(isinstance(each, Injected) and each.type is Ai for each in parameters)
+
+    assert not waits(gathered(saying("a")).build_agent("Gatherer", "Gathers texts"))
+    by_lambda = SCATTER.generated_by([lambda context: Text(context.action)]).consolidated_by(lambda _: Texts(()))
+    assert waits(by_lambda.build_agent("Gatherer", "Gathers texts"))
+
+
 MISTAKES: dict[str, Callable[[], object]] = {
     "at least one function": lambda: SCATTER.generated_by([]),
     "max_concurrency to be 1 or more": lambda: SCATTER.generated_by([endless], max_concurrency=0),
-    "a minimum from 1 to 1": lambda: SCATTER.generated_by([endless]).with_minimum_results(2),
+    "functions to generate elements, but it is None": lambda: (
+        ANY.returning(Texts).from_elements(Text).generated_by(None)
+    ),
+    "names of functions, but one is ''": lambda: SCATTER.generated_by({"": endless}),
+    "names of functions, but one is 3": lambda: ANY.returning(Texts).from_elements(Text).generated_by({3: endless}),
+    "a minimum from 1 to 1, the": lambda: SCATTER.generated_by([endless]).with_minimum_results(2),
+    "a minimum from 1 to 1, ": lambda: SCATTER.with_minimum_results(2).generated_by([endless]),
+    "a minimum of 1 or more, but it is 0": lambda: SCATTER.with_minimum_results(0),
+    "but it is True": lambda: SCATTER.generated_by([endless]).with_minimum_results(True),
+    "but it is '2'": lambda: ANY.returning(Texts).from_elements(Text).with_minimum_results("2"),
+    "seconds above 0, but it is '2'": lambda: ANY.returning(Texts).from_elements(Text).with_time_limit("2"),
+    "a type for what its functions give, but it is 'Texts'": lambda: (
+        ANY.returning("Texts").from_elements(Text).generated_by([endless]).consolidated_by(len)
+    ),
     "seconds above 0": lambda: SCATTER.generated_by([endless]).with_time_limit(math.nan),
     "functions to generate elements": lambda: SCATTER.consolidated_by(lambda texts: Texts(tuple(map(str, texts)))),
     "a name of the agent": lambda: gathered(endless).build_agent(" ", "d"),
