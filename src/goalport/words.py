@@ -37,6 +37,7 @@ __all__ = [
     "type_name",
     "validation_problems",
     "validation_reason",
+    "visible",
     "with_article",
 ]
 
@@ -299,8 +300,13 @@ def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
     characters hide words from people but not from models, and lone surrogates cannot be encoded as UTF-8.
     """
     kept = text[: 2 * limit]
-    shown = (kept if kept.isprintable() else "".join(filter(_is_visible, kept))).strip()
+    shown = visible(kept).strip()
     return excerpt(shown, limit) if len(text) <= 2 * limit else f"{shown[:limit]}…"
+
+
+def visible(text: str) -> str:
+    """The text without invisible characters, as `cleaned` says; its margins and its length stay."""
+    return text if text.isprintable() else "".join(filter(_is_visible, text))
 
 
 def excerpt(text: str, limit: int) -> str:

@@ -150,6 +150,7 @@ def test_a_sentence_reaches_the_shipped_agent_that_is_made_for_it(
         "MealPreparation was chosen with a confidence of 0.95, before StarNewsFinder (0.05)"
     )
     assert result["why"] in ran.stderr
+    assert "    prompt for gpt-4.1-mini:\n      Which of these candidates" in ran.stderr
     assert "    prompt for gpt-4.1-mini:\n      Choose the cook for this order." in ran.stderr
     assert "    reply of gpt-4.1-mini:\n      Two pizzas for Nina!" in ran.stderr
     assert "\x1b" not in ran.stdout + ran.stderr
@@ -214,6 +215,7 @@ def test_prompts_and_replies_are_shown_in_panels_above_the_steps(
 ) -> None:
     teach_news(aimock)
     with on_terminal([str(PROGRAM), "run", LYNDA, "-p", "-r"], environment, shipped) as screen:
+        screen.until("─ prompt of ranking").until("│ Which of these candidates").until("─ reply of gpt-4.1-mini ─")
         screen.until("StarNewsFinder was chosen").until("─ prompt of").until("│ Create a person from this user input")
         screen.until("─ reply of gpt-4.1-mini ─").until("Scorpio").until("│ calls search")
         screen.until("│ Write something amusing for Lynda").until("✓ StarNewsFinder.write_up")
@@ -247,6 +249,19 @@ def test_ctrl_c_stops_what_is_drawn(aimock: Providers, singers: Path, environmen
         screen.until("Sleeper.sleep").press(CTRL_C)
         assert screen.ended() == 130
         assert "Stopped." in screen.text
+        assert "✗ Sleeper.sleep stopped" in screen.text
+
+
+def test_no_control_character_reaches_the_terminal(
+    aimock: Providers, singers: Path, environment: Mapping[str, str]
+) -> None:
+    aimock.answer("Which of these candidates", content=ratings(Singer=0.9))
+    command = [str(PROGRAM), "run", "Sing \x1b]0;of\x07 \u202ebees\x9b 🐝", "-p", "--json"]
+    with on_terminal(command, {**environment, "TERM": "dumb"}, singers) as screen:
+        screen.until("      Sing ]0;of bees 🐝").until("verses:").press("1", ENTER)
+        screen.until(r'"# Sing \u001b]0;of\u0007 \u202ebees\u009b 🐝')
+        assert screen.ended() == 0
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"}.intersection(screen.raw.decode())
 
 
 def test_if_nothing_fits_the_nearest_are_named(aimock: Providers, singers: Path, piped: Piped) -> None:
@@ -269,6 +284,7 @@ def test_without_a_model_it_is_said_what_to_set(singers: Path, piped: Piped) -> 
         ([], "Say what you want"),
         (["  "], "the text is empty"),
         (["Sing", "--input", "{}"], "--input is for --goal"),
+        (["Sing", "a", "song"], "Nothing takes 'a'. A text of several words is put between quotes. See goalport run"),
         (["Sing", "--goal", "sing"], "TEXT has no meaning"),
         (["--open", "--goal", "sing"], "--open has no meaning"),
         (["Sing", "--planner", "best"], "goap"),

@@ -111,7 +111,9 @@ def test_a_sentence_runs_with_its_form_and_leaves_its_blackboard(opened: Opened)
 def test_the_history_survives_a_restart_and_lines_are_repeated(opened: Opened, bank: Path) -> None:
     with opened() as screen:
         screen.press("rate fixed", ENTER).until("fixed: 3 %").until("goalport>")
-        screen.press("rate floating", ENTER).until("floating: 3 %").until("goalport>").press("exit", ENTER)
+        screen.press("rate floating", ENTER).until("floating: 3 %").until("goalport>")
+        screen.press("bank-support --query token=t0ps3cret", ENTER).until("124: token").until("goalport>")
+        screen.press(" rate  fixed", ENTER).until("fixed: 3 %").until("goalport>").press("exit", ENTER)
         assert screen.ended() == 0
     with opened() as screen:
         screen.press("!!", ENTER)
@@ -120,13 +122,15 @@ def test_the_history_survives_a_restart_and_lines_are_repeated(opened: Opened, b
         screen.press("!2", ENTER).until("rate floating").until("floating: 3 %").until("goalport>")
         screen.press("!!", ENTER).until("rate floating").until("floating: 3 %").until("goalport>")
         screen.press("!70", ENTER).until("There is no line !70 to repeat.").until("goalport>")
-        screen.press("history", ENTER).until("1  rate fixed").until("2  rate floating").until("3  exit")
+        screen.press("history", ENTER).until("1  rate fixed").until("2  rate floating")
+        screen.until("token=***").until("4  exit")
         screen.until("goalport>").press("\x1b[A", "\x1b[A", ENTER).until("floating: 3 %").until("goalport>")
         screen.press(CTRL_D)
         assert screen.ended() == 0
     file = bank / ".goalport" / "shell_history"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert "!!" not in file.read_text()
+    assert not {"!!", " rate", "t0ps3cret"}.intersection(file.read_text().replace("+", " ").split("\n"))
+    assert "t0ps3cret" not in file.read_text()
 
 
 def test_ctrl_c_stops_the_command_and_not_the_shell(opened: Opened) -> None:
@@ -138,6 +142,18 @@ def test_ctrl_c_stops_the_command_and_not_the_shell(opened: Opened) -> None:
         assert screen.ended() == 0
 
 
+def test_on_the_simplest_terminal_ctrl_c_and_a_history_that_cannot_be_written_end_nothing(
+    environment: Mapping[str, str], bank: Path
+) -> None:
+    (bank / ".goalport").write_text("no folder")
+    with on_terminal([str(PROGRAM), "shell"], {**environment, "TERM": "dumb"}, bank) as screen:
+        screen.until("the history is not kept").until("goalport>").press(CTRL_C).until("goalport>")
+        screen.press("x wait", ENTER).until("euros:").press(CTRL_C).until("with its question open").until("goalport>")
+        screen.press("rate fixed", ENTER).until("fixed: 3 %").until("goalport>")
+        screen.press("!!", ENTER).until("fixed: 3 %").until("goalport>").press("exit", ENTER)
+        assert screen.ended() == 0, screen.text
+
+
 def test_commands_options_and_names_are_completed(opened: Opened) -> None:
     with opened() as screen:
         screen.press("black", TAB).until("blackboard").press(ENTER).until("Nothing has run yet.").until("goalport>")
@@ -145,6 +161,8 @@ def test_commands_options_and_names_are_completed(opened: Opened) -> None:
         screen.press("run --goal adv", TAB).until("advise").press(" --inp", TAB).until("--input").press(" {}", ENTER)
         screen.until("content").until("goalport>")
         screen.press("goals --agent B", TAB).until("Bank").press(ENTER).until("Bank.advise").until("goalport>")
+        pasted = "\x1b[200~rate fixed\nrate 'floating'\nbank-support --query 'A\nloan?'\n\x1b[201~"
+        screen.press(pasted, ENTER).until("fixed: 3 %").until("floating: 3 %").until("124: A loan?").until("goalport>")
         screen.press("rate fl", TAB).until("floating").press(ENTER).until("floating: 3 %").until("goalport>")
         screen.press("bank", TAB).until("bank-support").press(ENTER).until("124: What is my balance? ['Bank']")
         screen.until("goalport>").press(CTRL_D)
@@ -165,11 +183,16 @@ def test_a_workspace_adds_commands_that_are_given_the_platform(piped: Callable[.
 def test_in_a_pipe_it_is_plain_and_the_last_failure_is_the_exit_code(
     piped: Callable[..., CompletedProcess[str]],
 ) -> None:
-    ran = piped("# a remark\n\nrate fixed\nfail\nrate 'fixed\nfial\nagents\n")
+    ran = piped(
+        "# a remark\n\ngoalport rate fixed\nfail\nrate 'fixed\nfial\nagents\nx a loan\nserve\nhistory --limit 0"
+    )
     assert "fixed: 3 %" in ran.stdout
     assert "ValueError: the vault is empty" in ran.stderr
     assert "No closing quotation" in ran.stderr
     assert "There is no command 'fial'. Did you mean 'fail'?" in ran.stderr
+    assert "Nothing takes 'loan'. A text of several words is put between quotes. See x --help." in ran.stderr
+    assert "A shell does not have serve. Run `goalport serve` outside of it." in ran.stderr
+    assert "Expected --limit to be 1 or more" in ran.stderr
     assert "Bank\tAdvises customers of a bank" in ran.stdout
     assert "\x1b" not in ran.stdout + ran.stderr
     assert "goalport>" not in ran.stdout + ran.stderr

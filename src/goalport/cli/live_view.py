@@ -32,7 +32,7 @@ from goalport.events import (
     QuestionAsked,
     ToolCalled,
 )
-from goalport.words import cleaned, one_line
+from goalport.words import one_line, visible
 
 __all__ = ["LiveView"]
 
@@ -83,7 +83,8 @@ class LiveView:
         self._spinner = Spinner("dots")
         self._title = "Looking for what fits"
         self._steps: list[_Step] = []
-        self._planned: tuple[str, ...] = ()
+        self._planned: list[str] = []
+        """The steps of the plan that have not begun."""
         self._totals = _Totals()
         self._began = time.monotonic()
 
@@ -91,8 +92,13 @@ class LiveView:
     def shown(self) -> Generator[None]:
         """Draw until the block ends; the steps stay on the screen."""
         with self._drawn():
-            yield
-            self._title, self._planned = "", ()
+            try:
+                yield
+            finally:  # also of a run that was stopped
+                self._title, self._planned = "", []
+                for each in self._steps:
+                    each.status = each.status or "stopped"
+                    each.ended = each.ended or "stopped"
 
     @contextmanager
     def aside(self) -> Generator[None]:
@@ -108,16 +114,18 @@ class LiveView:
 
     def say(self, text: str) -> None:
         """Write a line above the view."""
-        self._console.print(Text(cleaned(text, len(text))), soft_wrap=True)
+        self._console.print(Text(visible(text)), soft_wrap=True)
 
     def on_event(self, event: Event) -> None:
         match event:
             case ProcessCreated(agent=agent):
                 self._title = self._title if self._steps else agent
             case PlanFormulated(steps=steps):
-                self._title, self._planned = "", steps
+                self._title, self._planned = "", [*steps]
             case ActionStarted(action=action):
                 self._steps.append(_Step(action))
+                if action in self._planned:
+                    self._planned.remove(action)
             case ActionFinished(action=action, status=status, seconds=seconds, error=error):
                 self._end(action, status, f"{seconds:.1f} s{f': {one_line(error)}' if error else ''}")
             case ActionRetried(action=action, delay_seconds=delay, error=error):
@@ -159,7 +167,7 @@ class LiveView:
             self._panel(f"reply of {event.model}", reply_text(event))
 
     def _panel(self, title: str, text: str) -> None:
-        self._console.print(Panel(Text(cleaned(text, len(text))), title=Text(one_line(title)), title_align="left"))
+        self._console.print(Panel(Text(visible(text).strip()), title=Text(one_line(title)), title_align="left"))
 
     def _note(self, action: str, doing: str) -> None:
         """Say what a running action does; without its name, the one that began last."""

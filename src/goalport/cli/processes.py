@@ -16,7 +16,7 @@ from goalport import __version__
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.process_page import event_lines, page_of
 from goalport.cli.sources import Server, Source, source_of
-from goalport.cli.terminal import say, show as show_records, show_lines
+from goalport.cli.terminal import say, show as show_records, show_json, show_lines
 from goalport.errors import BadInput
 
 Status = Literal["running", "waiting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"]
@@ -73,7 +73,7 @@ async def _shown(source: Source, process_id: str, *, events: bool, structured: b
     view = await source.view(process_id, events=events)
     happening = source.following(process_id) if events else None
     if structured:
-        print(json.dumps(view, indent=2 if happening is None else None, ensure_ascii=False), flush=True)
+        show_json(view, 2 if happening is None else None)
     else:
         show_lines(page_of(view, source.options))
     if happening is None:
@@ -82,7 +82,7 @@ async def _shown(source: Source, process_id: str, *, events: bool, structured: b
         show_lines(["", "Events"])
     async for each in happening:
         if structured:
-            print(json.dumps(each, ensure_ascii=False), flush=True)
+            show_json(each, None)
         else:
             show_lines(event_lines(process_id, each))
 

@@ -10,13 +10,13 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, Group, UnknownCommandError
+from cyclopts import App, CycloptsError, Group, UnknownCommandError, UnusedCliTokensError
 
 from goalport import __version__
 from goalport.colours import coloured
 from goalport.errors import BadInput, GoalportError, UnknownName
 from goalport.secrecy import traceback_of
-from goalport.words import offer
+from goalport.words import offer, visible
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""
@@ -270,7 +270,7 @@ def execute(words: Sequence[str], commands: App = app) -> int:
         return DONE
     except Exception as error:
         if debug:
-            sys.stderr.write(traceback_of(error))
+            sys.stderr.write(visible(traceback_of(error)))
             return FAILED
         return _print_error(_error_text(error), MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
     return code if isinstance(code, int) else DONE
@@ -282,7 +282,11 @@ def _usage_mistake(mistake: CycloptsError, known: App) -> str:
         name, commands = mistake.unused_tokens[0], [each for each in known if not each.startswith("-")]
         return f"There is no command {name!r}. {offer(name, commands)}"
     program = app.name if known is app else ()  # in a shell its name is not typed
-    return f"{mistake} See {' '.join((*program, *(mistake.command_chain or ())))} --help."
+    if isinstance(mistake, UnusedCliTokensError) and mistake.unused_tokens:
+        told = f"Nothing takes {mistake.unused_tokens[0]!r}. A text of several words is put between quotes."
+    else:
+        told = str(mistake)
+    return f"{told} See {' '.join((*program, *(mistake.command_chain or ())))} --help."
 
 
 def _error_text(error: Exception) -> str:
@@ -295,5 +299,5 @@ def _error_text(error: Exception) -> str:
 
 
 def _print_error(message: str, code: int) -> int:
-    print(coloured(f"error: {message.strip()}", sys.stderr), file=sys.stderr)
+    print(coloured(f"error: {visible(message.strip())}", sys.stderr), file=sys.stderr)
     return code

@@ -4,7 +4,6 @@
 and publish are below it.
 """
 
-import json
 import sys
 import traceback
 from pathlib import Path
@@ -16,7 +15,7 @@ from cyclopts import Parameter
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
-from goalport.cli.terminal import say, show_result
+from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
 from goalport.cli.wanted import NamedGoal, Sentence, Wanted
 from goalport.cli.workspace import LoadedWorkspace, kept_workspace, loop_of, open_with_agents
@@ -187,7 +186,9 @@ class GoalRun:
         """Start the process; return when it has ended or asks a question."""
         start = await self._wanted.start(self._platform, self._view)
         await self._platform.upstream.open()
-        process = self._platform.start(start.agent, *start.inputs, goals=start.goals, options=self._options)
+        process = self._platform.start(
+            start.agent, *start.inputs, goals=start.goals, options=self._options, spent=start.spent
+        )
         self.process = process
         process.subscribe(self._view)
         return await self._outcome(process)
@@ -199,7 +200,7 @@ class GoalRun:
             outcome = await self._answered(outcome.questions[0])
         if isinstance(outcome, Waiting):
             questions = [OpenQuestion.of(each).structured for each in outcome.questions]
-            print(json.dumps({"status": "waiting", "questions": questions}, indent=2, ensure_ascii=False))
+            show_json({"status": "waiting", "questions": questions})
         return outcome
 
     def wire(self, value: object) -> Wire:

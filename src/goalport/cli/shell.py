@@ -9,16 +9,16 @@ import asyncio
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
 from goalport.cli.options import WorkspaceFolder, workspace_root
-from goalport.cli.program import LOOK, MISUSED, START, app as program, execute
+from goalport.cli.program import INTERRUPTED, LOOK, MISUSED, START, app as program, execute
 from goalport.cli.shell_commands import bound
-from goalport.cli.terminal import Format, say, show
+from goalport.cli.terminal import Format, say, show, show_lines
 from goalport.cli.workspace import (
     KeptWorkspace,
     keeping,
@@ -73,9 +73,35 @@ def _typed(shell: "Shell") -> int:
     prompt = ShellPrompt(shell.kept, lambda: shell.commands)
     shell.lines = prompt.lines
     say("Type help for the commands, Tab to complete, !! to repeat, Ctrl-D to leave.")
-    while not shell.over and (line := prompt.next_line()) is not None:
-        shell.execute(line)
+    while not shell.over:
+        try:
+            if (typed := prompt.next_line()) is None:
+                break
+            for line in _statements(typed):
+                if shell.execute(line) == INTERRUPTED:
+                    say("")  # below the ^C that the terminal shows
+        except KeyboardInterrupt:  # pressed after a command and before the prompt
+            say("")
     return 0
+
+
+def _statements(typed: str) -> Iterator[str]:
+    """The commands in what was typed or pasted: one in a line, but for line breaks between quotes."""
+    lines = typed.splitlines()
+    while lines:
+        whole = (end for end in range(1, len(lines) + 1) if _closed("\n".join(lines[:end])))
+        end = next(whole, 1)
+        yield "\n".join(lines[:end])
+        del lines[:end]
+
+
+def _closed(line: str) -> bool:
+    """Whether the quotes in a line close."""
+    try:
+        shlex.split(line, comments=True)
+    except ValueError:
+        return False
+    return True
 
 
 class Shell:
@@ -95,6 +121,11 @@ class Shell:
             words = shlex.split(line, comments=True)
         except ValueError as error:
             say(f"error: {error}. Put a text with an apostrophe between double quotes.")
+            return MISUSED
+        if words[:1] == [program.name[0]]:  # as messages and docs write commands
+            del words[0]
+        if words[:1] and words[0] in _ALONE:
+            say(f"error: A shell does not have {words[0]}. Run `goalport {words[0]}` outside of it.")
             return MISUSED
         return execute(words, self.commands) if words else 0
 
@@ -117,8 +148,9 @@ class Shell:
 
     def history(self, *, limit: Annotated[int, Parameter(help="How many at most.")] = 20) -> None:
         """List the last lines with their numbers; `!7` runs the line 7 again, and `!!` the last one."""
-        for number, line in list(enumerate(self.lines(), start=1))[-limit:]:
-            print(f"{number:>5}  {line}")
+        if limit < 1:
+            raise BadInput(f"Expected --limit to be 1 or more, but got {limit}.")
+        show_lines(f"{number:>5}  {line}" for number, line in [*enumerate(self.lines(), start=1)][-limit:])
 
     def reload(self) -> None:
         """Load the workspace again: its agents, tools, settings and commands, as they are now."""

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
-from goalport.cli.terminal import show_markdown, show_result
+from goalport.cli.terminal import show_lines, show_markdown, show_result
 from goalport.cli.workspace import KeptWorkspace
 from goalport.errors import DeclarationError
 from goalport.publish.output import OutputFormat
@@ -72,6 +72,6 @@ def _show(result: object) -> None:
     try:
         written, _ = OutputFormat.of(type(result)).wire(result)
     except DeclarationError:  # JSON cannot express it
-        print(result)
+        show_lines([str(result)])
         return
     show_result(written, structured=False)

@@ -24,6 +24,7 @@ from goalport.cli.terminal import say
 from goalport.cli.workspace import KeptWorkspace
 from goalport.errors import BadInput, GoalportError
 from goalport.publish.goal_tools import Offer, offers_of
+from goalport.secrecy import hide
 from goalport.settings import load_settings
 
 __all__ = ["ShellPrompt"]
@@ -71,7 +72,7 @@ class ShellPrompt:
 
     def lines(self) -> Sequence[str]:
         """The lines that were typed before, the oldest first."""
-        return [*self._history.load_history_strings()][::-1]
+        return self._history.lines
 
 
 def _meant(typed: str, lines: Sequence[str]) -> str:
@@ -85,27 +86,45 @@ def _meant(typed: str, lines: Sequence[str]) -> str:
     return lines[place - 1]
 
 
-def _history(kept: KeptWorkspace) -> History:
+def _history(kept: KeptWorkspace) -> "_KeptLines":
     """The history in the data folder of the workspace, which only its owner can read."""
     path = kept.loaded.settings.data_dir / "shell_history"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
     except OSError as error:
         say(f"warning: the history is not kept: {path}: {error.strerror}.")
-        return InMemoryHistory()
-    return _KeptHistory(path)
+        return _KeptLines(InMemoryHistory())
+    return _KeptLines(FileHistory(path))
 
 
-class _KeptHistory(FileHistory):
-    """Keeps the line that was meant, and not `!!`; a line that is repeated is kept once."""
+class _KeptLines(History):
+    """The lines of earlier shells and of this one; those of another shell that runs are for later ones.
+
+    Kept is the line that was meant, and not `!!`; a line that is repeated is kept once. Secrets are left out, and so
+    is a line that begins with a space.
+    """
+
+    def __init__(self, place: History) -> None:
+        super().__init__()
+        self._place = place
+        self.lines = [*place.load_history_strings()][::-1]
+
+    def load_history_strings(self) -> Iterable[str]:
+        yield from reversed(self.lines)
 
     def append_string(self, string: str) -> None:
-        lines = [*self.load_history_strings()][::-1]
+        if string[:1] == " ":
+            return
         with suppress(BadInput):
-            line = _meant(string, lines)
-            if line.strip() and lines[-1:] != [line]:
+            line = hide(_meant(string, self.lines))
+            if line.strip() and self.lines[-1:] != [line]:
+                self.lines.append(line)
                 super().append_string(line)
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):  # a disk that is full since: the shell goes on
+            self._place.store_string(string)
 
 
 class _CommandCompleter(Completer):

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from goalport.colours import coloured, takes_colours
-from goalport.words import cleaned
+from goalport.words import visible
 
 _WIDEST = 10_000
 Record = Mapping[str, object]
@@ -28,7 +28,7 @@ Format = Annotated[Literal["text", "json"], Parameter(help="text for people, jso
 def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
     """Print records as a table or as JSON; `none` is printed in place of an empty table."""
     if chosen == "json":
-        print(json.dumps(records, indent=2, ensure_ascii=False))
+        show_json(records)
     elif not records:
         say(none)
     elif sys.stdout.isatty():
@@ -39,13 +39,21 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
             print("\t".join(" ".join(_cell(value).split()) for value in record.values()))
 
 
+def show_json(value: object, indent: int | None = 2) -> None:
+    """Print JSON; on a terminal, invisible characters are written as escapes, so that they do not steer it."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    if sys.stdout.isatty():
+        text = "".join(each if visible(each) else json.dumps(each)[1:-1] for each in text)
+    print(text, flush=True)
+
+
 def show_markdown(text: str) -> None:
     """Print Markdown: drawn on a terminal, with control sequences removed; unchanged in a pipe."""
     if sys.stdout.isatty():
         # Imported here, because its parser takes 0.1 s to load, and few commands print Markdown.
         from rich.markdown import Markdown
 
-        Console().print(Markdown(cleaned(text, len(text))))
+        Console().print(Markdown(visible(text)))
     else:
         print(text)
 
@@ -53,7 +61,7 @@ def show_markdown(text: str) -> None:
 def show_lines(lines: Iterable[str]) -> None:
     """Print text line by line, with control sequences removed: parts of it were written by models and strangers."""
     for line in lines:
-        print(cleaned(line, len(line)) if sys.stdout.isatty() else line, flush=True)
+        print(visible(line) if sys.stdout.isatty() else line, flush=True)
 
 
 def show_difference(lines: Iterable[str]) -> None:
@@ -65,8 +73,8 @@ def show_difference(lines: Iterable[str]) -> None:
 
 
 def say(text: str) -> None:
-    """Print a remark to standard error, so that it does not mix with piped output."""
-    print(coloured(text, sys.stderr), file=sys.stderr, flush=True)
+    """Print a remark to standard error, so that it does not mix with piped output; without control sequences."""
+    print(coloured(visible(text), sys.stderr), file=sys.stderr, flush=True)
 
 
 def _draw(records: Sequence[Record]) -> None:
@@ -107,14 +115,14 @@ def _cell(value: object) -> str:
         case list() | tuple():
             return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case _:
-            return str(value)
+            return visible(str(value))
 
 
 def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
     """Print an MCP result: its texts, or its structured data as JSON."""
     if structured:
         data = result.get("structuredContent", {"content": result["content"]})
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        show_json(data)
         return
     for block in result["content"]:
         show_markdown(_block_text(block))

@@ -4,7 +4,6 @@ The servers are connected for it. None is required then, because these commands 
 Below the program; platform and publish are below it.
 """
 
-import json
 import sys
 import webbrowser
 from collections.abc import AsyncGenerator, Iterator
@@ -18,7 +17,7 @@ from anyio import to_thread
 from cyclopts import App, Parameter
 
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
-from goalport.cli.terminal import Format, Record, say, show, show_result
+from goalport.cli.terminal import Format, Record, say, show, show_json, show_result
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_workspace
 from goalport.errors import ToolError, UnknownName
 from goalport.platform import AgentPlatform
@@ -171,7 +170,7 @@ async def _list(loaded: LoadedWorkspace, chosen: Format, trusted: tuple[str, ...
             "tools": [*_tools(platform), *_withheld(platform)],
         }
     if chosen == "json":
-        print(json.dumps(lists, indent=2, ensure_ascii=False))
+        show_json(lists)
         return
     for kind, records in lists.items():
         say(f"{kind.capitalize()}:")

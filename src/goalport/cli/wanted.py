@@ -14,8 +14,9 @@ from goalport.cli.views import View
 from goalport.cli.workspace import GoalChoice, goal_named
 from goalport.domain import Agent, Goal, UserInput, WaitFor
 from goalport.errors import BadInput, DeclarationError
+from goalport.events import Event
 from goalport.platform import AgentPlatform
-from goalport.process import Question
+from goalport.process import Question, Spending, spending_outside
 from goalport.publish.handle import OpenQuestion
 from goalport.publish.output import OutputFormat, Wire
 from goalport.publish.published_arguments import PublishedArguments
@@ -31,6 +32,19 @@ class Start:
     agent: Agent
     goals: Sequence[str]
     inputs: Sequence[object]
+    spent: Sequence[Spending] = ()
+    """What it has cost to find this out."""
+
+
+@dataclass(frozen=True)
+class _OutsideOfProcesses:
+    """Hands a view the events of models that no process asks, while it is found out what to start."""
+
+    view: View
+
+    def on_event(self, event: Event, /) -> None:
+        if not event.process_id:
+            self.view.on_event(event)
 
 
 class Wanted(Protocol):
@@ -80,6 +94,15 @@ class Sentence:
         return "The request" if self._choice is None else self._choice.name
 
     async def start(self, platform: AgentPlatform, view: View) -> Start:
+        unsubscribe = platform.subscribe(_OutsideOfProcesses(view))
+        try:
+            with spending_outside() as spent:
+                choice, inputs = await self._chosen(platform, view)
+        finally:
+            unsubscribe()
+        return Start(choice.agent, choice.goals, inputs, spent)
+
+    async def _chosen(self, platform: AgentPlatform, view: View) -> tuple[Choice, Sequence[object]]:
         choose = platform.autonomy.choose_goal if self._open_mode else platform.autonomy.choose_agent
         choice = self._choice = await choose(self._said)
         view.say(choice.why)
@@ -88,8 +111,7 @@ class Sentence:
             with view.aside():
                 return await _asked(message, kind)
 
-        inputs = await start_objects(platform, choice.agent.goals, self._said, platform.ai, ask)
-        return Start(choice.agent, choice.goals, inputs)
+        return choice, await start_objects(platform, choice.agent.goals, self._said, platform.ai, ask)
 
     def wire(self, goal: Goal | None, value: object) -> Wire:
         assert self._choice is not None
