@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from goalport.errors import ModelNotReady
 from goalport.llm.endpoints import Endpoint, ProviderSettings
 from goalport.llm.providers import ALIASES, PROVIDERS, KnownProvider
+from goalport.words import listed
 
 __all__ = ["endpoint", "provider_of"]
 
@@ -86,7 +87,7 @@ def endpoint(
     key = _secret(api_key if own else api_key or settings.api_key or environment.get(known.key))
     _check_key(known, key)
     if not own:
-        _require_key(known, settings, key)
+        _require_key(known, settings, key, environment)
     _require_address(known, settings, url)
     url = url and known.dialect.to_base_url(url)
     _check_address(known, url)
@@ -121,15 +122,20 @@ def _check_key(known: KnownProvider, key: SecretStr | None) -> None:
         )
 
 
-def _require_key(known: KnownProvider, settings: ProviderSettings, key: SecretStr | None) -> None:
+def _require_key(
+    known: KnownProvider, settings: ProviderSettings, key: SecretStr | None, environment: Mapping[str, str]
+) -> None:
     """Require a key, except of a server of your own, which may need none."""
     if key or not known.key or not known.dialect.needs_key(settings):
         return
     if known.name not in PROVIDERS and settings.base_url:
         return
     besides = f", or {known.dialect.key_alternative}" if known.dialect.key_alternative else ""
+    others = {each.key: each.name for each in PROVIDERS.values() if each.key != known.key and environment.get(each.key)}
+    hint = f" There are keys for: {listed(others.values())}. To use one, name a model of that provider in [models]."
     raise ModelNotReady(
         f"{known.name} has no key. Set {known.key} in the environment or in .env{besides}, or api_key in {known.table}."
+        f"{hint if others else ''}"
     )
 
 

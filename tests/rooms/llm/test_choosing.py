@@ -209,6 +209,13 @@ def test_a_default_that_was_chosen_must_be_ready() -> None:
     assert problem.startswith("default_llm: anthropic has no key")
 
 
+def test_who_has_the_key_of_another_provider_is_told_so() -> None:
+    (problem,) = catalogue({"ANTHROPIC_API_KEY": "a", "MISTRAL_API_KEY": "m"}, default_llm="gpt-4.1").problems()
+    assert "openai has no key. Set OPENAI_API_KEY" in problem
+    there = "There are keys for: anthropic, mistral. To use one, name a model of that provider in [models]."
+    assert problem.endswith(there)
+
+
 async def test_a_model_of_ones_own_is_asked_by_its_name() -> None:
     models = Models(models=[PARROT], environment={})
     for options in (LlmOptions(model="parrot"), LlmOptions(model="zoo:parrot"), LlmOptions(), LlmOptions(auto=True)):
