@@ -19,6 +19,7 @@ from benchmarks.models import models
 from benchmarks.orchestration import orchestration
 from benchmarks.planning import planning
 from benchmarks.report import Table, machine, write_json, write_page
+from benchmarks.scatter import scatter
 from benchmarks.servers import ROOT
 from benchmarks.sharing import sharing
 from benchmarks.startup import startup
@@ -33,6 +34,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "workers": workers,
     "loop": loop,
     "orchestration": orchestration,
+    "scatter": scatter,
     "durability": durability,
     "sharing": sharing,
     "fleet": fleet,

@@ -1,8 +1,10 @@
 """A provider of models that costs next to nothing: one constant chat completion, in OpenAI's form.
 
-`python -m benchmarks.provider`. What it was asked last is at `/last`. It knows nothing of goalport: only the wire.
+`python -m benchmarks.provider`. What it was asked last is at `/last`; below `/slow/`, answers take 100 ms. It knows
+nothing of goalport: only the wire.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
@@ -62,6 +64,8 @@ async def app(
     answer = _last if scope["path"] == "/last" else _ANSWER
     if scope["method"] == "POST":
         _last = body
+    if scope["path"].startswith("/slow/"):
+        await asyncio.sleep(0.1)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer})

@@ -54,6 +54,16 @@ class _ByPosition:
         return self.offers[parameter.name](context)
 
 
+class _Bound:
+    """Fills parameters without annotation with their default, as in `lambda context, model=model: …`: a `Resolver`."""
+
+    def supports(self, parameter: inspect.Parameter, /) -> bool:
+        return parameter.annotation is parameter.empty and parameter.default is not parameter.empty
+
+    def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
+        return parameter.default
+
+
 class _Attempts:
     """Fills the parameters that take a `History`: a `Resolver` of goalport."""
 
@@ -101,7 +111,9 @@ class Step(Generic[R]):
         """
         if lacking := " and ".join(map(with_article, missing(self.parameters, context.blackboard))):
             raise NonRetryable(f"{self.origin} takes {lacking}, which is not on the blackboard.")
-        result = await context.call(self.function, **fill(self.parameters, None, context))
+        named = fill(self.parameters, None, context)
+        positional = [named.pop(each.name) for each in self.parameters if _by_position_only(each)]
+        result = await context.call(partial(self.function, *positional) if positional else self.function, **named)
         if not matcher(self.kind)(result):
             came = "nothing" if result is None else with_article(type(result))
             raise NonRetryable(f"Expected {self.origin} to give {with_article(self.kind)}, but it gave {came}.")
@@ -116,6 +128,10 @@ class Step(Generic[R]):
 
 
 _WITH_AI = frozenset({Ai, *(each for each in SERVICE_TYPES if issubclass(ActionContext, each))})
+
+
+def _by_position_only(parameter: Parameter) -> bool:
+    return isinstance(parameter, Resolved) and parameter.parameter.kind is inspect.Parameter.POSITIONAL_ONLY
 
 
 def _leads_to_a_model(parameter: Parameter) -> bool:
@@ -150,8 +166,10 @@ def read_step(
             "A workflow", expected="a type for what its functions give", came=f"it is {kind!r}", fix="Name a class."
         )
     origin = Origin(function)
+    if not _has_signature(function):
+        raise origin.error(expected="a function with a signature", came="it has none", fix="Call it in a lambda.")
     written = getattr(_inside(function), "__name__", type(function).__name__).strip("<>")
-    resolvers = (_ByPosition(_by_position(origin, offered)), _Attempts())
+    resolvers = (_ByPosition(_by_position(origin, offered)), _Attempts(), _Bound())
     parameters = read_parameters(origin, SERVICE_TYPES, resolvers=resolvers)
     return Step(written, function, parameters, kind)
 
@@ -163,9 +181,18 @@ def _by_position(origin: Origin, offered: Sequence[Sequence[Offer]]) -> dict[str
         each.name
         for each in signature
         if each.name not in hints and each.name not in origin.filled and each.default is each.empty
+        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     ]
     offers = next((each for each in offered if len(each) == len(names)), ())
     return dict(zip(names, offers, strict=False))
+
+
+def _has_signature(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function)
+    except ValueError:  # of some functions that are written in C
+        return False
+    return True
 
 
 def _inside(function: Any) -> Any:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -386,6 +387,23 @@ async def test_a_unit_test_calls_it_with_a_fake_context() -> None:
     assert await gathered(ask).as_sub_process(context) == Texts(("hi",))
 
 
+async def test_functions_of_every_kind_take_part() -> None:
+    class Says:
+        def __call__(self) -> Text:
+            return Text("object")
+
+    def say(text: str) -> Text:
+        return Text(text)
+
+    in_a_loop = [lambda _, text=text: Text(text) for text in ("one", "two")]  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+    scatter = SCATTER.generated_by([*in_a_loop, Says(), partial(say, "partial")])  # pyright: ignore[reportUnknownArgumentType]
+    found = scatter.consolidated_by(lambda texts: Texts(tuple(each.text for each in texts)))
+    assert (await run(found)).outcome == Completed(Texts(("one", "two", "object", "partial")))
+    numbers = ScatterGatherBuilder.returning(int).from_elements(int).generated_by([lambda _: 1, lambda _: 2])
+    for consolidate, result in ((len, 2), (sum, 3)):
+        assert await numbers.consolidated_by(consolidate).as_sub_process(FakeOperationContext()) == result
+
+
 async def test_a_workflow_whose_functions_ask_no_model_is_not_a_long_one() -> None:
     def waits(made: Agent) -> bool:
         parameters = chain(*(each.parameters for each in made.actions))
@@ -404,6 +422,10 @@ MISTAKES: dict[str, Callable[[], object]] = {
     ),
     "names of functions, but one is ''": lambda: SCATTER.generated_by({"": endless}),
     "names of functions, but one is 3": lambda: ANY.returning(Texts).from_elements(Text).generated_by({3: endless}),
+    "a function with a signature, but it has none. Call it in a lambda": lambda: (
+        ANY.returning(int).from_elements(int).generated_by([endless]).consolidated_by(max)
+    ),
+    "parameters that are named one by one": lambda: ANY.returning(Texts).from_elements(int).generated_by([print]),
     "a minimum from 1 to 1, the": lambda: SCATTER.generated_by([endless]).with_minimum_results(2),
     "a minimum from 1 to 1, ": lambda: SCATTER.with_minimum_results(2).generated_by([endless]),
     "a minimum of 1 or more, but it is 0": lambda: SCATTER.with_minimum_results(0),
