@@ -126,7 +126,7 @@ class FamilyRecords:
             except Unstorable as error:
                 self.tell_not_stored(each, error)
                 self._unwritable.add(each)
-                if not each.over:
+                if not (each.over and self._recorders[each].defined):
                     continue
                 stored = self._recorders[each].ending(
                     each, f"It ended as {each.status}, which cannot be stored: {error}"

@@ -207,7 +207,7 @@ class Recorder:
         """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
         outcome = Terminated(reason)
         state = _end_state(process)._replace(outcome=outcome, failure=None, given=self._given)
-        record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True)
+        record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True, definition=None)
         over = tuple(self._steps)
         stored = StoredProcess(record, over=over, whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)

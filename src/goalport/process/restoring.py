@@ -112,6 +112,8 @@ def _stand(process: AgentProcess, stored: StoredProcess) -> None:
         end_requested=state.end_requested,
         stepped=state.stepped,
     )
+    if isinstance(outcome, Waiting) and not outcome.questions and not process.progress.parked:
+        process.reopen()  # the sub-process that it waited for could not be stored: its action begins anew
 
 
 def _board_state(state: ProcessState, entries: Mapping[int, Entry]) -> BoardState:

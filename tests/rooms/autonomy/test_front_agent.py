@@ -1,14 +1,19 @@
 """The front agent in process: what it says of results and failures, and that it is no candidate itself."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+import anyio
 import pytest
 
 from goalport.autonomy import Achieved, front_agent
-from goalport.domain import Export, PlannerType, UserInput, achieves_goal, action, agent
+from goalport.domain import Export, PlannerType, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.errors import NoAgentFound, NoGoalFound, ProcessStuck
 from goalport.platform import AgentPlatform, SupervisorInvocation
-from goalport.process import Completed, Failed
+from goalport.process import AgentProcess, Completed, Failed
+from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel
 from tests.rooms.toy_domain import Draft, Parcel, Person
 
@@ -119,3 +124,51 @@ async def test_it_lends_its_action_to_nobody() -> None:
         with pytest.raises(ProcessStuck):
             await SupervisorInvocation.on(open_).returning(Parcel).invoke(SAID)
     assert [each.name for each in model.calls[0].tools] == ["pack"]
+
+
+@agent(description="Sends things to people")
+class Clerk:
+    @action
+    def ask(self, user_input: UserInput) -> WaitFor[Person]:
+        return WaitFor.form_submission("For whom?", Person)
+
+    @achieves_goal(description="Send a parcel", export=named("send"))
+    def send(self, person: Person) -> Parcel:
+        return Parcel(person.name)
+
+    @achieves_goal(description="Write a draft", export=named("write"))
+    def write(self, person: Person) -> Draft:
+        return Draft(person.name)
+
+
+@asynccontextmanager
+async def program(file: Path, *replies: object, open_mode: bool) -> AsyncGenerator[AgentPlatform]:
+    async with SqliteProcessStore(file) as store:
+        open_ = AgentPlatform([Clerk()], models=ScriptedModel(replies), store=store, lease_seconds=1)
+        open_.deploy(front_agent(open_.autonomy, open_mode=open_mode))
+        async with open_:
+            yield open_
+
+
+async def asked(process: AgentProcess) -> AgentProcess:
+    with anyio.fail_after(30):
+        while not process.open_questions:
+            await process.changed()
+    return process
+
+
+@pytest.mark.parametrize("open_mode", [False, True])
+async def test_a_choice_that_waits_goes_on_in_another_program(tmp_path: Path, *, open_mode: bool) -> None:
+    """An agent that was assembled cannot be stored: its question is asked anew, and nobody is asked to choose again."""
+    file, ranking = tmp_path / "processes.db", rates(send=0.9)
+    async with program(file, ranking, open_mode=open_mode) as one:
+        process = await asked(one.start("FrontAgent", SAID))
+    async with program(file, open_mode=open_mode) as other:
+        again = await asked(await other.process(process.id))
+        await other.answer(process.id, response={"name": "Nina"})
+        with anyio.fail_after(30):
+            outcome = await again.wait()
+    assert isinstance(outcome, Completed)
+    assert isinstance(outcome.value, Achieved)
+    assert outcome.value.result == {"text": "Nina"}
+    assert again.ledger.requests == 1

@@ -11,7 +11,7 @@ import pytest
 
 from goalport import AgentPlatform, Ai, Export, UserInput, WaitFor, achieves_goal, action, agent, tool
 from goalport.errors import StoreError, Unreadable
-from goalport.process import Completed, Failed, Waiting
+from goalport.process import Completed, Failed, Terminated, Waiting
 from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool
@@ -175,3 +175,28 @@ async def test_what_could_not_be_written_is_written_when_the_platform_is_closed(
             assert process.outcome == Completed(Draft("tale"))
             store.full = False
         assert (await Elsewhere(store, Short()).process(process)).outcome == Completed(Draft("tale"))
+
+
+async def test_a_process_that_was_stored_and_whose_end_cannot_be_is_ended_in_the_store_too(tmp_path: Path) -> None:
+    class Local:
+        pass
+
+    @agent(description="Asks, and gives what nobody can write")
+    class Maker:
+        @action
+        def ask(self, user_input: UserInput) -> WaitFor[Comment]:
+            return WaitFor.form_submission("What?", Comment)
+
+        @achieves_goal(description="A thing")
+        def make(self, comment: Comment) -> Local:
+            return Local()
+
+    async with SqliteProcessStore(tmp_path / "processes.db") as store:
+        async with AgentPlatform([Maker()], store=store) as platform:
+            process = await rested(platform.start("Maker", UserInput("tale")))
+            await platform.answer(process.id, response=Comment("good"))
+            with anyio.fail_after(30):
+                assert isinstance(await process.wait(), Completed)
+        found = await Elsewhere(store, Maker()).process(process)
+    assert isinstance(found.outcome, Terminated)
+    assert "which cannot be stored" in found.outcome.reason
