@@ -139,6 +139,10 @@ class AgentBuilder:
         `settings` are those of `@action`. Raises `DeclarationError` for a name in the prompt that is not there.
         """
         kinds = (takes,) if isinstance(takes, type) else tuple(takes)
+        if len({snake(type_label(each)) for each in kinds}) < len(kinds):
+            raise self._mistake(
+                "types of different names to take", f"they are {listed(map(type_label, kinds))}", "Take each once."
+            )
         asked = _Prompt(prompt, {snake(type_label(each)): each for each in kinds}, gives, llm, is_template=template)
         if not template:
             asked.check(f"{self.name}.prompted")
@@ -194,7 +198,7 @@ class _Prompt(Generic[G]):
 
     def check(self, where: str) -> None:
         """Raise `DeclarationError` if there is no such object for a placeholder."""
-        known = {_INPUT, *self.takes}
+        known = {_INPUT, *self.takes} if self.takes else set[str]()
         try:
             fields = [name for _, name, _, _ in string.Formatter().parse(self.text) if name is not None]
         except ValueError as error:
@@ -210,7 +214,7 @@ class _Prompt(Generic[G]):
 
         async def ask(*, ai: Ai, **given: object) -> G:
             asked = ai if self.llm is None else ai.with_llm(self.llm)
-            variables = {_INPUT: next(iter(given.values())), **given}
+            variables = {_INPUT: next(iter(given.values()), None), **given}
             if self.is_template:
                 return await asked.with_template(self.text).create_object(self.gives, variables)
             return await asked.create_object(self.text.format_map(variables), self.gives)

@@ -282,3 +282,15 @@ MISTAKES: dict[str, Callable[[], object]] = {
 def test_a_mistake_names_what_to_write(mistake: str) -> None:
     with pytest.raises(DeclarationError, match=mistake):
         MISTAKES[mistake]()
+
+
+async def test_a_prompt_may_take_nothing() -> None:
+    jokes = AgentBuilder("Jokes", "Tells jokes")
+    jokes.achieves_goal(description="A joke")(jokes.prompted("Tell a joke", takes=(), gives=Draft))
+    async with AgentPlatform([jokes.build()], models=ScriptedModel([Draft("Moo")])) as platform:
+        assert (await platform.run("Jokes")).outcome == Completed(Draft("Moo"))
+
+
+def test_types_of_one_name_are_not_taken_for_each_other_in_a_prompt() -> None:
+    with pytest.raises(DeclarationError, match="types of different names to take, but they are Draft, Draft"):
+        AgentBuilder("Jokes").prompted("Tell a joke about {draft}", takes=(Draft, Draft), gives=Parcel)
