@@ -1,5 +1,6 @@
 """`goalport shell` on a terminal and in a pipe: its commands, history, completion, and commands of a workspace."""
 
+import re
 import stat
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -154,6 +155,27 @@ def test_on_the_simplest_terminal_ctrl_c_and_a_history_that_cannot_be_written_en
         assert screen.ended() == 0, screen.text
 
 
+def test_processes_of_the_shell_are_listed_shown_answered_and_killed(opened: Opened) -> None:
+    with opened() as screen:
+        screen.press("x Loan", ENTER).until("euros:").press(CTRL_D).until("It stays in this shell: `answer ")
+        screen.until("goalport>")
+        process = re.findall(r"`answer (\S+)`", screen.text)[-1]
+        screen.press("ps", ENTER).until(process).until("waiting").until("this shell")
+        screen.until("goalport>").press("show ", process[:6], TAB).until(process).press(ENTER)
+        screen.until("How much at most?").until("JSON Schema")
+        screen.until("goalport>").press("answer ", process[:6], TAB).until(process).press(" --wait", ENTER)
+        screen.until("euros:").press("7", ENTER).until("Loan, up to 7").until("goalport>")
+        screen.press(f"blackboard {process}", ENTER).until("euros=7").until("goalport>")
+        screen.press(f"show {process} --events", ENTER).until("completed").until("Events").until("Bank.advise")
+        screen.until("goalport>").press("x --model openai:gpt-4.1 Other", ENTER).until("euros:").press(CTRL_D)
+        screen.until("It stays in this shell").until("goalport>")
+        other = re.findall(r"`kill (\S+)`", screen.text)[-1]
+        screen.press(f"kill {other}", ENTER).until("is killed").until("goalport>")
+        screen.press("ps -a", ENTER).until(other).until("killed").until(process).until("completed").until("goalport>")
+        screen.press("kill nobody", ENTER).until("error: ").until("goalport>").press(CTRL_D)
+        assert screen.ended() == 0
+
+
 def test_commands_options_and_names_are_completed(opened: Opened) -> None:
     with opened() as screen:
         screen.press("black", TAB).until("blackboard").press(ENTER).until("Nothing has run yet.").until("goalport>")
@@ -199,6 +221,15 @@ def test_in_a_pipe_it_is_plain_and_the_last_failure_is_the_exit_code(
     assert ran.returncode == 2
     assert piped("fail\n").returncode == 1
     assert piped("rate fixed\nexit\nfail\n").returncode == 0
+
+
+def test_a_question_in_a_pipe_stays_for_the_next_lines(piped: Callable[[str], CompletedProcess[str]]) -> None:
+    ran = piped("x Loan\nps --json\nreload\nps\n")
+    assert '"runs_in": "this shell"' in ran.stdout
+    assert '"status": "waiting"' in ran.stdout
+    assert "It stays in this shell" in ran.stderr
+    assert "No process runs or waits in this shell." in ran.stderr
+    assert ran.returncode == 1
 
 
 def test_reload_finds_what_was_changed(opened: Opened, bank: Path) -> None:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from goalport.cli.options import StructuredResult, WorkspaceFolder, given_text
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.sources import Asked, Server, Source, source_of
+from goalport.cli.sources import Asked, Server, Source, run_here, source_of
 from goalport.cli.terminal import say
 from goalport.errors import BadInput
 
@@ -61,7 +61,7 @@ def answer(
             return await asked.end(structured=structured) if wait else 0
 
     try:
-        return asyncio.run(settled())
+        return run_here(settled())
     except Interrupted:
         return INTERRUPTED
     except Unanswered:
@@ -141,4 +141,4 @@ def kill(
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """End a process with its sub-processes, whoever runs it, also one that today's code cannot read."""
-    say(asyncio.run(source_of(server, workspace).kill(process_id, reason)))
+    say(run_here(source_of(server, workspace).kill(process_id, reason)))

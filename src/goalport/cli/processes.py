@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from goalport import __version__
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.process_page import event_lines, page_of
-from goalport.cli.sources import Server, Source, source_of
+from goalport.cli.sources import Server, Source, run_here, source_of
 from goalport.cli.terminal import say, show as show_records, show_json, show_lines
 from goalport.errors import BadInput
 
@@ -43,7 +43,7 @@ def ps(
     if limit < 1:
         raise BadInput(f"Expected --limit to be 1 or more, but got {limit}.")
     chosen = tuple(status) or (() if all_ else _OPEN)
-    page = asyncio.run(source_of(server, workspace).page(chosen, limit, after))
+    page = run_here(source_of(server, workspace).page(chosen, limit, after))
     show_records(page.lines, "json" if structured else "text", none=page.none)
     if page.more:
         say(f"There are more: --after {page.lines[-1]['process']} goes on below the last one.")
@@ -66,7 +66,7 @@ def show(
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """Show a process: its history with times, costs and attempts, its plan, its questions, and who runs it."""
-    asyncio.run(_shown(source_of(server, workspace), process_id, events=events, structured=structured))
+    run_here(_shown(source_of(server, workspace), process_id, events=events, structured=structured))
 
 
 async def _shown(source: Source, process_id: str, *, events: bool, structured: bool) -> None:

@@ -22,7 +22,17 @@ from goalport.cli.workspace import LoadedWorkspace, kept_workspace, loop_of, ope
 from goalport.domain import PlannerType, UserInput
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
 from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, ProcessOptions, Question, Waiting
+from goalport.process import (
+    AgentProcess,
+    Completed,
+    Failed,
+    Killed,
+    Outcome,
+    ProcessOptions,
+    ProcessStatus,
+    Question,
+    Waiting,
+)
 from goalport.publish.answers import reason_of
 from goalport.publish.handle import OpenQuestion
 from goalport.publish.output import Wire
@@ -33,7 +43,7 @@ _NOBODY: Final = (
     "Nobody can be asked here, so the process was ended with its questions open. Run the command on a terminal, which"
     " asks them; or start `goalport serve` and answer in an MCP client."
 )
-
+_STAYS: Final = "It stays in this shell: `answer {0}` answers, `show {0}` shows what is asked, `kill {0}` ends it."
 
 Text = Annotated[
     str | None,
@@ -106,7 +116,7 @@ def run(
         raise Unreached(reason or "", error, loaded.workspace.root) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting):
-        say(_NOBODY)
+        say(_NOBODY if kept_workspace() is None else _STAYS.format(running.process_id))
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
@@ -114,19 +124,23 @@ def _finished(
     loaded: LoadedWorkspace, wanted: Wanted, view: View, planner: PlannerType | None
 ) -> tuple["GoalRun", Outcome]:
     """Run to the end. Raises `KeyboardInterrupt` if a person has pressed Ctrl-C in place of an answer."""
+    kept, stays = kept_workspace(), True
     with loop_of(loaded) as runner:
         running = GoalRun(loaded.platform, wanted, view, planner)
         try:
             with view.shown():
                 return running, runner.run(running.finish())
         except Interrupted:
+            stays = False
             say("Stopped. The process ended with its question open, because it ran here.")
             raise KeyboardInterrupt from None
         except Unanswered:
-            return running, Killed("The question was left without an answer.")
+            if kept is None or running.process is None:
+                return running, Killed("The question was left without an answer.")
+            return running, runner.run(running.process.wait())
         finally:
-            runner.run(running.close())
-            if (kept := kept_workspace()) is not None:
+            runner.run(running.close(unless_waiting=kept is not None and stays))
+            if kept is not None:
                 kept.last = running.process
 
 
@@ -173,7 +187,7 @@ class GoalRun:
         self._platform = platform
         self._wanted = wanted
         self._view = view
-        self._options = None if planner is None else ProcessOptions(planner=planner)
+        self._options = ProcessOptions(planner=planner, keep_events=kept_workspace() is not None)
         self.process: AgentProcess | None = None
         """What runs, once it has begun."""
 
@@ -181,6 +195,11 @@ class GoalRun:
     def name(self) -> str:
         """What runs: a goal, or an agent while its goal is not known."""
         return self._wanted.name
+
+    @property
+    def process_id(self) -> str:
+        """The id of what runs; empty before it has begun."""
+        return "" if self.process is None else self.process.id
 
     async def begin(self) -> Outcome:
         """Start the process; return when it has ended or asks a question."""
@@ -232,9 +251,10 @@ class GoalRun:
         failure = self.process and self.process.failure
         return None if failure is None or isinstance(failure.error, GoalportError) else failure.error
 
-    async def close(self) -> None:
+    async def close(self, *, unless_waiting: bool) -> None:
         """End the process if it still runs or waits."""
-        if self.process is not None and not self.process.over:
+        waits = self.process is not None and self.process.status is ProcessStatus.WAITING
+        if self.process is not None and not self.process.over and not (waits and unless_waiting):
             self.process.kill("Whoever started it has left it.")
             await self.process.rest()
 

@@ -18,6 +18,8 @@ from cyclopts import App, Group, Parameter
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.program import INTERRUPTED, LOOK, MISUSED, START, app as program, execute
 from goalport.cli.shell_commands import bound
+from goalport.cli.shell_processes import ShellProcesses, shell_process
+from goalport.cli.sources import ShellSource, in_shell
 from goalport.cli.terminal import Format, say, show, show_lines
 from goalport.cli.workspace import (
     KeptWorkspace,
@@ -26,7 +28,7 @@ from goalport.cli.workspace import (
     open_with_warnings,
     warn_without_agents,
 )
-from goalport.errors import BadInput
+from goalport.errors import BadInput, UnknownName
 from goalport.secrecy import hide
 from goalport.words import offer, one_line, type_label
 
@@ -50,11 +52,12 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
         warn_without_agents(loaded)
         with asyncio.Runner() as runner:
             kept = KeptWorkspace(loaded, runner)
-            with keeping(kept):
+            own = ShellSource(lambda others: ShellProcesses(kept, others), runner)
+            with keeping(kept), in_shell(own):
                 try:
                     return _typed(Shell(kept)) if sys.stdin.isatty() else _piped(Shell(kept))
                 finally:
-                    runner.run(kept.loaded.platform.aclose())
+                    kept.close()
 
 
 def _piped(shell: "Shell") -> int:
@@ -129,9 +132,14 @@ class Shell:
             return MISUSED
         return execute(words, self.commands) if words else 0
 
-    def blackboard(self, *, format: Format = "text") -> None:  # noqa: A002 - the option's name
-        """List the objects of the last run: what it began with, and what its actions made."""
+    def blackboard(self, process_id: str | None = None, /, *, format: Format = "text") -> None:  # noqa: A002 - the option's name
+        """List the objects of a process of this shell, by default of the last run: its inputs, and what was made."""
         last = self.kept.last
+        if process_id is not None:
+            found = self.kept.runner.run(shell_process(self.kept, process_id))
+            if found is None:
+                raise UnknownName("process", process_id, None)
+            last = found[1]
         if last is None:
             raise BadInput("Nothing has run yet.")
         board = last.blackboard.state
@@ -156,7 +164,7 @@ class Shell:
         """Load the workspace again: its agents, tools, settings and commands, as they are now."""
         kept = self.kept
         fresh = load_with_warnings(Path())
-        kept.runner.run(kept.loaded.platform.aclose())
+        kept.close()
         kept.loaded, kept.last = fresh, None
         self.commands = self._commands()
         say(f"Loaded. Agents: {len(fresh.platform.agents)}.")

@@ -199,6 +199,11 @@ class _CommandCompleter(Completer):
         return sorted(each for each in self._commands() if not each.startswith("-"))
 
     async def _processes(self) -> Iterable[str]:
+        platforms = [each.platform for each in self._kept.open]
+        own = [each.id for platform in platforms for each in reversed(await platform.processes.records())]
+        return [*own, *await self._stored_processes()]
+
+    async def _stored_processes(self) -> Iterable[str]:
         settings = load_settings(self._kept.loaded.workspace.root)
         if settings.store == "memory" or (
             settings.store == "sqlite" and not (settings.data_dir / "processes.db").exists()

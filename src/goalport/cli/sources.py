@@ -4,12 +4,14 @@ Which of the two is decided here. Both show a process as the same JSON data. Abo
 are loaded when it is known which is wanted, because each takes a while to load.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 from cyclopts import Parameter
 
@@ -17,8 +19,20 @@ from goalport.cli.options import workspace_root
 from goalport.cli.terminal import Record
 from goalport.secrecy import hide
 
-__all__ = ["NOTHING_STORED", "Asked", "Page", "Server", "Source", "local_time", "source_of"]
+__all__ = [
+    "NOTHING_STORED",
+    "Asked",
+    "Page",
+    "Server",
+    "ShellSource",
+    "Source",
+    "in_shell",
+    "local_time",
+    "run_here",
+    "source_of",
+]
 
+T = TypeVar("T")
 View = dict[str, Any]
 NOTHING_STORED = (
     'Nothing is stored here: with the setting store = "memory", processes end with the program that runs them. Without'
@@ -100,8 +114,45 @@ class Source(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ShellSource:
+    """What a shell adds: its own processes, and the event loop on which they run."""
+
+    beside: Callable[[Source], Source]
+    """The shell's own processes, and those of the given source."""
+    runner: asyncio.Runner
+
+
+_shell: ContextVar[ShellSource | None] = ContextVar("shell", default=None)
+
+
+@contextmanager
+def in_shell(added: ShellSource) -> Generator[None]:
+    """Let the commands of this block find the processes of a shell too."""
+    token = _shell.set(added)
+    try:
+        yield
+    finally:
+        _shell.reset(token)
+
+
+def run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end what a command does: on the event loop of a shell, or on one of its own."""
+    shell = _shell.get()
+    return asyncio.run(work) if shell is None else shell.runner.run(work)
+
+
 def source_of(server: str | None, folder: Path) -> Source:
-    """The server that was named; without one the store of a workspace, or its server if the store is in memory."""
+    """The server that was named; without one the store of a workspace, or its server if the store is in memory.
+
+    In a shell, and without a server, its own processes are there too.
+    """
+    shell = _shell.get()
+    found = _outside(server, folder)
+    return found if shell is None or server is not None or folder != Path() else shell.beside(found)
+
+
+def _outside(server: str | None, folder: Path) -> Source:
     root = workspace_root(folder)
     if server is not None:
         from goalport.cli.served import ServedProcesses

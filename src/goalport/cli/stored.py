@@ -16,6 +16,7 @@ from goalport.cli.terminal import Record, say, show_result
 from goalport.cli.views import StepPrinter
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings
 from goalport.errors import BadInput, UnknownName, Unreadable
+from goalport.platform import AgentPlatform
 from goalport.platform.backends import workspace_store
 from goalport.process import (
     ActionInvocation,
@@ -28,17 +29,19 @@ from goalport.process import (
     find_question,
 )
 from goalport.publish.answers import reason_of
-from goalport.publish.forms import Form, form_of
+from goalport.publish.forms import form_of
 from goalport.publish.output import OutputFormat
 from goalport.publish.own_resources import invocation_view, process_view, question_view
 from goalport.settings import Settings, load_settings
 from goalport.store import Codec, Json, ProcessRecord, ProcessStore, Runner, StoredProcess, StoredTypes
 
 __all__ = [
+    "QuestionHere",
     "StoredProcesses",
     "driven",
     "family_in",
     "opened_store",
+    "record_line",
     "shown_end",
     "stored_settings",
     "told",
@@ -65,7 +68,7 @@ class StoredProcesses:
             counts = await store.counts()
         others = sum(number for name, number in counts.items() if statuses and name not in statuses)
         none = "No process is stored." if not others else "No process runs, waits or is stuck; --all lists the others."
-        return Page([_line(each) for each in found[:limit]], len(found) > limit, none)
+        return Page([record_line(each) for each in found[:limit]], len(found) > limit, none)
 
     async def view(self, process_id: str, *, events: bool) -> View:
         platform = open_with_settings(self._settings.workspace, self._settings).platform
@@ -87,10 +90,10 @@ class StoredProcesses:
         """None: the events are in the view."""
 
     @asynccontextmanager
-    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator["_StoredQuestion"]:
+    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator["QuestionHere"]:
         async with driven(self._settings, drive=wait) as loaded:
             asked = find_question(await loaded.platform.process(process_id), question_id)[1]
-            yield _StoredQuestion(loaded, process_id, asked, form_of(asked))
+            yield QuestionHere(loaded.platform, process_id, asked)
 
     async def kill(self, process_id: str, reason: str) -> str:
         async with driven(self._settings, drive=False) as loaded:
@@ -107,25 +110,30 @@ class StoredProcesses:
                 return f"Process {process_id} is killed with its family. Only its history is kept: {error}"
 
 
-class _StoredQuestion:
-    """A question of a stored process."""
+class QuestionHere:
+    """A question of a process of a platform that lives in this program."""
 
-    def __init__(self, loaded: LoadedWorkspace, process_id: str, asked: Question, form: Form) -> None:
-        self._platform = loaded.platform
-        self._process_id = process_id
+    def __init__(self, platform: AgentPlatform, process_id: str, asked: Question) -> None:
+        self._platform = platform
+        self.process_id = process_id
         self._asked = asked
-        self._form = form
+        self._form = form_of(asked)
         self._answered: AgentProcess | None = None
         self.question = question_view(asked)
 
     async def status(self) -> str:
-        process = await self._platform.processes.look_at(self._process_id)
+        process = await self._platform.processes.look_at(self.process_id)
         return find_question(process, self._asked.id)[1].status
 
     async def settle(self, response: object, declined: str) -> str:
         read = None if declined else self._form.read(response)
-        self._answered = await self._platform.answer(self._process_id, self._asked.id, read, declined=declined)
+        self._answered = await self._platform.answer(self.process_id, self._asked.id, read, declined=declined)
         return told(self._answered)
+
+    @property
+    def over(self) -> bool:
+        """Whether its process has ended since it was settled."""
+        return self._answered is not None and self._answered.over
 
     async def end(self, *, structured: bool) -> int:
         assert self._answered is not None
@@ -170,7 +178,8 @@ async def driven(settings: Settings, *, drive: bool) -> AsyncGenerator[LoadedWor
         await loaded.platform.aclose()
 
 
-def _line(record: ProcessRecord) -> Record:
+def record_line(record: ProcessRecord) -> Record:
+    """A process in a list."""
     return {
         "process": record.id,
         "agent": record.agent,

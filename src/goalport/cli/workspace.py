@@ -5,10 +5,10 @@ own way. Above: the commands of this package; below: workspace, settings, platfo
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalport.cli.options import workspace_root
@@ -64,6 +64,19 @@ class KeptWorkspace:
     runner: asyncio.Runner
     last: AgentProcess | None = None
     """The process that ran last."""
+    with_models: dict[str, LoadedWorkspace] = field(default_factory=dict[str, LoadedWorkspace])
+    """The workspace with other models to ask, by their names, as `run --model` has loaded it."""
+
+    @property
+    def open(self) -> Sequence[LoadedWorkspace]:
+        """Each of which processes may run."""
+        return (self.loaded, *self.with_models.values())
+
+    def close(self) -> None:
+        """End all that runs."""
+        for each in self.open:
+            self.runner.run(each.platform.aclose())
+        self.with_models.clear()
 
 
 _kept: ContextVar[KeptWorkspace | None] = ContextVar("kept", default=None)
@@ -88,7 +101,7 @@ def keeping(workspace: KeptWorkspace) -> Generator[None]:
 def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
     """The event loop of a workspace: the lasting one of a shell, or one that ends with the block."""
     kept = _kept.get()
-    if kept is not None and kept.loaded is loaded:
+    if kept is not None and any(each is loaded for each in kept.open):
         yield kept.runner
         return
     with asyncio.Runner() as runner:
@@ -104,8 +117,10 @@ def open_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspac
     `model` is asked in place of the default one. In a shell it is the workspace that is open.
     """
     kept = _kept.get()
-    if kept is not None and model is None and kept.loaded.workspace.root == workspace_root(folder).resolve():
-        return kept.loaded
+    if kept is not None and kept.loaded.workspace.root == workspace_root(folder).resolve():
+        if model is not None and model not in kept.with_models:
+            kept.with_models[model] = load_with_warnings(folder, model)
+        return kept.loaded if model is None else kept.with_models[model]
     return load_with_warnings(folder, model)
 
 
