@@ -10,7 +10,7 @@ import pytest
 
 from tests.clients.conftest import python_environment
 from tests.clients.conversation import check_goal, text_of
-from tests.clients.playing import Heard, Request, play
+from tests.clients.playing import Heard, Request, a_night, follow
 from tests.clients.running import INSPECTOR, NODE_PACKAGES, ROOT, Served, run, serving
 
 WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("legacy", "modern")]
@@ -119,7 +119,7 @@ def test_the_inspector_plays_the_adventure_with_a_connection_for_each_call(
         arguments = ["--tool-name", request.tool, "--tool-args-json", json.dumps(request.arguments)]
         return Heard.of(inspect(shipped, "http", era, "--method", "tools/call", *arguments)["result"])
 
-    play(call)
+    follow(a_night(), call)
 
 
 @pytest.fixture(scope="module")
