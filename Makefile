@@ -38,7 +38,8 @@ bench: $(DEV)
 	benchmarks/peers/prepare
 	$(BIN)/python -m benchmarks $(ARGS)
 
-clients: $(DEV)
+# Beside the developers' packages, which bring npm to the machines that lack it and have nothing else that clients need.
+clients: $(if $(shell command -v npm),$(RUNTIME),$(DEV))
 	tests/clients/prepare
 
 # Locking alone needs uv; pip installs from the locks. What is pinned stays pinned unless ARGS=--upgrade.
