@@ -80,8 +80,8 @@ async def ended(pids: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-async def test_connections_that_stay_open_are_spread_evenly(tmp_path: Path) -> None:
-    async with serving(tmp_path, TELLER) as server:
+async def test_open_connections_are_spread_evenly_and_those_of_a_session_come_to_one_worker(tmp_path: Path) -> None:
+    async with serving(tmp_path, FILES) as server, AsyncExitStack() as stack:
         answered = await pids_of(server, 16)
         assert sorted(answered.values()) == [8, 8]
         assert server.process.pid not in answered
@@ -90,9 +90,6 @@ async def test_connections_that_stay_open_are_spread_evenly(tmp_path: Path) -> N
         assert server.heard.text.count("Goalport ") == 1
         assert server.heard.text.count(READY) == 1
 
-
-async def test_every_connection_of_a_session_comes_to_the_worker_that_has_it(tmp_path: Path) -> None:
-    async with serving(tmp_path, FILES) as server, AsyncExitStack() as stack:
         own, headers = 0, dict[str, str]()
         for _ in range(4):
             http, headers = await stack.enter_async_context(session(server))
@@ -110,26 +107,23 @@ async def test_every_connection_of_a_session_comes_to_the_worker_that_has_it(tmp
 
 
 @pytest.mark.parametrize(("store", "era"), [("sqlite", "legacy"), ("postgresql", "auto")])
-async def test_a_process_that_waits_at_one_worker_is_answered_at_another(
+async def test_a_question_is_answered_whichever_worker_has_the_process_or_the_call(
     tmp_path: Path, era: str, store: str, request: pytest.FixtureRequest
 ) -> None:
     if store == "postgresql":
         postgres: PostgresServer = request.getfixturevalue("postgres")
         store = postgres.database()
     async with (
-        serving(tmp_path, {"agents/bakers.py": BAKER}, store=store) as server,
+        serving(tmp_path, SHOP | {"agents/bakers.py": BAKER}, store=store) as server,
         server.client("http", era) as one,
         server.client("http", era) as other,
+        AsyncExitStack() as stack,
     ):
         handle = (await one.call_tool("bake_cake", {"guests": 3})).structured_content
         assert handle is not None
         answer = {"processId": handle["processId"], "formData": {"cake": "carrot"}}
         assert text_of(await other.call_tool("submitFormAndResumeProcess", answer)) == "carrot for 3"
         assert text_of(await one.call_tool("process_status", {"processId": handle["processId"]})) == "carrot for 3"
-
-
-async def test_a_question_in_mid_call_is_answered_whichever_worker_has_the_call(tmp_path: Path) -> None:
-    async with serving(tmp_path, SHOP) as server, AsyncExitStack() as stack:
         for _ in range(6):
             client = server.client("http", "legacy", elicitation_callback=choose)
             assert await order(await stack.enter_async_context(client)) == "carrot for mcp"
