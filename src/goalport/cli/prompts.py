@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from getpass import getpass
+from select import select
 from typing import NamedTuple, Protocol
 
 from goalport.cli.terminal import say
@@ -143,6 +144,7 @@ def _typed(prompt: str, *, secret: bool) -> str:
             if secret and sys.stdin.isatty():
                 return getpass(prompt, sys.stderr)
             print(prompt, end="", file=sys.stderr, flush=True)
+            _await_input()
             typed = sys.stdin.readline()
     except KeyboardInterrupt:
         raise Interrupted from None
@@ -151,6 +153,24 @@ def _typed(prompt: str, *, secret: bool) -> str:
     if not typed:
         raise Unanswered
     return typed.strip()
+
+
+def _await_input() -> None:
+    """Wait at a terminal until something is typed. Ctrl-C ends this at any moment.
+
+    A blocking read that begins just after a signal has come is not ended by it.
+    """
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        return
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    before = signal.set_wakeup_fd(wakes)
+    try:
+        select([sys.stdin, woken], [], [])
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(wakes)
+        os.close(woken)
 
 
 @contextmanager
