@@ -83,6 +83,8 @@ class ContentRoot(ContentElement):
 class NavigableDocument(ContentRoot):
     """A document with all its sections."""
 
+    text: str = field(default="", repr=False)
+    """All of its text, which character ranges count in: that of the leaves, and what stands between them."""
     children: tuple[Section, ...] = ()
 
     def sections(self) -> Iterator[Section]:
