@@ -28,6 +28,7 @@
     ├── AlreadyAnswered       a question that was answered, declined or has expired
     ├── Unstorable            an object that cannot be written to a store
     ├── Unreadable            what a store holds, and today's classes cannot take
+    ├── UnreadableDocument    a file or page whose text cannot be had
     ├── StoreError            the store of processes cannot be read or written
     ├── LeaseHeld             another program runs the family of a process
     ├── HandedOver            this program ends, and a process goes on in another
@@ -45,7 +46,7 @@ A message says what was expected, what came and what to do next; it is built her
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from goalport.words import excerpt, offer, with_article
+from goalport.words import excerpt, offer, one_line, with_article
 
 __all__ = [
     "AlreadyAnswered",
@@ -88,6 +89,7 @@ __all__ = [
     "ToolNotFound",
     "UnknownName",
     "Unreadable",
+    "UnreadableDocument",
     "Unstorable",
     "WorkspaceError",
     "leaves",
@@ -349,6 +351,15 @@ class Unreadable(GoalportError):
         self.fix = fix
         what = f"{kind}.{field}" if field else kind
         super().__init__(f"{what} cannot be read from the store: {problem} {fix}".rstrip())
+
+
+class UnreadableDocument(GoalportError):
+    """A document cannot be taken in. The message is a sentence with its name and the reason; others can be read."""
+
+    def __init__(self, uri: str, reason: str) -> None:
+        self.uri = uri
+        self.reason = reason
+        super().__init__(f"{one_line(uri)} cannot be read: {reason}.")
 
 
 class StoreError(GoalportError):

@@ -1,8 +1,9 @@
-"""Documents: what one is made of, from its sections to the chunks that are searched. User guide, section 3.12.4.
+"""Documents: how they are read, what one is made of, and how it is cut for a search. User guide, section 3.12.4.
 
 Below: nothing of the library but words and errors. Above: `rag` stores and searches documents, `references` show them.
 """
 
+from goalport.documents.chunker import Chunker, ChunkerConfig, ChunkTransformer
 from goalport.documents.content import (
     Chunk,
     ContainerSection,
@@ -11,14 +12,29 @@ from goalport.documents.content import (
     LeafSection,
     NavigableDocument,
     Section,
+    element_id,
 )
+from goalport.documents.html_text import read_html
+from goalport.documents.limits import ReadingLimits
+from goalport.documents.markdown import read_markdown
+from goalport.documents.plain_text import read_plain_text
+from goalport.documents.reader import DocumentReader
 
 __all__ = [
     "Chunk",
+    "ChunkTransformer",
+    "Chunker",
+    "ChunkerConfig",
     "ContainerSection",
     "ContentElement",
     "ContentRoot",
+    "DocumentReader",
     "LeafSection",
     "NavigableDocument",
+    "ReadingLimits",
     "Section",
+    "element_id",
+    "read_html",
+    "read_markdown",
+    "read_plain_text",
 ]

@@ -32,7 +32,9 @@ _INVISIBLE_ASTRAL: Final = re.compile(
 """The same beyond the basic plane. A pattern with both is several times slower."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _LOOKED_AT: Final = 100_000
-_NOT_FOR_TEXTS: Final = frozenset({"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+_NOT_FOR_TEXTS: Final = frozenset(
+    {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
+)
 """Codecs of Python that texts are not written in."""
 
 

@@ -4,15 +4,14 @@ A chunk is never of two leaves. Its id is made of its leaf and what it says, so 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from anyio import to_thread
-from pydantic import JsonValue
 
 from goalport.documents.content import Chunk, LeafSection, NavigableDocument, element_id
-from goalport.documents.split import Piece, pieces
+from goalport.documents.split import pieces
 from goalport.words import excerpt
 
 __all__ = ["ChunkTransformer", "Chunker", "ChunkerConfig"]

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from datetime import date, datetime, time
+from itertools import islice
 from typing import Any, Final, cast
 
 from pydantic import JsonValue

@@ -109,9 +109,7 @@ class _Sections:
             return text
         if text.text:
             children = (self._leaf(own, own, heading.end, until=text.end), *children)
-        return ContainerSection(
-            id=own.id, title=own.path[-1], parent_id=parent.id, path=own.path, children=children
-        )
+        return ContainerSection(id=own.id, title=own.path[-1], parent_id=parent.id, path=own.path, children=children)
 
     def _leaf(self, own: _Place, parent: _Place, start: int, until: int | None = None) -> LeafSection:
         """The text from a place to the next heading. In a container it has the title, and an id of its own."""
@@ -121,6 +119,4 @@ class _Sections:
         text = written.strip()
         start += len(written) - len(written.lstrip())
         id_ = element_id(self._uri, *own.places, "") if own is parent else own.id
-        return LeafSection(
-            id=id_, title=own.path[-1], parent_id=parent.id, path=own.path, text=text, start=start
-        )
+        return LeafSection(id=id_, title=own.path[-1], parent_id=parent.id, path=own.path, text=text, start=start)

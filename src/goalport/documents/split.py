@@ -16,7 +16,8 @@ from goalport.documents.blocks import Block, BlockKind, blocks
 
 __all__ = ["Piece", "pieces"]
 
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s++|(?<=[.!?…][\"'”’)\]])\s++|(?<=[。！？])")
+# A sentence in Chinese or Japanese ends without a space.
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s++|(?<=[.!?…][\"'”’)\]])\s++|(?<=[\u3002\uff01\uff1f])")
 _LINE_END: Final = re.compile(r"\n")
 _WORD_END: Final = re.compile(r"\s++")
 _MARKS: Final = re.compile(r"`{3,}|~{3,}")

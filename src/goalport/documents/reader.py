@@ -1,0 +1,132 @@
+"""The reader of documents: bytes of any kind, or a file, become a document with sections. User guide, section 3.12.7.
+
+Markdown, web pages and text are read here, in a thread; everything else is made Markdown by a child process first.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from email.message import EmailMessage
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from anyio import to_thread
+from pydantic import JsonValue
+
+from goalport.documents import media_types
+from goalport.documents.charsets import decoded
+from goalport.documents.content import NavigableDocument
+from goalport.documents.conversion import Conversion
+from goalport.documents.html_text import html_charset, read_html
+from goalport.documents.limits import ReadingLimits
+from goalport.documents.markdown import read_markdown
+from goalport.documents.media_types import media_type_of
+from goalport.documents.plain_text import read_plain_text, read_values
+from goalport.errors import UnreadableDocument
+
+__all__ = ["DocumentReader"]
+
+_READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {
+    media_types.MARKDOWN: read_markdown,
+    media_types.HTML: read_html,
+    media_types.CSV: read_values,
+    media_types.PLAIN_TEXT: read_plain_text,
+}
+
+
+class DocumentReader:
+    """Reads one document after the other. What cannot be read raises UnreadableDocument, which says why in a sentence.
+
+    `async with` ends the child process in which PDF, office and e-book files are converted, if one was needed.
+    """
+
+    def __init__(self, limits: ReadingLimits | None = None, conversion: Conversion | None = None) -> None:
+        self._limits = limits or ReadingLimits()
+        self._conversion = conversion or Conversion(self._limits)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._conversion.__aexit__(kind, error, trace)
+
+    async def read(self, data: bytes, uri: str, media_type: str | None = None) -> NavigableDocument:
+        """The document in these bytes. What it is, its content says first, then its sender and the name in the URI.
+
+        `media_type` is as in the header of a response; its parameter `charset` says the encoding.
+        """
+        kind, charset = _parts(media_type)
+        if len(data) > self._limits.max_bytes:
+            raise UnreadableDocument(uri, _too_large(len(data), self._limits.max_bytes))
+        known = await to_thread.run_sync(media_type_of, data, uri, kind)
+        if known not in media_types.CONVERTED:
+            return await to_thread.run_sync(self._read_text, data, uri, known, charset)
+        converted = await self._conversion.convert(data, known, uri)
+        metadata = {**converted.metadata, "media_type": known}
+        return await to_thread.run_sync(self._read_markdown, converted.markdown, uri, metadata)
+
+    async def read_file(self, path: Path, uri: str | None = None) -> NavigableDocument:
+        """The document in a file. Its URI is that of the file, if no other is given."""
+        data, own_uri = await to_thread.run_sync(self._loaded, path)
+        return await self.read(data, uri or own_uri)
+
+    def _loaded(self, path: Path) -> tuple[bytes, str]:
+        """All of a file, and its URI. Nothing of one that is too large, or of what is no file, is read."""
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableDocument(str(path), "it is a folder" if path.is_dir() else "it is no file")
+            if status.st_size > self._limits.max_bytes:
+                raise UnreadableDocument(str(path), _too_large(status.st_size, self._limits.max_bytes))
+            with path.open("rb", opener=_without_waiting) as file:
+                return file.read(self._limits.max_bytes + 1), path.absolute().as_uri()
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise UnreadableDocument(str(path), reason[:1].lower() + reason[1:]) from None
+
+    def _read_text(self, data: bytes, uri: str, kind: str, charset: str | None) -> NavigableDocument:
+        try:
+            text = decoded(data, charset or (html_charset(data) if kind == media_types.HTML else None))
+        except ValueError as problem:
+            raise UnreadableDocument(uri, str(problem)) from None
+        if len(text) > self._limits.max_characters:
+            raise UnreadableDocument(
+                uri, f"it has {len(text):,} characters, and at most {self._limits.max_characters:,} are read"
+            )
+        return _with_text(_READERS[kind](text, uri, metadata={"media_type": kind}))
+
+    def _read_markdown(self, text: str, uri: str, metadata: Mapping[str, JsonValue]) -> NavigableDocument:
+        title = metadata.get("title")
+        known = {name: value for name, value in metadata.items() if name != "title"}
+        return _with_text(read_markdown(text, uri, title=title if isinstance(title, str) else None, metadata=known))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a file. A pipe that has taken its place since would otherwise be waited for, for ever."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _with_text(document: NavigableDocument) -> NavigableDocument:
+    if not document.text.strip():
+        raise UnreadableDocument(document.uri, "it has no text (what is in pictures is not read)")
+    return document
+
+
+def _parts(media_type: str | None) -> tuple[str | None, str | None]:
+    """The media type without its parameters, and its charset."""
+    if not media_type:
+        return None, None
+    message = EmailMessage()
+    try:
+        message["Content-Type"] = " ".join(media_type.split())
+    except ValueError:
+        return None, None
+    declared = media_type.partition(";")[0].strip().lower()
+    return declared or None, message.get_content_charset()
+
+
+def _too_large(size: int, most: int) -> str:
+    return f"it has {size:,} bytes, and at most {most:,} are read"
