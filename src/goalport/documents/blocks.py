@@ -41,7 +41,7 @@ _HTML_OPENINGS: Final = (*(opening for opening, _ in _HTML_UNTIL), _HTML_BLOCK)
 _MOST_INDENT: Final = 3
 """A line that is indented by more spaces is code, and begins nothing else."""
 _INLINE: Final = (
-    (re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"), r"\1"),
+    (re.compile(r"!?\[([^\[\]]*)\](?:\((?:[^()]++|\([^()]*+\))*+\)|\[[^\[\]]*\])"), r"\1"),
     (re.compile(r"[ \t]*\{[#.:][^{}]*\}$"), ""),
     (re.compile(r"</?[A-Za-z][^<>]*>"), ""),
     (re.compile(r"(\*{1,3})(?=\S)([^*]+?)(?<=\S)\1"), r"\2"),
@@ -51,6 +51,7 @@ _INLINE: Final = (
 )
 """Markup in a heading, and what remains of it in a title."""
 _CODE: Final = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+_SET_ASIDE: Final = re.compile("\0(\\d+)\0")
 _LONGEST_TITLE: Final = 200
 
 
@@ -179,9 +180,12 @@ class _Scan:
     def _paragraph(self) -> Block:
         """Lines up to an empty one or to one that begins something else; a heading, if it is underlined."""
         first = self._next
+        if _BREAK.match(self._lines[first].text):
+            return self._until(first, BlockKind.PROSE)
         item = _LIST_ITEM.match(self._lines[first].text)
-        if item is not None and not _BREAK.match(self._lines[first].text):
+        if item is not None:
             self._list_indent = len(item[0].expandtabs(4)) if item.end() < len(self._lines[first].text) else 2
+        is_code = item is None and _is_code(self._lines[first]) and not self._list_indent
         alone = item is None and self._is_plain(self._lines[first])
         quoted = self._lines[first].text.lstrip().startswith(">")
         number = first + 1
@@ -190,15 +194,14 @@ class _Scan:
             if alone and _SETEXT.match(line.text):
                 self._next = number + 1
                 return self._underlined(first, number)
-            if self._interrupts(line, quoted=quoted) or self._is_table(number):
+            if self._interrupts(line, quoted=quoted) or self._is_table(number) or (is_code and not _is_code(line)):
                 break
             number += 1
         return self._until(number - 1, BlockKind.PROSE)
 
     def _is_plain(self, line: _Line) -> bool:
         """Whether a line can be the first of a heading that is underlined."""
-        outside = line.indent <= _MOST_INDENT and "\t" not in line.text[: line.indent] and self._is_outside_lists(line)
-        return outside and line.text[line.indent] != ">" and not _BREAK.match(line.text)
+        return not _is_code(line) and self._is_outside_lists(line) and line.text[line.indent] != ">"
 
     def _interrupts(self, line: _Line, *, quoted: bool) -> bool:
         match line.text[line.indent]:
@@ -217,6 +220,11 @@ class _Scan:
         words = " ".join(each.text.strip() for each in self._lines[first:last])
         level = 1 if "=" in self._lines[last].text else 2
         return Block(BlockKind.HEADING, self._lines[first].start, self._lines[last].end, level, _title(words))
+
+
+def _is_code(line: _Line) -> bool:
+    """Whether a line is indented as code is, where a paragraph may begin."""
+    return line.indent > _MOST_INDENT or "\t" in line.text[: line.indent]
 
 
 def _lines(text: str) -> Iterator[_Line]:
@@ -238,16 +246,14 @@ def _atx_heading(line: _Line) -> Block | None:
 
 def _title(words: str) -> str:
     """The words of a heading as they are shown: what is in code stays as it is, other markup goes."""
-    parts: list[str] = []
-    place = 0
-    words = words[: 4 * _LONGEST_TITLE]
-    for code in _CODE.finditer(words):
-        parts += (_without_markup(words[place : code.start()]), code[2])
-        place = code.end()
-    return one_line("".join([*parts, _without_markup(words[place:])]), _LONGEST_TITLE)
+    codes: list[str] = []
 
+    def set_aside(code: re.Match[str]) -> str:
+        codes.append(code[2])
+        return f"\0{len(codes) - 1}\0"
 
-def _without_markup(words: str) -> str:
+    words = _CODE.sub(set_aside, words[: 4 * _LONGEST_TITLE].replace("\0", ""))
     for markup, kept in _INLINE:
         words = markup.sub(kept, words)
-    return unescape(words)
+    shown = _SET_ASIDE.sub(lambda place: codes[int(place[1])], unescape(words))
+    return one_line(shown, _LONGEST_TITLE)

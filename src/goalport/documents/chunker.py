@@ -26,18 +26,15 @@ class ChunkerConfig:
     max_chunk_size: int = 1500
     """Of a chunk's text, with its section's title and what is repeated of a table or of code."""
     overlap_size: int = 200
-    """How much a chunk at most repeats of the prose before it; none of a table or of code."""
+    """How much a chunk at most repeats of the prose before it, up to half of its size; none of a table or of code."""
     include_section_title: bool = True
     """Whether the title of its section stands before a chunk's text."""
 
     def __post_init__(self) -> None:
         if self.max_chunk_size < _LEAST_SIZE:
             raise ValueError(f"max_chunk_size should be at least {_LEAST_SIZE}; came {self.max_chunk_size}")
-        if not 0 <= self.overlap_size <= self.max_chunk_size // 2:
-            raise ValueError(
-                f"overlap_size should be from 0 to half of max_chunk_size, {self.max_chunk_size // 2}; "
-                f"came {self.overlap_size}"
-            )
+        if self.overlap_size < 0:
+            raise ValueError(f"overlap_size should be at least 0; came {self.overlap_size}")
 
 
 class ChunkTransformer(Protocol):
@@ -75,12 +72,14 @@ class Chunker:
 
     def _chunks(self, document: NavigableDocument) -> Iterator[Chunk]:
         number = 0
+        size = self.config.max_chunk_size
+        overlap = min(self.config.overlap_size, size // 2)
         for leaf in document.leaves():
-            title = f"{excerpt(leaf.title, self.config.max_chunk_size // 4 - 3)}\n\n"
+            title = f"{excerpt(leaf.title, size // 4 - 3)}\n\n"
             prefix = title if self.config.include_section_title else ""
             metadata = {**document.metadata, **leaf.metadata}
             same = Counter[str]()
-            for piece in pieces(leaf.text, self.config.max_chunk_size - len(prefix), self.config.overlap_size):
+            for piece in pieces(leaf.text, size - len(prefix), overlap):
                 urtext = leaf.text[piece.start : piece.end]
                 same[urtext] += 1
                 yield Chunk(

@@ -78,7 +78,8 @@ def _yaml(written: str) -> object:
     from ruamel.yaml.error import YAMLError
 
     try:
-        return YAML(typ="safe", pure=True).load(written)
+        reader: Any = YAML(typ="safe", pure=True)
+        return reader.load(written)
     except (YAMLError, ValueError, RecursionError):
         return dict(_PAIR.findall(written)) or written
 

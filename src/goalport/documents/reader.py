@@ -3,7 +3,6 @@
 Markdown, web pages and text are read here, in a thread; everything else is made Markdown by a child process first.
 """
 
-import os
 import stat
 from collections.abc import Callable, Mapping
 from email.message import EmailMessage
@@ -81,7 +80,7 @@ class DocumentReader:
                 raise UnreadableDocument(str(path), "it is a folder" if path.is_dir() else "it is no file")
             if status.st_size > self._limits.max_bytes:
                 raise UnreadableDocument(str(path), _too_large(status.st_size, self._limits.max_bytes))
-            with path.open("rb", opener=_without_waiting) as file:
+            with path.open("rb") as file:
                 return file.read(self._limits.max_bytes + 1), path.absolute().as_uri()
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -102,11 +101,6 @@ class DocumentReader:
         title = metadata.get("title")
         known = {name: value for name, value in metadata.items() if name != "title"}
         return _with_text(read_markdown(text, uri, title=title if isinstance(title, str) else None, metadata=known))
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Opens a file. A pipe that has taken its place since would otherwise be waited for, for ever."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _with_text(document: NavigableDocument) -> NavigableDocument:
