@@ -123,7 +123,7 @@ class _Child:
 
     def __init__(self, program: Sequence[str], limits: ReadingLimits) -> None:
         self._limits = limits
-        self._folder = TemporaryDirectory(prefix="goalport-", ignore_cleanup_errors=True)
+        self._folder = TemporaryDirectory(prefix="goalport-conversion-", ignore_cleanup_errors=True)
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         self._process = subprocess.Popen(  # noqa: S603 - our own program, with nothing of others in its arguments
             [*program, json.dumps(limits.for_child())],

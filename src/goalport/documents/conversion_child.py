@@ -62,8 +62,8 @@ def _limit_resources(limits: Mapping[str, int]) -> Callable[[], None]:
 
     def limit_time() -> None:
         used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-        # More than one thread may work, and the parent counts by the clock.
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used) + 4 * limits["seconds"], resource.RLIM_INFINITY))
+        # Two threads may work, and the parent counts by the clock.
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used) + 2 * limits["seconds"], resource.RLIM_INFINITY))
 
     return limit_time
 

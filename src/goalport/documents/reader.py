@@ -60,11 +60,11 @@ class DocumentReader:
         kind, charset = _parts(media_type)
         if len(data) > self._limits.max_bytes:
             raise UnreadableDocument(uri, _too_large(len(data), self._limits.max_bytes))
-        known = await to_thread.run_sync(media_type_of, data, uri, kind)
-        if known not in media_types.CONVERTED:
-            return await to_thread.run_sync(self._read_text, data, uri, known, charset)
-        converted = await self._conversion.convert(data, known, uri)
-        metadata = {**converted.metadata, "media_type": known}
+        document = await to_thread.run_sync(self._read, data, uri, kind, charset)
+        if isinstance(document, NavigableDocument):
+            return document
+        converted = await self._conversion.convert(data, document, uri)
+        metadata = {**converted.metadata, "media_type": document}
         return await to_thread.run_sync(self._read_markdown, converted.markdown, uri, metadata)
 
     async def read_file(self, path: Path, uri: str | None = None) -> NavigableDocument:
@@ -86,16 +86,18 @@ class DocumentReader:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise UnreadableDocument(str(path), reason[:1].lower() + reason[1:]) from None
 
-    def _read_text(self, data: bytes, uri: str, kind: str, charset: str | None) -> NavigableDocument:
+    def _read(self, data: bytes, uri: str, kind: str | None, charset: str | None) -> NavigableDocument | str:
+        """The document, or the media type of what has to be converted first."""
+        known = media_type_of(data, uri, kind)
+        if known in media_types.CONVERTED:
+            return known
         try:
-            text = decoded(data, charset or (html_charset(data) if kind == media_types.HTML else None))
+            text = decoded(data, charset or (html_charset(data) if known == media_types.HTML else None))
         except ValueError as problem:
             raise UnreadableDocument(uri, str(problem)) from None
-        if len(text) > self._limits.max_characters:
-            raise UnreadableDocument(
-                uri, f"it has {len(text):,} characters, and at most {self._limits.max_characters:,} are read"
-            )
-        return _with_text(_READERS[kind](text, uri, metadata={"media_type": kind}))
+        if len(text) > (most := self._limits.max_characters):
+            raise UnreadableDocument(uri, f"it has {len(text):,} characters, and at most {most:,} are read")
+        return _with_text(_READERS[known](text, uri, metadata={"media_type": known}))
 
     def _read_markdown(self, text: str, uri: str, metadata: Mapping[str, JsonValue]) -> NavigableDocument:
         title = metadata.get("title")
