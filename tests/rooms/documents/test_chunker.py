@@ -140,9 +140,10 @@ def test_code_is_cut_between_lines_and_each_piece_is_fenced() -> None:
 
 
 def test_code_and_tables_that_fit_are_kept_whole() -> None:
-    code, table = "\n".join(CODE.splitlines()[:6]) + "\n~~~", "\n".join(TABLE.splitlines()[:8])
+    code, table = "\n".join(CODE.splitlines()[:10]) + "\n~~~", "\n".join(TABLE.splitlines()[:13])
     for block in (code, table):
-        found = chunks(f"{'A few words. ' * 12}\n\n{block}\n\n{'And more. ' * 12}", max_chunk_size=300, overlap_size=50)
+        assert 240 < len(block) < 290
+        found = chunks(f"{'A few words. ' * 12}\n\n{block}\n\n{'And more. ' * 12}", max_chunk_size=300, overlap_size=80)
         assert sum(block in each.urtext for each in found) == 1
 
 
