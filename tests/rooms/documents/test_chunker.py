@@ -139,6 +139,11 @@ def test_code_is_cut_between_lines_and_each_piece_is_fenced() -> None:
     assert lines == CODE.splitlines()[1:-1]
 
 
+def test_the_line_that_closes_a_fence_is_no_chunk() -> None:
+    for size in range(200, 240):
+        assert all("turn()" in each.urtext for each in chunks(CODE, max_chunk_size=size))
+
+
 def test_code_and_tables_that_fit_are_kept_whole() -> None:
     code, table = "\n".join(CODE.splitlines()[:10]) + "\n~~~", "\n".join(TABLE.splitlines()[:13])
     for block in (code, table):
