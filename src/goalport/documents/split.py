@@ -162,9 +162,6 @@ class _Cuts:
             return next((last for kind in kinds if (last := self._last(kind, low, limit)) is not None), None)
         if block.kind is BlockKind.TABLE:
             low = max(low, self._header_end(block))
-        else:
-            # The line that closes the fence is no piece of its own.
-            limit = min(limit, self._text.rfind("\n", block.start, block.end))
         return self._last(_LINE_END, low, limit)
 
     def _last(self, border: re.Pattern[str], low: int, limit: int) -> int | None:

@@ -1,6 +1,7 @@
 """The reader of documents: what a file is and in which encoding, and a sentence for each that cannot be read."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,17 @@ async def test_pdf_and_office_files_become_sections_too() -> None:
     assert all("It turns." in each.text for each in (paper, letter, mail))
     assert "| a | b |\n| --- | --- |\n| 1 | 2 |" in letter.text
     assert (paper.metadata["media_type"], letter.metadata["media_type"]) == ("application/pdf", DOCX)
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "data"),
+    [("selectolax.lexbor", "a.html", b"<p>It turns."), ("kreuzberg", "a.pdf", pdf("Lamp", "It turns."))],
+)
+async def test_a_library_that_is_not_installed_is_named(
+    library: str, name: str, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(UnreadableDocument, match=r"not installed: pip install 'goalport\[ingest\]'"):
+        await text_of(data, name)
+    assert await text_of(b"It turns.", "a.md") == "It turns."
