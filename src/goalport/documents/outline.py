@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from goalport.documents.charsets import visible
 from goalport.documents.sections import Heading
 from goalport.words import one_line
 
@@ -117,6 +118,8 @@ class Outline:
         self._breaks, self._marker = 0, ""
 
     def _put(self, written: str) -> None:
+        # Formats have ways of their own to write invisible characters, as `&shy;` is one of HTML.
+        written = visible(written)
         self._parts.append(written)
         self._length += len(written)
 

@@ -58,6 +58,7 @@ def test_words_that_look_like_markdown_are_no_heading() -> None:
         ("<pre><code class='language-js'>let a\n  = 1</code></pre>", "```js\nlet a\n  = 1\n```"),
         ("<p>a<svg><title>x</title></svg><noscript>b</noscript><select><option>c</select><template>d</template>", "a"),
         ("<li>alone</li>", "- alone"),
+        ("<p>in&shy;vis&#8203;ible&#x202e;</p><pre>a&#x200b;b</pre>", "invisible\n\n```\nab\n```"),
         ("", ""),
     ],
 )
