@@ -9,6 +9,7 @@
     ├── UnknownName           no agent, goal, process or tool of that name
     ├── TemplateError         a template that cannot be read or filled
     ├── ToolError             a tool failed; its text is written for a model
+    │   └── DocumentError     a file, page, archive or skill that cannot be read
     ├── Retryable             an action failed and may succeed when tried again
     ├── NonRetryable          an action failed and trying again is pointless
     │   ├── Declined          a person was asked in the middle of an action and said no, or nothing in time
@@ -54,6 +55,7 @@ __all__ = [
     "DeclarationError",
     "Declined",
     "DeploymentError",
+    "DocumentError",
     "GoalNotApproved",
     "GoalportError",
     "GuardViolation",
@@ -182,6 +184,10 @@ class TemplateError(GoalportError):
 
 class ToolError(GoalportError):
     """A tool failed in a way that a model can read and act on."""
+
+
+class DocumentError(ToolError):
+    """A file, web page, archive or skill that cannot be read: one sentence that names it and says what is wrong."""
 
 
 class Retryable(GoalportError):

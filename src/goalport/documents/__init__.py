@@ -19,6 +19,7 @@ from goalport.documents.limits import ReadingLimits
 from goalport.documents.markdown import read_markdown
 from goalport.documents.plain_text import read_plain_text
 from goalport.documents.reader import DocumentReader
+from goalport.documents.web import WebContent, WebFetcher, WebLimits
 
 __all__ = [
     "Chunk",
@@ -37,4 +38,7 @@ __all__ = [
     "read_html",
     "read_markdown",
     "read_plain_text",
+    "WebContent",
+    "WebFetcher",
+    "WebLimits",
 ]
