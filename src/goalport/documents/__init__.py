@@ -19,6 +19,7 @@ from goalport.documents.limits import ReadingLimits
 from goalport.documents.markdown import read_markdown
 from goalport.documents.plain_text import read_plain_text
 from goalport.documents.reader import DocumentReader
+from goalport.documents.folder import Folder, FolderLimits, FoundLine
 from goalport.documents.web import WebContent, WebFetcher, WebLimits
 
 __all__ = [
@@ -30,6 +31,9 @@ __all__ = [
     "ContentElement",
     "ContentRoot",
     "DocumentReader",
+    "Folder",
+    "FolderLimits",
+    "FoundLine",
     "LeafSection",
     "NavigableDocument",
     "ReadingLimits",
