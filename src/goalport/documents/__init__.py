@@ -20,9 +20,11 @@ from goalport.documents.markdown import read_markdown
 from goalport.documents.plain_text import read_plain_text
 from goalport.documents.reader import DocumentReader
 from goalport.documents.folder import Folder, FolderLimits, FoundLine
+from goalport.documents.github import ArchiveLimits, GitHubArchives, GitHubCopy, GitHubPlace
 from goalport.documents.web import WebContent, WebFetcher, WebLimits
 
 __all__ = [
+    "ArchiveLimits",
     "Chunk",
     "ChunkTransformer",
     "Chunker",
@@ -34,6 +36,9 @@ __all__ = [
     "Folder",
     "FolderLimits",
     "FoundLine",
+    "GitHubArchives",
+    "GitHubCopy",
+    "GitHubPlace",
     "LeafSection",
     "NavigableDocument",
     "ReadingLimits",
