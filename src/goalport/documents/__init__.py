@@ -22,6 +22,7 @@ from goalport.documents.reader import DocumentReader
 from goalport.documents.folder import Folder, FolderLimits, FoundLine
 from goalport.documents.github import ArchiveLimits, GitHubArchives, GitHubCopy, GitHubPlace
 from goalport.documents.web import WebContent, WebFetcher, WebLimits
+from goalport.documents.yaml_text import YamlText, read_yaml
 
 __all__ = [
     "ArchiveLimits",
@@ -50,4 +51,6 @@ __all__ = [
     "WebContent",
     "WebFetcher",
     "WebLimits",
+    "YamlText",
+    "read_yaml",
 ]

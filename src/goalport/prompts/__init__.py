@@ -14,6 +14,7 @@ from goalport.prompts.contributors import (
     contribution_of,
 )
 from goalport.prompts.examples import Example, made_up, only_fields
+from goalport.prompts.quotation import as_data
 from goalport.prompts.templates import Templates
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "RoleGoalBackstory",
     "Templates",
     "Text",
+    "as_data",
     "contribution_of",
     "made_up",
     "only_fields",

@@ -1,15 +1,19 @@
-"""References: what a prompt refers to, with notes for the model and tools to look further. User guide, section 3.10.1.
+"""What every reference is: notes for the model, and tools to look further. User guide, section 3.10.1.
 
-Below: `tools`. Above: `ai` puts the notes into the system prompt and offers the tools.
+Notes and tools are given at once, so what a reference knows from elsewhere is read before: `refreshed` does it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
+
+import anyio
 
 from goalport.tools import Tool
 
-__all__ = ["LlmReference", "Reference"]
+__all__ = ["LlmReference", "Reference", "Refreshing", "refreshed"]
+
+R = TypeVar("R")
 
 
 @runtime_checkable
@@ -50,3 +54,21 @@ class Reference:
 
     def tools(self) -> Sequence[Tool]:
         return self.given_tools
+
+
+@runtime_checkable
+class Refreshing(Protocol):
+    """A reference that knows something from elsewhere, and brings it up to date."""
+
+    async def refresh(self) -> None:
+        """Read it where its policy says that it is time. What cannot be read is said in the notes, and not raised."""
+        ...
+
+
+async def refreshed(*references: R) -> tuple[R, ...]:
+    """The same references, after all of them were brought up to date, at the same time."""
+    async with anyio.create_task_group() as group:
+        for each in references:
+            if isinstance(each, Refreshing):
+                group.start_soon(each.refresh)
+    return references
