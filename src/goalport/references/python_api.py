@@ -18,7 +18,6 @@ _MOST_MODULES: Final = 200
 _MOST_MEMBERS: Final = 200
 _MOST_FOUND: Final = 40
 _MOST_OFFERED: Final = 5
-_MOST_OFFERED: Final = 5
 _LINE: Final = 300
 _DOC: Final = 6_000
 

@@ -1,0 +1,74 @@
+"""Trust in skills that came with a project: instructions of others, which somebody has to look at first.
+
+A folder that was cloned may bring skills along, and they steer the model that reads them. They are withheld until
+somebody trusts them, and again when they change. The file is read at each question, as another program may write it.
+"""
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, cast
+
+from goalport.documents import Folder, FolderLimits
+from goalport.errors import DocumentError
+
+__all__ = ["TRUST_FILE", "SkillTrust", "fingerprint"]
+
+TRUST_FILE: Final = "skill-trust.json"
+"""Its name in the data folder."""
+_LARGEST: Final = 50_000_000
+
+
+def fingerprint(root: Path) -> str:
+    """The hash of all files of a skill, hidden ones too. Raises `DocumentError` where one cannot be read."""
+    folder = Folder(root, FolderLimits(file_bytes=_LARGEST), hidden=True)
+    whole = sha256()
+    for path in sorted(folder.files()):
+        whole.update(f"{path}\0{sha256(folder.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
+    return f"sha256:{whole.hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillTrust:
+    """Which skills of projects are trusted, in a file that only its owner may read."""
+
+    path: Path = Path(".goalport") / TRUST_FILE
+
+    def trusted(self, root: Path) -> str:
+        """The fingerprint of a skill that is trusted as it is now; empty: it is new, or has changed since."""
+        found = fingerprint(root)
+        return found if self._record().get(_key(root)) == found else ""
+
+    def trust(self, root: str | Path) -> None:
+        """Trust a skill as it is now. Raises `DocumentError` for one that cannot be read."""
+        folder = Path(root)
+        record = {**self._record(), _key(folder): fingerprint(folder)}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=2, sort_keys=True)
+        Path(name).replace(self.path)
+
+    def _record(self) -> dict[str, str]:
+        """By folder: the fingerprint that is trusted. Raises `DocumentError` for a file that holds something else."""
+        try:
+            found: object = json.loads(self.path.read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise _unreadable(self.path, type(error).__name__) from error
+        record = cast("dict[str, object]", found) if isinstance(found, dict) else {"": None}
+        if not all(isinstance(each, str) for each in record.values()):
+            raise _unreadable(self.path, "it holds something else")
+        return cast("dict[str, str]", record)
+
+
+def _key(root: Path) -> str:
+    return str(root.resolve())
+
+
+def _unreadable(path: Path, why: str) -> DocumentError:
+    return DocumentError(f"Which skills are trusted cannot be read from {path} ({why}). Remove it to trust them anew.")
