@@ -47,7 +47,7 @@ def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
         root: Any = loader.compose(text)
         reader = _Lines(where, first_line)
         reader.note((), root)
-        value: object = YAML(typ="safe", pure=True).load(text)  # pyright: ignore[reportUnknownMemberType]
+        value: object = None if root is None else loader.constructor.construct_document(root)
     except YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = first_line + (mark.line if mark is not None else 0)

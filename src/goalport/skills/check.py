@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from goalport.errors import DocumentError
-from goalport.skills.skill import RESOURCE_TYPES, SKILL_FILE, SkillText, skill_folder, skill_text
+from goalport.skills.skill import RESOURCE_TYPES, SKILL_FILE, SkillText, folder_name_of, skill_folder, skill_text
 from goalport.words import offer, one_line, shown
 
 __all__ = ["SkillProblem", "check_skill", "check_skills"]
@@ -97,7 +97,7 @@ def _body_problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tu
 def _name_problem(value: object, folder: Path) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _LONGEST_NAME:
         return f"expected 1 to {_LONGEST_NAME} of a-z, 0-9 and single hyphens between them, but came {shown(value)}."
-    own = folder.resolve().name
+    own = folder_name_of(folder)
     return "" if value == own else f"expected the name of its folder, {own!r}, but came {value!r}. Rename one of them."
 
 

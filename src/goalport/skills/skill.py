@@ -21,6 +21,7 @@ __all__ = [
     "Skill",
     "SkillText",
     "allowed_names",
+    "folder_name_of",
     "scanned",
     "skill_folder",
     "skill_text",
@@ -86,7 +87,7 @@ def scanned(root: Path) -> tuple[Skill, tuple[str, ...]]:
     place = root / SKILL_FILE
     if not description:
         raise DocumentError(f"{place}: it has no description, so no model could know when to use it.")
-    folder_name = root.resolve().name
+    folder_name = folder_name_of(root)
     warnings: list[str] = []
     if not name:
         warnings.append(f"{place}: it has no name; it is called {folder_name!r} as its folder is.")
@@ -96,6 +97,11 @@ def scanned(root: Path) -> tuple[Skill, tuple[str, ...]]:
         warnings.append(f"{place}: its description is cut at {_LONGEST_DESCRIPTION} characters.")
     skill = Skill(one_line(name, _LONGEST_NAME) or folder_name, one_line(description, _LONGEST_DESCRIPTION), root)
     return skill, tuple(warnings)
+
+
+def folder_name_of(root: Path) -> str:
+    """The name of a folder, which its skill should have."""
+    return root.name if root.name not in {"", ".."} else root.resolve().name
 
 
 def skill_text(root: Path) -> SkillText:

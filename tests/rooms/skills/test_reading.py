@@ -118,7 +118,7 @@ def test_a_head_is_read_as_it_was_meant(tmp_path: Path, head: str, description: 
             ["5: expected instructions after the head, but there are none."],
         ),
         (
-            "---\nname: my-skill\ndescription: x\n---\n\n\nRead references/a.md,\n[this](assets/b.png) or\n./scripts/c.sh.",
+            "---\nname: my-skill\ndescription: x\n---\n\n\nRead references/a.md,\n[b](assets/b.png) or\n./scripts/c.sh",
             [
                 "7: it mentions 'references/a.md', and there is no such file in the skill.",
                 "8: it mentions 'assets/b.png', and there is no such file in the skill.",
