@@ -1,0 +1,82 @@
+"""Whatever stands in a SKILL.md or a references.yml: it is read, or refused in a sentence, and nothing else happens."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from goalport.documents import read_yaml
+from goalport.errors import DocumentError
+from goalport.skills import Skills, check_skill
+
+PIECES = (
+    "---",
+    "name",
+    "description",
+    ":",
+    ": ",
+    "\n",
+    "\r\n",
+    "  ",
+    "- ",
+    "'",
+    '"',
+    "[",
+    "{",
+    "}",
+    "&a ",
+    "*a",
+    "!!x ",
+)
+PIECES += (
+    "|",
+    ">",
+    "#",
+    "%",
+    "@",
+    "`",
+    "\t",
+    "\0",
+    "\ufeff",
+    "\ud800",
+    "é",
+    "😀",
+    "2026-13-45",
+    "1e999",
+    "<<",
+    "?",
+    "x",
+)
+TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=30).map("".join)
+
+
+@pytest.fixture(scope="module")
+def skill(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("any") / "my-skill"
+    folder.mkdir()
+    return folder
+
+
+@settings(max_examples=300, deadline=None)
+@given(head=TEXTS, body=TEXTS)
+def test_any_file_is_a_skill_or_is_refused(skill: Path, head: str, body: str) -> None:
+    text = f"---\nname: my-skill\n{head}\n---\n{body}"
+    (skill / "SKILL.md").write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    for problem in check_skill(skill):
+        assert str(problem).isprintable()
+    try:
+        skills = Skills("x", "y").with_local_skill(skill)
+    except DocumentError as error:
+        assert str(error).startswith(str(skill))
+    else:
+        assert all(each.name and each.description.isprintable() for each in skills.skills)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_any_text_is_yaml_or_is_refused(text: str) -> None:
+    try:
+        read_yaml(text, "a.yml")
+    except DocumentError as error:
+        assert str(error).startswith("a.yml")

@@ -1,0 +1,23 @@
+"""The skill and the file of references that people copy from the docs are without mistakes."""
+
+from goalport.references import LlmReference, LlmReferenceProviders
+from goalport.skills import Skills, check_skills
+from tests.docs.fences import ROOT
+from tests.rooms.skills.folders import call
+
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+async def test_the_shipped_skill_is_without_mistakes_and_can_be_activated() -> None:
+    skills = Skills("writing", "Writing").with_local_skills(EXAMPLES / "skills")
+
+    assert check_skills(EXAMPLES / "skills") == ()
+    assert "Search before you answer" in await call(skills, "activate", name="cite-sources")
+
+
+def test_the_shipped_references_are_without_mistakes() -> None:
+    entries = LlmReferenceProviders().entries(EXAMPLES / "references.yml")
+
+    names = [each.name for each in entries if isinstance(each, LlmReference)]
+    assert names == ["tone", "skills", "goalport", "embabel-agent-examples", "skill-specification"]
+    assert len(entries) == 6
