@@ -1,6 +1,8 @@
 """Whatever stands in a SKILL.md or a references.yml: it is read, or refused in a sentence, and nothing else happens."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,43 +11,10 @@ from goalport.documents import read_yaml
 from goalport.errors import DocumentError
 from goalport.skills import Skills, check_skill
 
+T = TypeVar("T")
 PIECES = (
-    "---",
-    "name",
-    "description",
-    ":",
-    ": ",
-    "\n",
-    "\r\n",
-    "  ",
-    "- ",
-    "'",
-    '"',
-    "[",
-    "{",
-    "}",
-    "&a ",
-    "*a",
-    "!!x ",
-)
-PIECES += (
-    "|",
-    ">",
-    "#",
-    "%",
-    "@",
-    "`",
-    "\t",
-    "\0",
-    "\ufeff",
-    "\ud800",
-    "é",
-    "😀",
-    "2026-13-45",
-    "1e999",
-    "<<",
-    "?",
-    "x",
+    *("---", "name", "description", ":", ": ", "\n", "\r\n", "  ", "- ", "'", '"', "[", "{", "}", "&a ", "*a", "!!x "),
+    *("|", ">", "#", "%", "@", "`", "\t", "\0", "\ufeff", "\ud800", "é", "😀", "2026-13-45", "1e999", "<<", "?", "x"),
 )
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=30).map("".join)
 
@@ -57,7 +26,15 @@ def skill(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=300, deadline=None)
+def attempted(read: Callable[[], T]) -> tuple[T | None, str]:
+    """What was read, or why it was refused."""
+    try:
+        return read(), ""
+    except DocumentError as error:
+        return None, str(error)
+
+
+@settings(max_examples=100, deadline=None)
 @given(head=TEXTS, body=TEXTS)
 def test_any_file_is_a_skill_or_is_refused(skill: Path, head: str, body: str) -> None:
     text = f"---\nname: my-skill\n{head}\n---\n{body}"
@@ -65,18 +42,16 @@ def test_any_file_is_a_skill_or_is_refused(skill: Path, head: str, body: str) ->
 
     for problem in check_skill(skill):
         assert str(problem).isprintable()
-    try:
-        skills = Skills("x", "y").with_local_skill(skill)
-    except DocumentError as error:
-        assert str(error).startswith(str(skill))
-    else:
-        assert all(each.name and each.description.isprintable() for each in skills.skills)
+    loaded, refusal = attempted(lambda: Skills("x", "y").with_local_skill(skill))
+    assert refusal.startswith(str(skill)) or loaded is not None
+    for each in loaded.skills if loaded is not None else ():
+        assert each.name
+        assert each.description.isprintable()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=TEXTS)
 def test_any_text_is_yaml_or_is_refused(text: str) -> None:
-    try:
-        read_yaml(text, "a.yml")
-    except DocumentError as error:
-        assert str(error).startswith("a.yml")
+    found, refusal = attempted(lambda: read_yaml(text, "a.yml"))
+
+    assert refusal.startswith("a.yml") or found is not None
