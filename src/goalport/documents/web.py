@@ -6,6 +6,7 @@ to a moment later. Below: errors. Above: `github`, references to pages, and inge
 first needed.
 """
 
+import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 _PIECE: Final = 65_536
 """Bytes that are decompressed at a time."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
+_PASSWORD: Final = re.compile(r"//[^/?#]*@")
+"""What addresses may have before their host. It is neither sent nor shown."""
 _USER_AGENT: Final = "goalport (+https://pypi.org/project/goalport/)"
 
 
@@ -187,7 +190,8 @@ class WebFetcher:
             content += piece
             if len(content) > self.limits.max_bytes:
                 raise _refused(url, f"it has more than {self.limits.max_bytes} bytes")
-        return WebContent(str(place), media_type, bytes(content), response.charset_encoding or "")
+        found = str(place.copy_with(username="", password=""))
+        return WebContent(found, media_type, bytes(content), response.charset_encoding or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,4 +277,5 @@ def _port(url: str, place: "URL") -> int:
 
 
 def _refused(url: str, why: str) -> DocumentError:
+    url = _PASSWORD.sub("//", url)
     return DocumentError(f"{one_line(url, 300)} could not be fetched: {one_line(why).rstrip('.')}.")

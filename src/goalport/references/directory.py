@@ -109,10 +109,11 @@ class GitHubRepository:
         try:
             copy = await self.archives.get(self.place, update=follows)
             fetched.folder, fetched.commit, fetched.failure = copy.folder, copy.commit, ""
+            fetched.freshness.note_success()
         except DocumentError as error:
             _log.warning("The reference %r keeps what it had: %s", self.name, error)
             fetched.failure = str(error)
-        fetched.freshness.note()
+            fetched.freshness.note_failure()
 
     def notes(self) -> str:
         fetched = self._fetched

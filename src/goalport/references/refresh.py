@@ -50,15 +50,20 @@ class Freshness:
     """When something was read last."""
 
     policy: RefreshPolicy
-    _read: float | None = field(default=None, init=False)
+    retry_seconds: float = 60.0
+    """How long to wait after a failure, so that what does not answer does not slow down every request."""
+    _due: float | None = field(default=0.0, init=False)
+    """The time at which it is to be read; None: never again."""
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to read."""
-        if self._read is None:
-            return True
-        return self.policy.seconds is not None and monotonic() - self._read >= self.policy.seconds
+        return self._due is not None and monotonic() >= self._due
 
-    def note(self) -> None:
+    def note_success(self) -> None:
         """Note that it was read now."""
-        self._read = monotonic()
+        self._due = None if self.policy.seconds is None else monotonic() + self.policy.seconds
+
+    def note_failure(self) -> None:
+        """Note that it could not be read now."""
+        self._due = monotonic() + min(self.retry_seconds, self.policy.seconds or self.retry_seconds)

@@ -76,10 +76,11 @@ class TextReference:
         try:
             content.text = await to_thread.run_sync(cleaned, await self.read_source(), _LONGEST)
             content.failure = ""
+            content.freshness.note_success()
         except DocumentError as error:
             _log.warning("The reference %r keeps what it had: %s", self.name, error)
             content.failure = str(error)
-        content.freshness.note()
+            content.freshness.note_failure()
 
     def notes(self) -> str:
         return "\n".join(filter(None, (self.usage_notes, self._shown())))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final, Self
 
 from anyio import to_thread
@@ -32,6 +33,8 @@ PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
 _MOST_FOLDERS: Final = 2_000
 _BUDGET: Final = 6_000
 """Characters of names and descriptions in the prompt, which are about 1,500 tokens."""
+_RETRY_SECONDS: Final = 60.0
+"""How long a repository that could not be fetched is not asked for again."""
 _ADVICE: Final = "Before you do what a skill is for, call `activate` with its name, and follow its instructions."
 
 
@@ -50,6 +53,11 @@ class _Fetched:
     done: set[_Source] = field(default_factory=set[_Source])
     skills: tuple[Skill, ...] = ()
     failures: dict[_Source, str] = field(default_factory=dict[_Source, str])
+    failed_at: float = -_RETRY_SECONDS
+
+    def waits(self, source: _Source) -> bool:
+        """Whether a source is here, or could not be fetched a moment ago."""
+        return source in self.done or (source in self.failures and monotonic() - self.failed_at < _RETRY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,14 +123,14 @@ class Skills:
     async def refresh(self) -> None:
         """Fetch the skills of GitHub that are not here yet. What cannot be fetched is said in the notes."""
         for source in self.sources:
-            if source in self._fetched.done:
+            if self._fetched.waits(source):
                 continue
             try:
                 copy = await self.archives.get(source.place, expected=source.expected)
                 found = await to_thread.run_sync(_fetched_skills, copy.folder)
             except DocumentError as error:
                 _log.warning("Skills of %r are left out: %s", self.name, error)
-                self._fetched.failures[source] = str(error)
+                self._fetched.failures[source], self._fetched.failed_at = str(error), monotonic()
                 continue
             _warn_of_doubles(self._known(), found)
             self._fetched.failures.pop(source, None)

@@ -256,3 +256,14 @@ async def test_a_certificate_is_checked_against_the_name_and_not_the_address(tmp
             await fetcher.fetch(f"https://other.invalid:{port}/")
         with pytest.raises(DocumentError, match="CERTIFICATE_VERIFY_FAILED"):  # nobody trusts it but this client
             await WebFetcher(allow=["127.0.0.0/8"], resolve=resolve).fetch(f"https://docs.invalid:{port}/")
+
+
+async def test_a_password_in_an_address_is_neither_sent_nor_shown(site: Site) -> None:
+    site.text("/", "Hello")
+    url = f"http://ann:secret@{site.host}/"
+
+    assert (await WebFetcher(allow=[site.host]).fetch(url)).uri == f"{site.address}/"
+    assert "authorization" not in site.requests[0][1]
+    with pytest.raises(DocumentError) as raised:
+        await WebFetcher().fetch(url)
+    assert "secret" not in str(raised.value)

@@ -8,6 +8,7 @@ import pytest
 
 from goalport.documents import WebFetcher, WebLimits
 from goalport.references import RefreshPolicy, file_text, package_resource, refreshed, web_page
+from goalport.references.refresh import Freshness
 from tests.rooms.documents.loopback import Page, Site, serving
 from tests.rooms.references.asked import call, offered, prompt_of
 
@@ -131,6 +132,14 @@ async def test_what_was_not_read_yet_is_read_by_the_tool(site: Site) -> None:
     assert page.notes() == "It has not been read yet. Its tool `read` reads it."
     assert "Hello" in await call(page, "read")
     assert "Hello" in page.notes()
+
+
+@pytest.mark.parametrize(("seconds", "due"), [(0.0, True), (60.0, False)])
+def test_what_could_not_be_read_is_tried_again_after_a_while(seconds: float, *, due: bool) -> None:
+    for policy in (RefreshPolicy.never(), RefreshPolicy.after(600)):
+        freshness = Freshness(policy, seconds)
+        freshness.note_failure()
+        assert freshness.is_due is due
 
 
 @pytest.mark.parametrize(

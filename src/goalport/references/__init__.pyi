@@ -1,0 +1,28 @@
+from goalport.references.directory import (
+    GitHubRepository as GitHubRepository,
+    LocalDirectory as LocalDirectory,
+)
+from goalport.references.python_api import (
+    PythonApi as PythonApi,
+)
+from goalport.references.reference import (
+    LlmReference as LlmReference,
+    Reference as Reference,
+    Refreshing as Refreshing,
+    refreshed as refreshed,
+)
+from goalport.references.reference_file import (
+    LlmReferenceProvider as LlmReferenceProvider,
+    LlmReferenceProviders as LlmReferenceProviders,
+    contributors_from_yaml as contributors_from_yaml,
+    references_from_yaml as references_from_yaml,
+)
+from goalport.references.refresh import (
+    RefreshPolicy as RefreshPolicy,
+)
+from goalport.references.texts import (
+    TextReference as TextReference,
+    file_text as file_text,
+    package_resource as package_resource,
+    web_page as web_page,
+)
