@@ -25,6 +25,7 @@ __all__ = [
     "excerpt",
     "field_path",
     "first_line",
+    "folded",
     "in_json",
     "listed",
     "nearest",
@@ -317,6 +318,11 @@ def excerpt(text: str, limit: int) -> str:
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
     """A cleaned text in one line: white space of any kind becomes one space."""
     return cleaned(" ".join(text[: 4 * limit].split()), limit)
+
+
+def folded(text: str) -> str:
+    """The text as it is compared with others: in one case, and with accents in the one of two forms that is shorter."""
+    return text.casefold() if text.isascii() else unicodedata.normalize("NFC", text.casefold())
 
 
 def first_line(text: str, limit: int = _LONGEST_LINE) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from goalport.errors import DocumentError
-from goalport.words import cleaned, counted, one_line
+from goalport.words import cleaned, counted, folded, one_line
 
 __all__ = ["Folder", "FolderLimits", "FoundLine"]
 
@@ -127,7 +127,7 @@ class Folder:
 
     def lines_with(self, words: str, pattern: str = "*") -> Iterator[FoundLine]:
         """The lines of files that have each of these words in them, in any case, by path and number."""
-        wanted = words.casefold().split()
+        wanted = folded(words).split()
         left = self.limits.searched_bytes
         for path in self.files(pattern) if wanted else ():
             try:
@@ -137,8 +137,8 @@ class Folder:
             left -= len(text)
             if left < 0:
                 return
-            folded = text.casefold()
-            if all(each in folded for each in wanted):
+            whole = folded(text)
+            if all(each in whole for each in wanted):
                 yield from _lines(path, text, wanted)
 
     def _inside(self, path: str) -> Path | None:
@@ -176,8 +176,8 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 def _lines(path: str, text: str, words: list[str]) -> Iterator[FoundLine]:
     for number, line in enumerate(text.split("\n"), start=1):
-        folded = line.casefold()
-        if all(each in folded for each in words):
+        plain = folded(line)
+        if all(each in plain for each in words):
             yield FoundLine(path, number, one_line(line, _LINE))
 
 

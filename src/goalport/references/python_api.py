@@ -10,7 +10,7 @@ from anyio import to_thread
 from goalport.prompts import as_data
 from goalport.references.python_source import ApiMember, PythonSources
 from goalport.tools import Tool, tool
-from goalport.words import did_you_mean, excerpt, listed, offer
+from goalport.words import did_you_mean, excerpt, folded, listed, offer
 
 __all__ = ["PythonApi"]
 
@@ -93,7 +93,7 @@ class _ApiTools:
         return as_data("\n".join((member.signature, excerpt(member.doc, _DOC), *_lines(inner))), member.name)
 
     def _search(self, words: str) -> str:
-        wanted = words.casefold().split()
+        wanted = folded(words).split()
         matching = (each for each in self.sources.everything() if wanted and _has(each, wanted))
         found = list(islice(matching, _MOST_FOUND))
         if not found:
@@ -103,7 +103,7 @@ class _ApiTools:
 
 
 def _has(member: ApiMember, words: Iterable[str]) -> bool:
-    text = f"{member.name} {member.doc}".casefold()
+    text = folded(f"{member.name} {member.doc}")
     return all(each in text for each in words)
 
 

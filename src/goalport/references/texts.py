@@ -21,7 +21,7 @@ from goalport.prompts import as_data
 from goalport.references.page_text import page_text
 from goalport.references.refresh import Freshness, RefreshPolicy
 from goalport.tools import Tool, tool
-from goalport.words import cleaned, one_line
+from goalport.words import cleaned, folded, one_line
 
 __all__ = ["TextReference", "file_text", "package_resource", "web_page"]
 
@@ -120,7 +120,7 @@ class _TextTools:
     @tool(read_only=True)
     async def search(self, words: str) -> str:
         """Find the lines of the text that have all of these words in them."""
-        found = await to_thread.run_sync(_lines_with, await self._text(), words.casefold().split())
+        found = await to_thread.run_sync(_lines_with, await self._text(), folded(words).split())
         if not found:
             return f"No line has {words!r} in it. Search for fewer words, or read the text."
         more = f"\nThere are {len(found) - _MOST_LINES} more." if len(found) > _MOST_LINES else ""
@@ -138,8 +138,8 @@ def _lines_with(text: str, words: Sequence[str]) -> list[str]:
     found: list[str] = []
     place = 0
     for line in text.split("\n") if words else ():
-        folded = line.casefold()
-        if all(each in folded for each in words):
+        plain = folded(line)
+        if all(each in plain for each in words):
             found.append(f"at {place}: {one_line(line)}")
         place += len(line) + 1
     return found

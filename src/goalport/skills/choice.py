@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from goalport.skills.skill import Skill
+from goalport.words import folded
 
 __all__ = ["Embed", "by_meaning", "by_words"]
 
@@ -43,7 +44,7 @@ def _best(skills: Sequence[Skill], scores: Sequence[float]) -> list[Skill]:
 
 
 def _words(text: str) -> list[str]:
-    return [each[:_STEM] for each in _WORD.findall(text.casefold())]
+    return [each[:_STEM] for each in _WORD.findall(folded(text))]
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:

@@ -52,6 +52,8 @@ def test_lines_are_found_that_have_all_words(root: Path) -> None:
         ("2026/notes/gas.txt", 1, "Gas prices rise in winter."),
         ("2026/notes/gas.txt", 2, "Prices of GAS fall in spring."),
     ]
+    (root / "umlauts.txt").write_text("Gru\u0308ße aus KO\u0308LN\n")
+    assert [each.path for each in Folder(root).lines_with("grüsse köln")] == ["umlauts.txt"]
     assert list(Folder(root).lines_with("password")) == []
     assert list(Folder(root).lines_with("  ")) == []
 
