@@ -14,13 +14,13 @@ from goalport.documents.content import (
     Section,
     element_id,
 )
+from goalport.documents.folder import Folder, FolderLimits, FoundLine
+from goalport.documents.github import ArchiveLimits, GitHubArchives, GitHubCopy, GitHubPlace
 from goalport.documents.html_text import read_html
 from goalport.documents.limits import ReadingLimits
 from goalport.documents.markdown import read_markdown
 from goalport.documents.plain_text import read_plain_text
 from goalport.documents.reader import DocumentReader
-from goalport.documents.folder import Folder, FolderLimits, FoundLine
-from goalport.documents.github import ArchiveLimits, GitHubArchives, GitHubCopy, GitHubPlace
 from goalport.documents.web import WebContent, WebFetcher, WebLimits
 from goalport.documents.yaml_text import YamlText, read_yaml
 
@@ -44,13 +44,13 @@ __all__ = [
     "NavigableDocument",
     "ReadingLimits",
     "Section",
-    "element_id",
-    "read_html",
-    "read_markdown",
-    "read_plain_text",
     "WebContent",
     "WebFetcher",
     "WebLimits",
     "YamlText",
+    "element_id",
+    "read_html",
+    "read_markdown",
+    "read_plain_text",
     "read_yaml",
 ]
