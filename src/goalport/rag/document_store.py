@@ -1,0 +1,45 @@
+"""What keeps documents so that they can be searched: the protocol of whoever takes documents in.
+
+A document is stored whole or not at all, under its URI. Its hash tells whether it has changed since. Above: ingestion.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol, runtime_checkable
+
+from goalport.caller import Caller
+from goalport.documents import Chunk, NavigableDocument
+from goalport.rag.rows import StoredDocument
+
+__all__ = ["DocumentStore", "StoredDocument"]
+
+
+@runtime_checkable
+class DocumentStore(Protocol):
+    """Keeps documents with their sections and chunks."""
+
+    async def put(
+        self,
+        document: NavigableDocument,
+        chunks: Sequence[Chunk],
+        *,
+        content_hash: str = "",
+        readers: Collection[Caller | str] | None = None,
+    ) -> None:
+        """Store a document in place of the one with its URI, if there is one.
+
+        `readers` are the callers who may read it, and the scopes that let others read it; None: everyone may.
+        Raises `StoreError`, and the kind of `ModelError` that fits when its vectors cannot be made.
+        """
+        ...
+
+    async def remove(self, uri: str, /) -> bool:
+        """Remove a document with all that belongs to it. Returns whether it was there."""
+        ...
+
+    async def document(self, uri: str, /) -> StoredDocument | None:
+        """What is known of a document, whoever may read it; None: it is not stored."""
+        ...
+
+    async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
+        """All documents in the order of their URIs, whoever may read them, from the one after the URI `after` on."""
+        ...

@@ -1,0 +1,104 @@
+"""Filters: which chunks a search may find, by what is known of them. A store applies them before it cuts its results.
+
+A filter is data; each store makes of it what its database understands. The metadata of a chunk include those of its
+document, and where both have a key, the chunk's value counts. A chunk without the key fits no comparison.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["AllOf", "AnyOf", "AtLeast", "AtMost", "Containing", "Equal", "Filter", "Not", "OneOf", "UriPrefix", "Value"]
+
+Value: TypeAlias = str | int | float | bool
+"""A value that metadata are compared with."""
+
+
+def _check_key(key: str) -> None:
+    if not key or '"' in key or not key.isprintable():
+        raise ValueError(f"Expected a key of metadata without quotation marks, but came {key!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The value of a key is this one."""
+
+    key: str
+    value: Value
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The value of a key is one of these."""
+
+    key: str
+    values: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The value of a key is this one or more. Texts are compared by their characters, as ISO dates can be."""
+
+    key: str
+    value: str | int | float
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """The value of a key is this one or less."""
+
+    key: str
+    value: str | int | float
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Containing:
+    """The value of a key is a text that has this one in it, or a list that has it as an item."""
+
+    key: str
+    value: str
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class UriPrefix:
+    """The document's URI begins so: one document, a folder, or a site."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of these hold."""
+
+    filters: "tuple[Filter, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of these holds."""
+
+    filters: "tuple[Filter, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """This does not hold."""
+
+    filter: "Filter"
+
+
+Filter: TypeAlias = Equal | OneOf | AtLeast | AtMost | Containing | UriPrefix | AllOf | AnyOf | Not

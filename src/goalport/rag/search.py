@@ -1,0 +1,228 @@
+"""What can be searched, and how: a small protocol for each kind of search. User guide, section 3.12.5.
+
+A store implements those that are natural to it, and `ToolishRag` offers a model the tools for these alone. Filters, and
+who may read a document, are applied by the store before it cuts its results: what came after would be too little, or
+too much. Below: `documents`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+from goalport.caller import ANONYMOUS, Caller
+from goalport.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection
+from goalport.rag.filters import Filter
+
+__all__ = [
+    "CoreSearchOperations",
+    "ExpansionMethod",
+    "FinderOperations",
+    "HybridSearch",
+    "RegexSearchOperations",
+    "ResultExpander",
+    "SearchOperations",
+    "SectionOutline",
+    "SectionReader",
+    "SelectiveOperations",
+    "SimilarityResult",
+    "TextSearch",
+    "TextSimilaritySearchRequest",
+    "TypeRetrievalOperations",
+    "VectorSearch",
+    "supports",
+]
+
+MOST_RESULTS = 1_000
+"""How many results a search can give at most."""
+
+T = TypeVar("T", bound=ContentElement)
+T_co = TypeVar("T_co", bound=ContentElement, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSimilaritySearchRequest:
+    """What is searched for. Raises `ValueError` for limits that make no sense."""
+
+    query: str
+    top_k: int = 10
+    """How many results there are at most."""
+    similarity_threshold: float = 0.0
+    """The least score of a result, from 0 to 1."""
+    filter: Filter | None = None
+    """What else has to hold of a result; None: nothing."""
+    caller: Caller = ANONYMOUS
+    """On whose behalf it is searched: documents that this caller may not read do not exist here."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.top_k <= MOST_RESULTS:
+            raise ValueError(f"Expected top_k to be from 1 to {MOST_RESULTS}, but came {self.top_k!r}.")
+        if not 0 <= self.similarity_threshold <= 1:
+            raise ValueError(f"Expected a threshold from 0 to 1, but came {self.similarity_threshold!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityResult(Generic[T_co]):
+    """What was found, and how well it fits."""
+
+    match: T_co
+    score: float
+    """From 0 to 1, on a scale that does not depend on what else was found."""
+
+
+class ExpansionMethod(Enum):
+    """How a result is shown with more of its document."""
+
+    SEQUENCE = "sequence"
+    """With the chunks before and after it."""
+    ZOOM_OUT = "zoom_out"
+    """As the section around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionOutline:
+    """A section in the list of those of a document."""
+
+    id: str
+    path: tuple[str, ...]
+    """The titles from the document's to its own."""
+    uri: str
+    characters: int
+    """The length of its text; 0 for a section that only holds sections."""
+
+
+@runtime_checkable
+class SearchOperations(Protocol):
+    """The tag of everything that can be searched."""
+
+
+@runtime_checkable
+class SelectiveOperations(Protocol):
+    """Search operations that depend on how a store was opened: without embeddings it has no vectors to search."""
+
+    def can(self, operations: type, /) -> bool:
+        """Whether it can do what one of these protocols says."""
+        ...
+
+
+def supports(operations: object, protocol: type) -> bool:
+    """Whether an object can do what one of these protocols says."""
+    return isinstance(operations, protocol) and (
+        not isinstance(operations, SelectiveOperations) or operations.can(protocol)
+    )
+
+
+@runtime_checkable
+class VectorSearch(SearchOperations, Protocol):
+    """Search by meaning."""
+
+    async def vector_search(
+        self, request: TextSimilaritySearchRequest, kind: type[T], /
+    ) -> Sequence[SimilarityResult[T]]:
+        """What lies nearest to the query, the nearest first. The score is the cosine, and 0 where that is negative."""
+        ...
+
+
+@runtime_checkable
+class TextSearch(SearchOperations, Protocol):
+    """Search by words, in the query language of `goalport.rag.query`."""
+
+    @property
+    def lucene_syntax_notes(self) -> str:
+        """How this store reads a query, for the models that write one."""
+        ...
+
+    async def text_search(self, request: TextSimilaritySearchRequest, kind: type[T], /) -> Sequence[SimilarityResult[T]]:
+        """What has the words of the query, the best first. No query is an error."""
+        ...
+
+
+@runtime_checkable
+class CoreSearchOperations(VectorSearch, TextSearch, Protocol):
+    """Search by meaning and by words."""
+
+
+@runtime_checkable
+class HybridSearch(SearchOperations, Protocol):
+    """Search by words and by meaning at once."""
+
+    async def hybrid_search(
+        self, request: TextSimilaritySearchRequest, kind: type[T], /
+    ) -> Sequence[SimilarityResult[T]]:
+        """What both searches find, by reciprocal ranks: 1 is what both find first."""
+        ...
+
+
+@runtime_checkable
+class RegexSearchOperations(SearchOperations, Protocol):
+    """Search by a regular expression."""
+
+    async def regex_search(
+        self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+    ) -> Sequence[SimilarityResult[T]]:
+        """The first matches in the order of the documents. Raises `BadInput` for a pattern that is none or takes long."""
+        ...
+
+
+@runtime_checkable
+class ResultExpander(SearchOperations, Protocol):
+    """Shows more of the document around a result."""
+
+    async def expand_result(
+        self, id: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ANONYMOUS
+    ) -> Sequence[ContentElement]:
+        """The elements around one, in order; none if there is no such element, or nothing around it.
+
+        For `SEQUENCE` these are chunks, itself among them and as many as said on either side. For `ZOOM_OUT` it is the
+        section that holds it, or the document of a section that no other section holds.
+        """
+        ...
+
+
+@runtime_checkable
+class FinderOperations(SearchOperations, Protocol):
+    """Finds elements by id."""
+
+    async def find_by_id(self, id: str, kind: type[T], /, *, caller: Caller = ANONYMOUS) -> T | None:
+        """The element with this id; None if there is none of this type that the caller may read."""
+        ...
+
+
+@runtime_checkable
+class TypeRetrievalOperations(SearchOperations, Protocol):
+    """Goes through elements of one type."""
+
+    def supports_type(self, kind: type, /) -> bool:
+        """Whether elements of this type can be searched."""
+        ...
+
+    async def find_by_type(
+        self, kind: type[T], /, *, limit: int = 100, after: str = "", caller: Caller = ANONYMOUS
+    ) -> Sequence[T]:
+        """The elements of this type in the order in which they were stored, from the one after the id `after` on."""
+        ...
+
+
+@runtime_checkable
+class SectionReader(SearchOperations, Protocol):
+    """Lists documents and their sections, and reads them."""
+
+    async def list_documents(
+        self, *, limit: int = 100, after: str = "", caller: Caller = ANONYMOUS
+    ) -> Sequence[ContentRoot]:
+        """The documents in the order of their URIs, from the one after the URI `after` on."""
+        ...
+
+    async def list_sections(self, document: str, /, *, caller: Caller = ANONYMOUS) -> Sequence[SectionOutline]:
+        """The sections of a document, given by id or URI, in its order; none if there is no such document."""
+        ...
+
+    async def read_section(self, id: str, /, *, caller: Caller = ANONYMOUS) -> Sequence[LeafSection]:
+        """The texts of a section and of those that it holds, in order; of the whole document for a document's id."""
+        ...
+
+
+SEARCHABLE = (Chunk,)
+"""The types that stores search."""
+ELEMENTS = (Chunk, LeafSection, ContainerSection, ContentRoot)
+"""The types of elements that stores find."""
