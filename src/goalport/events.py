@@ -34,6 +34,7 @@ __all__ = [
     "ProgressUpdated",
     "QuestionAsked",
     "QuestionSettled",
+    "SourcesShown",
     "StateEntered",
     "StuckHandled",
     "ToolCalled",
@@ -256,6 +257,20 @@ class ToolReturned(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class SourcesShown(_Record):
+    """A model was shown passages of documents, against which its answer can be checked."""
+
+    reference: str
+    """The name of the reference that has the documents."""
+    tool: str
+    query: str
+    """What was searched for, or the id of what was read."""
+    sources: tuple[Mapping[str, Any], ...]
+    """Of each passage its `id`, its document's `uri`, its `path` of titles, and where it stands: `start` and `end`."""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GuardTripped(_Record):
     """A guard objects to what a user or a model said."""
 
@@ -302,6 +317,7 @@ Event = (
     | ModelReplied
     | ToolCalled
     | ToolReturned
+    | SourcesShown
     | GuardTripped
     | ProcessNotStored
     | ProcessFinished

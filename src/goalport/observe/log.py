@@ -27,6 +27,7 @@ from goalport.events import (
     ProgressUpdated,
     QuestionAsked,
     QuestionSettled,
+    SourcesShown,
     StateEntered,
     StuckHandled,
     ToolCalled,
@@ -34,6 +35,7 @@ from goalport.events import (
     as_json,
 )
 from goalport.observe.personalities import PERSONALITIES, Personality, spoken
+from goalport.words import counted, first_line
 
 __all__ = ["JsonLinesListener", "LogListener", "PlanListener", "PromptListener", "as_json", "in_words"]
 
@@ -146,6 +148,8 @@ def _models_in_words(event: Event) -> str | None:
             return f"calls the tool {tool}"
         case ToolReturned(tool=tool, seconds=seconds, is_error=is_error):
             return f"the tool {tool} {'failed' if is_error else 'answered'} after {seconds:.3f} s"
+        case SourcesShown(reference=reference, sources=sources, query=query):
+            return f"{reference} showed {counted(len(sources), 'passage')} for {first_line(query, 80)!r}"
         case GuardTripped(guard=guard, severity=severity, reason=reason):
             return f"{guard} objects ({severity}): {reason}"
         case _:

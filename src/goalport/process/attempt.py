@@ -8,7 +8,7 @@ cost of models is added to the process. Before each turn of a model the process 
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -16,9 +16,10 @@ import anyio
 from anyio import get_cancelled_exc_class
 
 from goalport.ai import ReplyRecord
+from goalport.caller import Caller
 from goalport.domain import WaitFor
 from goalport.errors import Declined, NonRetryable, TerminateAction, ToolError
-from goalport.events import Event, ModelReplied, ModelRetried, ProgressUpdated
+from goalport.events import Event, ModelReplied, ModelRetried, ProgressUpdated, SourcesShown
 from goalport.llm import ModelCall, ModelReply, TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.journal import (
@@ -87,6 +88,20 @@ class ActionCalls:
     """Where an attempt of an action calls tools: the `CallSite` of `goalport.tools`."""
 
     attempt: AskingAttempt
+
+    @property
+    def caller(self) -> Caller:
+        return self.attempt.process.caller
+
+    def emit(self, event: SourcesShown, /) -> None:
+        """Emit an event of the process and the action."""
+        process = self.attempt.process
+        process.emit(replace(event, process_id=process.id, action=self.attempt.action))
+
+    def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
+        """Add one request that a tool made to a model to the action, its process and those that started it."""
+        usage = TokenUsage(input_tokens=tokens, cost=cost)
+        self.attempt.process.spend(usage, action=self.attempt.action, model=model, seconds=seconds)
 
     def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
         """Whether the journal has the result of the next such call."""

@@ -57,8 +57,8 @@ insert into facts values ('changes', 0), ('chunks', 0), ('embeddings', 0);
 """
 """In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it differs from `body`, and `urtext`
 the text in the document where it differs from what is shown. In `sections`, `body` is null for one that holds others.
-In `facts`, `changes` counts the transactions and `embeddings` those that changed vectors of chunks that were there before;
-`model` and `dimensions` say who made the vectors."""
+In `facts`, `changes` counts the transactions and `embeddings` those that changed
+vectors of chunks that were there before; `model` and `dimensions` say who made the vectors."""
 
 
 class IndexDatabase:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from goalport.caller import Caller
-from goalport.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection, NavigableDocument
+from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument, Section
 from goalport.rag.conditions import Condition, all_of, may_read
 from goalport.rag.filters import Filter
 from goalport.rag.rows import (
@@ -19,13 +19,14 @@ from goalport.rag.rows import (
     StoredDocument,
     chunk_of,
     document_of,
+    leaves_of,
     selected,
     tree_of,
 )
-from goalport.rag.search import SectionOutline
+from goalport.rag.search import SectionOutline, SectionText
 from goalport.rag.sqlite_search import JOINED, restrictions
 
-__all__ = ["around", "chunks", "document", "documents", "found", "leaves", "neighbours", "outline", "page"]
+__all__ = ["around", "chunks", "document", "documents", "found", "neighbours", "outline", "page", "text"]
 
 _PAGE: Final = 500
 _MOST_NEIGHBOURS: Final = 100
@@ -45,11 +46,11 @@ def documents(connection: sqlite3.Connection, limit: int, after: str, caller: Ca
     return [document_of(row) for row in _rows(connection, DOCUMENT_COLUMNS, "documents", all_of(conditions), ending)]
 
 
-def found(connection: sqlite3.Connection, id: str, kind: type, caller: Caller) -> ContentElement | None:
+def found(connection: sqlite3.Connection, element: str, kind: type, caller: Caller) -> ContentElement | None:
     """The element with this id, if it is of this type."""
-    for element in _elements(connection, id, kind, caller):
-        if isinstance(element, kind):
-            return element
+    for each in _elements(connection, element, kind, caller):
+        if isinstance(each, kind):
+            return each
     return None
 
 
@@ -62,23 +63,23 @@ def chunks(connection: sqlite3.Connection, limit: int, after: str, caller: Calle
     return [chunk_of(row) for row in rows]
 
 
-def neighbours(connection: sqlite3.Connection, id: str, on_either_side: int, caller: Caller) -> list[Chunk]:
+def neighbours(connection: sqlite3.Connection, element: str, count: int, caller: Caller) -> list[Chunk]:
     """A chunk with those before and after it."""
-    count = min(max(on_either_side, 0), _MOST_NEIGHBOURS)
+    most = min(max(count, 0), _MOST_NEIGHBOURS)
     near = Condition(
         "chunks.document = (select document from chunks where element = ?) and abs(chunks.number - "
         "(select number from chunks where element = ?)) <= ?",
-        (id, id, count),
+        (element, element, most),
     )
     conditions = all_of([near, may_read(caller)])
     return [chunk_of(row) for row in _rows(connection, CHUNK_COLUMNS, JOINED, conditions, "order by chunks.number")]
 
 
-def around(connection: sqlite3.Connection, id: str, caller: Caller) -> list[ContentElement]:
+def around(connection: sqlite3.Connection, element: str, caller: Caller) -> list[ContentElement]:
     """The section around a chunk or a section, or the document of one that no section holds."""
     parents = [
-        *connection.execute("select parent from chunks where element = ?", (id,)),
-        *connection.execute("select parent from sections where element = ?", (id,)),
+        *connection.execute("select parent from chunks where element = ?", (element,)),
+        *connection.execute("select parent from sections where element = ?", (element,)),
     ]
     outer = found(connection, parents[0][0], ContentElement, caller) if parents else None
     return [outer] if outer is not None else []
@@ -90,22 +91,23 @@ def outline(connection: sqlite3.Connection, document: str, caller: Caller) -> li
     columns = "sections.element, sections.path, documents.uri, length(sections.body)"
     rows = _rows(connection, columns, _SECTIONS, all_of([named, may_read(caller)]), "order by sections.number")
     return [
-        SectionOutline(id=element, path=tuple(json.loads(path)), uri=uri, characters=length or 0)
-        for element, path, uri, length in rows
+        SectionOutline(id=section, path=tuple(json.loads(path)), uri=uri, characters=length or 0)
+        for section, path, uri, length in rows
     ]
 
 
-def leaves(connection: sqlite3.Connection, id: str, caller: Caller) -> list[LeafSection]:
-    """The texts of a section, or of a document."""
-    for element in _elements(connection, id, NavigableDocument, caller):
-        match element:
-            case LeafSection():
-                return [element]
-            case ContainerSection() | NavigableDocument():
-                return list(_within(element))
+def text(connection: sqlite3.Connection, element: str, caller: Caller) -> SectionText | None:
+    """The text of a section, or of a document."""
+    for each in _elements(connection, element, NavigableDocument, caller):
+        match each:
+            case NavigableDocument(uri=uri):
+                return SectionText(uri=uri, leaves=tuple(each.leaves()))
+            case Section():
+                row = _rows(connection, "documents.uri", _SECTIONS, Condition("sections.element = ?", (element,)))[0]
+                return SectionText(uri=row[0], leaves=tuple(leaves_of(each)))
             case _:
                 pass
-    return []
+    return None
 
 
 def page(
@@ -119,19 +121,19 @@ def page(
     return [(row[0], row[1], row[2], row[3]) for row in _rows(connection, columns, JOINED, conditions, ending)]
 
 
-def _elements(connection: sqlite3.Connection, id: str, kind: type, caller: Caller) -> Sequence[ContentElement]:
+def _elements(connection: sqlite3.Connection, element: str, kind: type, caller: Caller) -> Sequence[ContentElement]:
     """The chunk, the section and the document with this id. A document has its sections if `kind` asks for them."""
     readable = may_read(caller)
-    by_id = all_of([Condition("chunks.element = ?", (id,)), readable])
-    elements: list[ContentElement] = [chunk_of(row) for row in _rows(connection, CHUNK_COLUMNS, JOINED, by_id)]
-    by_id = all_of([Condition("sections.element = ?", (id,)), readable])
+    by_id = all_of([Condition("chunks.element = ?", (element,)), readable])
+    found: list[ContentElement] = [chunk_of(row) for row in _rows(connection, CHUNK_COLUMNS, JOINED, by_id)]
+    by_id = all_of([Condition("sections.element = ?", (element,)), readable])
     for (row,) in _rows(connection, "sections.document", _SECTIONS, by_id):
-        elements.append(_sections(connection, row)[id])
-    by_id = all_of([Condition("documents.element = ?", (id,)), readable])
+        found.append(_sections(connection, row)[element])
+    by_id = all_of([Condition("documents.element = ?", (element,)), readable])
     for number, *row in _rows(connection, f"documents.id, {DOCUMENT_COLUMNS}", "documents", by_id):
         root = document_of(row).root
-        elements.append(_with_sections(connection, number, root) if issubclass(kind, NavigableDocument) else root)
-    return elements
+        found.append(_with_sections(connection, number, root) if issubclass(kind, NavigableDocument) else root)
+    return found
 
 
 def _sections(connection: sqlite3.Connection, number: int) -> Any:
@@ -143,18 +145,6 @@ def _with_sections(connection: sqlite3.Connection, number: int, root: ContentRoo
     sections = _sections(connection, number)
     top = tuple(each for each in sections.values() if each.parent_id not in sections)
     return NavigableDocument(id=root.id, metadata=root.metadata, uri=root.uri, title=root.title, children=top)
-
-
-def _within(element: ContainerSection | NavigableDocument) -> list[LeafSection]:
-    waiting = list(reversed(element.children))
-    texts: list[LeafSection] = []
-    while waiting:
-        section = waiting.pop()
-        if isinstance(section, LeafSection):
-            texts.append(section)
-        elif isinstance(section, ContainerSection):
-            waiting.extend(reversed(section.children))
-    return texts
 
 
 def _rows(

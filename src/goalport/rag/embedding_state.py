@@ -154,9 +154,7 @@ def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
 
 
 def _remember(connection: sqlite3.Connection, model: str, dimensions: int) -> None:
-    connection.executemany(
-        "insert or replace into facts values (?, ?)", [("model", model), ("dimensions", dimensions)]
-    )
+    connection.executemany("insert or replace into facts values (?, ?)", [("model", model), ("dimensions", dimensions)])
 
 
 def _count_change(connection: sqlite3.Connection) -> None:
@@ -165,11 +163,10 @@ def _count_change(connection: sqlite3.Connection) -> None:
 
 def _missing(connection: sqlite3.Connection, target: str) -> list[Any]:
     """Chunks without a vector there."""
-    return connection.execute(
-        "select chunks.id, chunks.document, coalesce(chunks.shown, chunks.body) from chunks "
-        f"where not exists (select 1 from {target} where {target}.chunk = chunks.id) order by chunks.id limit ?",  # noqa: S608 - one of two names
-        (_BATCH,),
-    ).fetchall()
+    without = Condition(f"not exists (select 1 from {target} where {target}.chunk = chunks.id)")
+    columns = "chunks.id, chunks.document, coalesce(chunks.shown, chunks.body)"
+    statement = selected(columns, "chunks", without, f"order by chunks.id limit {_BATCH}")
+    return connection.execute(statement.sql).fetchall()
 
 
 def _replaced(connection: sqlite3.Connection, model: str) -> bool:

@@ -5,12 +5,15 @@ services of providers. Above: the stores.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from goalport.errors import ModelError, ModelNotReady, ModelUnavailable
-from goalport.llm import EmbeddingService, check_vector_count
+from goalport.llm import EmbeddingService, Vectors, check_vector_count
+from goalport.tools import current_call_site
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,10 +28,10 @@ _BATCH: Final = 64
 def require_numpy() -> None:
     """Raise `ModelNotReady` unless numpy is installed."""
     try:
-        import numpy  # noqa: F401, ICN001 - whether it is there
+        import_module("numpy")
     except ImportError as error:
         raise ModelNotReady(
-            "Search by meaning needs a library that is not installed. Run pip install \"goalport[rag]\"."
+            'Search by meaning needs a library that is not installed. Run pip install "goalport[rag]".'
         ) from error
 
 
@@ -57,12 +60,22 @@ async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[
     parts: list[NDArray[np.float32]] = []
     for start in range(0, len(texts), _BATCH):
         batch = texts[start : start + _BATCH]
-        vectors = await service.embed(batch)
+        vectors = await _requested(service, batch)
         check_vector_count(service.name, batch, vectors)
         parts.append(await asyncio.to_thread(_matrix, service.name, vectors))
         if parts[-1].shape[1] != parts[0].shape[1]:
             raise _uneven(service.name, {parts[0].shape[1], parts[-1].shape[1]})
     return np.concatenate(parts) if parts else np.empty((0, service.dimensions or 0), np.float32)
+
+
+async def _requested(service: EmbeddingService, texts: Sequence[str]) -> list[list[float]]:
+    """The vectors, whose cost is counted towards the action that this runs in, if there is one."""
+    began = time.monotonic()
+    vectors = await service.embed(texts)
+    site = current_call_site()
+    if site is not None and isinstance(vectors, Vectors):
+        site.spend(service.name, vectors.usage.tokens, vectors.usage.cost, time.monotonic() - began)
+    return vectors
 
 
 def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.float32]":
@@ -75,7 +88,7 @@ def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.flo
     if not np.isfinite(matrix).all():
         raise ModelUnavailable(f"The embedding service {service!r} gave vectors with values that are no numbers.")
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
-    return matrix / np.where(norms == 0, 1, norms)
+    return (matrix / np.where(norms == 0, 1, norms)).astype(np.float32, copy=False)
 
 
 def _uneven(service: str, lengths: set[int]) -> ModelError:

@@ -14,10 +14,11 @@ from typing import Final, Literal
 from goalport.rag.conditions import Condition, all_of
 from goalport.rag.query import Fuzzy, Group, Leaf, Node, Phrase, Prefix, Word, leaves, normal, segmented
 
-__all__ = ["TITLE_WEIGHT", "FullTextQuery", "indexed"]
+__all__ = ["FullTextQuery", "indexed"]
 
-TITLE_WEIGHT: Final = 3.0
-"""How much more a word in the titles above a text counts than one in the text."""
+_TITLE_WEIGHT: Final = 0.5
+"""How much words in the titles above a text add to their weight in the text. It is weighed apart, by how rare a word is
+in titles: added to the words of the text, titles would hardly count in a text that has the words anyway."""
 _SATURATION: Final = 1.2
 """The parameter k1 of BM25 in FTS5: how soon more of the same word counts no more."""
 _CANDIDATES: Final = 2_000
@@ -42,11 +43,12 @@ class _Term:
     expression: str
     found: int
     """The number of chunks that have it."""
-    is_common: bool = False
+    rarest: int
+    """The number of chunks that have the rarest of its spellings."""
 
     def most(self, chunks: int) -> float:
-        """The most that it can add to the weight of a chunk."""
-        rarity = math.log((chunks - self.found + 0.5) / (self.found + 0.5)) if 2 * self.found < chunks else 1e-6
+        """The most that it can add to the weight of a chunk, but for titles."""
+        rarity = math.log((chunks - self.rarest + 0.5) / (self.rarest + 0.5)) if 2 * self.rarest < chunks else 1e-6
         return rarity * (1 + _SATURATION)
 
 
@@ -63,52 +65,54 @@ class FullTextQuery:
     @classmethod
     def of(cls, tree: Group, connection: sqlite3.Connection, chunks: int) -> "FullTextQuery | None":
         """The query for the state of a database that has so many chunks; None if it can find nothing."""
-        wanted = list(dict.fromkeys(leaves(tree)))
+        wanted = _telling(tree)
         if not wanted or not chunks:
             return None
-        telling = [each for each in wanted if not _is_common(each)]
-        needed = set(_required(tree))
         compiled = _Compiler(connection)
-        terms = [compiled.term(each, in_titles=bool(telling) and _is_common(each) and each not in needed) for each in wanted]
+        terms = [compiled.term(each) for each in wanted]
+        found = tuple(each for each in terms if each.found)
         strict = compiled.condition(tree) if tree.is_strict else None
-        most = sum(each.most(chunks) for each in terms if not each.is_common)
-        return cls(tuple(each for each in terms if each.found), strict, max(most, 1e-6))
+        most = sum(each.most(chunks) for each in terms)
+        return cls(found, strict, max(most, 1e-6)) if found else None
 
     @property
     def rare(self) -> "tuple[_Term, ...]":
-        """The rarest terms that few enough chunks have; none if all terms together are that rare, or none is."""
-        ordered = sorted((each for each in self.terms if not each.is_common), key=lambda each: each.found)
+        """The rarest terms, which few enough chunks have; none if that is all of them, or none."""
         kept: list[_Term] = []
-        for each in ordered:
+        for each in sorted(self.terms, key=lambda each: each.found):
             if sum(one.found for one in kept) + each.found > _CANDIDATES:
                 return tuple(kept)
             kept.append(each)
-        return tuple(kept) if len(kept) < len(self.terms) and sum(each.found for each in self.terms) > _CANDIDATES else ()
+        return ()
 
     def weighed(self, *, only: "Sequence[_Term]" = ()) -> Condition:
         """The statement that gives the ids of chunks and their weights; `only`: of those that have one of these."""
-        narrow = all_of([_having(each) for each in only], "or") if only else None
+        narrow = all_of([_having(each) for each in only], "or") if only else Condition("1")
         parts: list[Condition] = []
         for index in ("chunk_stems", "chunk_words"):
             expression = " OR ".join(each.expression for each in self.terms if each.index == index)
             if expression:
-                restricted = f" and ({narrow.sql})" if narrow else ""
-                parts.append(
-                    Condition(
-                        f"select rowid as id, -bm25({index}, ?, 1.0) as weight from {index} "  # noqa: S608 - one of two names
-                        f"where {index} match ?{restricted}",
-                        (TITLE_WEIGHT, expression, *(narrow.values if narrow else ())),
-                    )
-                )
+                parts.append(_weights(index, 1.0, expression, narrow))
+                parts.append(_weights(index, _TITLE_WEIGHT, f"{{title}} : ({expression})", narrow))
+        every = " union all ".join(each.sql for each in parts)
         values = tuple(value for each in parts for value in each.values)
-        if len(parts) == 1:
-            return Condition(parts[0].sql, values)
-        both = " union all ".join(each.sql for each in parts)
-        return Condition(f"select id, sum(weight) as weight from ({both}) group by id", values)  # noqa: S608 - as above
+        return Condition(f"select id, sum(weight) as weight from ({every}) group by id", values)  # noqa: S608 - ours
 
 
-def _is_common(leaf: Leaf) -> bool:
-    return isinstance(leaf, Word) and leaf.is_common
+def _weights(index: str, factor: float, expression: str, narrow: Condition) -> Condition:
+    return Condition(
+        f"select rowid as id, -bm25({index}) * ? as weight from {index} "  # noqa: S608 - one of two names
+        f"where {index} match ? and ({narrow.sql})",
+        (factor, expression, *narrow.values),
+    )
+
+
+def _telling(tree: Group) -> list[Leaf]:
+    """What is looked for: without words that say nothing, unless they are required or there are no others."""
+    every = list(dict.fromkeys(leaves(tree)))
+    needed = set(_required(tree))
+    telling = [each for each in every if not (isinstance(each, Word) and each.is_common) or each in needed]
+    return telling or every
 
 
 def _required(group: Group) -> Iterator[Leaf]:
@@ -120,7 +124,8 @@ def _required(group: Group) -> Iterator[Leaf]:
 
 
 def _having(term: _Term) -> Condition:
-    return Condition(f"rowid in (select rowid from {term.index} where {term.index} match ?)", (term.expression,))  # noqa: S608 - as above
+    sql = f"rowid in (select rowid from {term.index} where {term.index} match ?)"  # noqa: S608 - one of two names
+    return Condition(sql, (term.expression,))
 
 
 class _Compiler:
@@ -130,14 +135,17 @@ class _Compiler:
         self._connection = connection
         self._spellings: dict[Fuzzy, tuple[str, ...]] = {}
 
-    def term(self, leaf: Leaf, *, in_titles: bool = False) -> _Term:
+    def term(self, leaf: Leaf) -> _Term:
         index, expression = self._written(leaf)
-        expression = f"{{title}} : {expression}" if in_titles else expression
-        (found,) = self._connection.execute(
-            f"select count(*) from {index} where {index} match ?",  # noqa: S608 - one of two names
-            (expression,),
-        ).fetchone()
-        return _Term(index, f"({expression})", found, in_titles)
+        found = self._count(index, expression)
+        spelled = self._spellings.get(leaf, ()) if isinstance(leaf, Fuzzy) else ()
+        rarest = min((self._count(index, _quoted(each)) for each in spelled), default=found)
+        return _Term(index, f"({expression})", found, rarest)
+
+    def _count(self, index: _Index, expression: str) -> int:
+        statement = f"select count(*) from {index} where {index} match ?"  # noqa: S608 - one of two names
+        (found,) = self._connection.execute(statement, (expression,)).fetchone()
+        return found
 
     def condition(self, node: Node) -> Condition:
         """Whether `chunks.id` is that of a chunk which a part of the query wants."""
@@ -172,10 +180,12 @@ class _Compiler:
         if found is None:
             # SQLite folds case and accents itself; here, only what it would hold under the same first letters.
             wanted = leaf.text.lower()
+            letters = set(wanted)
             near = sorted(
                 (distance, word)
                 for word in self._words_like(wanted, leaf.edits)
-                if (distance := _edits(wanted, word, leaf.edits)) <= leaf.edits
+                if len(letters ^ set(word)) <= 2 * leaf.edits
+                and (distance := _edits(wanted, word, leaf.edits)) <= leaf.edits
             )
             found = tuple(word for _, word in near[:_MOST_SPELLINGS]) or (leaf.text,)
             self._spellings[leaf] = found
@@ -185,7 +195,8 @@ class _Compiler:
         """Words of about the same length that begin with the first letter or, if that is wrong, with the second."""
         for first in dict.fromkeys(wanted[:2]):
             rows = self._connection.execute(
-                "select term from chunk_vocabulary where term >= ? and term < ? and length(term) between ? and ? limit ?",
+                "select term from chunk_vocabulary where term >= ? and term < ? "
+                "and length(term) between ? and ? limit ?",
                 (first, f"{first}\U0010ffff", len(wanted) - edits, len(wanted) + edits, _MOST_LOOKED_AT),
             )
             yield from (word for (word,) in rows)

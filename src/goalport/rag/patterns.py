@@ -43,7 +43,9 @@ def matches(regex: str, texts: Iterable[str], most: int, seconds: float) -> list
     Raises `BadInput` for a pattern that is none, and for one that is not done with the texts in time.
     """
     if len(regex) > _LONGEST:
-        raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Write a shorter one.")
+        raise BadInput(
+            f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Write a shorter one."
+        )
     with subprocess.Popen(  # noqa: S603 - our own file, by this interpreter
         [sys.executable, "-I", "-S", str(_WORKER)],
         stdin=subprocess.PIPE,
@@ -67,7 +69,9 @@ def matches(regex: str, texts: Iterable[str], most: int, seconds: float) -> list
         )
     answer = json.loads(written)
     if "problem" in answer:
-        raise BadInput(f"The pattern {first_line(regex, 80)!r} is no regular expression of Python: {answer['problem']}.")
+        raise BadInput(
+            f"The pattern {first_line(regex, 80)!r} is no regular expression of Python: {answer['problem']}."
+        )
     return [PatternMatch(*each) for each in answer["matches"]]
 
 

@@ -1,7 +1,7 @@
 """The query language: words, +required, -prohibited, "phrases", prefix*, fuzzy~, AND, OR, NOT and parentheses.
 
-`parse` makes a tree of whatever a person or a model wrote. It never fails: what cannot be an operator is a word, and what
-is no word is left out. Each store compiles the tree for its database, so that no part of a query becomes syntax there.
+`parse` makes a tree of whatever a person or a model wrote. It never fails: what cannot be an operator is a word, and
+what is no word is left out. Each store compiles the tree for its database; no part of a query becomes syntax there.
 """
 
 import re
@@ -17,14 +17,18 @@ _LONGEST: Final = 4_000
 _MOST_LEAVES: Final = 48
 """The number of words and phrases of a query that count."""
 _LONGEST_WORD: Final = 100
+_SHORTEST_FUZZY, _SHORTEST_WITH_TWO_EDITS = 3, 6
+"""How long a word has to be so that one character of it may be wrong, or two."""
 _DEEPEST: Final = 8
 """How deep parentheses may be nested; deeper ones do not group."""
 
-STOP_WORDS: Final = frozenset(
-    "a about an and any are as at be been but by can could did do does for from had has have he her his how i if in "
-    "into is it its many me much my no not of on or our s shall she should so some such t than that the their them then "
-    "there these they this those to us was we were what when where which who whose why will with would you your".split()
+_COMMON: Final = (
+    "a about an and any are as at be been but by can could did do does for from had has have he her his how i "
+    "if in into is it its many me much my no not of on or our s shall she should so some such t than that the "
+    "their them then there these they this those to us was we were what when where which who whose why will "
+    "with would you your"
 )
+STOP_WORDS: Final = frozenset(_COMMON.split())
 """English words that mostly say nothing of what is searched for."""
 
 
@@ -146,8 +150,8 @@ class _Open:
 
     def add(self, *nodes: Node) -> None:
         """Add parts that were written as one."""
-        occurrence = self.pending or ("required" if self.joined else "optional")
-        self.parts += [(occurrence, node) for node in nodes]
+        occurrence: _Occurrence = self.pending or ("required" if self.joined else "optional")
+        self.parts.extend((occurrence, node) for node in nodes)
         self.pending, self.joined = None, False
 
     def join(self) -> None:
@@ -230,8 +234,8 @@ def _of_term(written: str, *, whole: bool) -> list[Leaf]:
     last: Leaf = Word(words[-1])
     if suffix and suffix["star"]:
         last = Prefix(words[-1])
-    elif suffix and suffix[0].startswith("~") and len(words[-1]) > 2:
-        edits = 1 if suffix["edits"] == "1" or len(words[-1]) < 6 else 2
+    elif suffix and suffix[0].startswith("~") and len(words[-1]) >= _SHORTEST_FUZZY:
+        edits = 1 if suffix["edits"] == "1" or len(words[-1]) < _SHORTEST_WITH_TWO_EDITS else 2
         last = Fuzzy(words[-1], edits)
     elif whole and len(words) > 1:
         return [Phrase(tuple(words))]

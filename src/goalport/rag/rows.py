@@ -5,7 +5,7 @@ The functions run within a transaction of `database`; nothing here waits or deci
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CHUNK_COLUMNS", "StoredDocument", "chunk_of", "delete_document", "document_of", "insert_document", "tree_of"]
+__all__ = [
+    "CHUNK_COLUMNS",
+    "StoredDocument",
+    "chunk_of",
+    "delete_document",
+    "document_of",
+    "insert_document",
+    "tree_of",
+]
 
 CHUNK_COLUMNS: Final = (
     "chunks.element, chunks.metadata, coalesce(chunks.shown, chunks.body), "
@@ -95,6 +103,15 @@ def tree_of(rows: Iterable[Sequence[Any]]) -> Mapping[str, Section]:
     return dict(reversed(made.items()))
 
 
+def leaves_of(section: Section) -> Iterator[LeafSection]:
+    """The sections with a text in this one, or itself, in order."""
+    if isinstance(section, LeafSection):
+        yield section
+    elif isinstance(section, ContainerSection):
+        for each in section.children:
+            yield from leaves_of(each)
+
+
 def insert_document(
     connection: sqlite3.Connection,
     document: NavigableDocument,
@@ -130,8 +147,8 @@ def insert_document(
         [_section_row(number, place, section) for place, section in enumerate(document.sections())],
     )
     connection.executemany(
-        "insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, urtext) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, "
+        "urtext) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [_chunk_row(number, each, metadata) for each in chunks],
     )
     for index in ("chunk_stems", "chunk_words"):

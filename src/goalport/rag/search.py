@@ -24,6 +24,7 @@ __all__ = [
     "SearchOperations",
     "SectionOutline",
     "SectionReader",
+    "SectionText",
     "SelectiveOperations",
     "SimilarityResult",
     "TextSearch",
@@ -91,6 +92,16 @@ class SectionOutline:
     """The length of its text; 0 for a section that only holds sections."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionText:
+    """The text of a section, or of a document."""
+
+    uri: str
+    """That of the document."""
+    leaves: tuple[LeafSection, ...]
+    """Itself, or the sections with a text that it holds, in order."""
+
+
 @runtime_checkable
 class SearchOperations(Protocol):
     """The tag of everything that can be searched."""
@@ -132,7 +143,9 @@ class TextSearch(SearchOperations, Protocol):
         """How this store reads a query, for the models that write one."""
         ...
 
-    async def text_search(self, request: TextSimilaritySearchRequest, kind: type[T], /) -> Sequence[SimilarityResult[T]]:
+    async def text_search(
+        self, request: TextSimilaritySearchRequest, kind: type[T], /
+    ) -> Sequence[SimilarityResult[T]]:
         """What has the words of the query, the best first. No query is an error."""
         ...
 
@@ -158,9 +171,16 @@ class RegexSearchOperations(SearchOperations, Protocol):
     """Search by a regular expression."""
 
     async def regex_search(
-        self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+        self,
+        regex: str,
+        top_k: int,
+        kind: type[T],
+        /,
+        *,
+        filter: Filter | None = None,  # noqa: A002 - the name that it has in a request
+        caller: Caller = ANONYMOUS,
     ) -> Sequence[SimilarityResult[T]]:
-        """The first matches in the order of the documents. Raises `BadInput` for a pattern that is none or takes long."""
+        """The first matches in the order of the documents. Raises `BadInput` for a bad pattern or a slow one."""
         ...
 
 
@@ -169,7 +189,7 @@ class ResultExpander(SearchOperations, Protocol):
     """Shows more of the document around a result."""
 
     async def expand_result(
-        self, id: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ANONYMOUS
+        self, element: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ANONYMOUS
     ) -> Sequence[ContentElement]:
         """The elements around one, in order; none if there is no such element, or nothing around it.
 
@@ -183,7 +203,7 @@ class ResultExpander(SearchOperations, Protocol):
 class FinderOperations(SearchOperations, Protocol):
     """Finds elements by id."""
 
-    async def find_by_id(self, id: str, kind: type[T], /, *, caller: Caller = ANONYMOUS) -> T | None:
+    async def find_by_id(self, element: str, kind: type[T], /, *, caller: Caller = ANONYMOUS) -> T | None:
         """The element with this id; None if there is none of this type that the caller may read."""
         ...
 
@@ -217,8 +237,8 @@ class SectionReader(SearchOperations, Protocol):
         """The sections of a document, given by id or URI, in its order; none if there is no such document."""
         ...
 
-    async def read_section(self, id: str, /, *, caller: Caller = ANONYMOUS) -> Sequence[LeafSection]:
-        """The texts of a section and of those that it holds, in order; of the whole document for a document's id."""
+    async def read_section(self, element: str, /, *, caller: Caller = ANONYMOUS) -> SectionText | None:
+        """The text of a section, or for a document's id of the document; None: there is no such section."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The store of documents in a SQLite file or in memory: searched by words, by meaning and by pattern.
 
-Words are found by SQLite's FTS5, vectors by numpy and exactly. All that blocks runs in threads. Below: `database`, which
-has the file, `sqlite_search` and `elements`, which read it. Above: ingestion writes, `ToolishRag` shows it to models.
+Words are found by SQLite's FTS5, vectors by numpy and exactly. All that blocks runs in threads. Below: `database`,
+which has the file, `sqlite_search` and `elements`, which read it. Above: ingestion, and `ToolishRag` for models.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
 
 from goalport.caller import ANONYMOUS, Caller
-from goalport.documents import Chunk, ContentElement, ContentRoot, LeafSection, NavigableDocument
+from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
 from goalport.llm import EmbeddingService
 from goalport.rag import elements
 from goalport.rag.database import IndexDatabase
@@ -26,6 +26,7 @@ from goalport.rag.search import (
     ExpansionMethod,
     HybridSearch,
     SectionOutline,
+    SectionText,
     SimilarityResult,
     TextSimilaritySearchRequest,
     VectorSearch,
@@ -34,8 +35,7 @@ from goalport.rag.sqlite_search import by_both, by_text, by_vector, results
 from goalport.rag.vectors import VectorTable
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 __all__ = ["SqliteDocumentStore"]
 
@@ -101,9 +101,7 @@ class SqliteDocumentStore:
             if vectors is not None:
                 self._embedding.note(connection, vectors.shape[1])
             delete_document(connection, document.uri)
-            insert_document(
-                connection, document, chunks, content_hash=content_hash, readers=readers, vectors=vectors
-            )
+            insert_document(connection, document, chunks, content_hash=content_hash, readers=readers, vectors=vectors)
 
         await self._database.write(write)
 
@@ -127,7 +125,9 @@ class SqliteDocumentStore:
         """
         return await self._embedding.reembed(only_missing=only_missing)
 
-    async def text_search(self, request: TextSimilaritySearchRequest, kind: type[T], /) -> Sequence[SimilarityResult[T]]:
+    async def text_search(
+        self, request: TextSimilaritySearchRequest, kind: type[T], /
+    ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
         found = await self._database.read(
             lambda connection: results(connection, by_text(connection, request), request.similarity_threshold)
@@ -163,21 +163,32 @@ class SqliteDocumentStore:
         return cast("Sequence[SimilarityResult[T]]", found)
 
     async def regex_search(
-        self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+        self,
+        regex: str,
+        top_k: int,
+        kind: type[T],
+        /,
+        *,
+        filter: Filter | None = None,  # noqa: A002 - the name that it has in a request
+        caller: Caller = ANONYMOUS,
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
         found = await asyncio.to_thread(self._matching, regex, top_k, filter, caller)
         return cast("Sequence[SimilarityResult[T]]", found)
 
     async def expand_result(
-        self, id: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ANONYMOUS
+        self, element: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ANONYMOUS
     ) -> Sequence[ContentElement]:
         if method is ExpansionMethod.SEQUENCE:
-            return await self._database.read(partial(elements.neighbours, id=id, on_either_side=elements_to_add, caller=caller))
-        return await self._database.read(partial(elements.around, id=id, caller=caller))
+            return await self._database.read(
+                partial(elements.neighbours, element=element, count=elements_to_add, caller=caller)
+            )
+        return await self._database.read(partial(elements.around, element=element, caller=caller))
 
-    async def find_by_id(self, id: str, kind: type[T], /, *, caller: Caller = ANONYMOUS) -> T | None:
-        return cast("T | None", await self._database.read(partial(elements.found, id=id, kind=kind, caller=caller)))
+    async def find_by_id(self, element: str, kind: type[T], /, *, caller: Caller = ANONYMOUS) -> T | None:
+        return cast(
+            "T | None", await self._database.read(partial(elements.found, element=element, kind=kind, caller=caller))
+        )
 
     def supports_type(self, kind: type, /) -> bool:
         return any(issubclass(each, kind) for each in SEARCHABLE)
@@ -198,8 +209,8 @@ class SqliteDocumentStore:
     async def list_sections(self, document: str, /, *, caller: Caller = ANONYMOUS) -> Sequence[SectionOutline]:
         return await self._database.read(partial(elements.outline, document=document, caller=caller))
 
-    async def read_section(self, id: str, /, *, caller: Caller = ANONYMOUS) -> Sequence[LeafSection]:
-        return await self._database.read(partial(elements.leaves, id=id, caller=caller))
+    async def read_section(self, element: str, /, *, caller: Caller = ANONYMOUS) -> SectionText | None:
+        return await self._database.read(partial(elements.text, element=element, caller=caller))
 
     def _matching(
         self, regex: str, top_k: int, wanted: Filter | None, caller: Caller

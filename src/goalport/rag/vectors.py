@@ -96,7 +96,9 @@ class VectorTable:
         (count,) = connection.execute("select count(*) from vectors where chunk > ?", (after,)).fetchone()
         if self._rows + count > len(self._of(self._chunks)):
             self._resize(np.arange(self._rows), count)
-        rows = connection.execute("select chunk, document, vector from vectors where chunk > ? order by chunk", (after,))
+        rows = connection.execute(
+            "select chunk, document, vector from vectors where chunk > ? order by chunk", (after,)
+        )
         while part := rows.fetchmany(_AT_ONCE):
             place = slice(self._rows, self._rows + len(part))
             self._of(self._chunks)[place] = [chunk for chunk, _, _ in part]

@@ -10,7 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, cast, get_args
 
+from goalport.caller import Caller
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
+from goalport.events import SourcesShown
 from goalport.introspection import Origin, read_docstring
 from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
@@ -34,12 +36,25 @@ Layer = Callable[["Tool", Mapping[str, object]], Awaitable[ToolResult]]
 class CallSite(Protocol):
     """Where tools are called: an action, which records their results and asks people for approval."""
 
+    @property
+    def caller(self) -> Caller:
+        """The caller on whose behalf tools are called."""
+        ...
+
     def remembers(self, tool: "Tool", arguments: Mapping[str, object], /) -> bool:
         """Whether the result of the next such call is recorded already, so that nothing will run."""
         ...
 
     async def call(self, tool: "Tool", arguments: Mapping[str, object], /) -> ToolResult:
         """Return the result of the call, by `Tool.run` or from the record."""
+        ...
+
+    def emit(self, event: SourcesShown, /) -> None:
+        """Send an event to the listeners, as one of the action."""
+        ...
+
+    def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
+        """Count one request that a tool made to a model: its input tokens, US dollars and seconds."""
         ...
 
 

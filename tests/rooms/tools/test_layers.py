@@ -9,7 +9,9 @@ import anyio
 import pytest
 from pydantic import Field
 
+from goalport.caller import ANONYMOUS
 from goalport.errors import BadInput, GoalportError
+from goalport.events import SourcesShown
 from goalport.tools import Approval, Parameter, Tool, ToolGroup, ToolResult, calling_from, tool
 
 _current: ContextVar["Session | None"] = ContextVar("session", default=None)
@@ -169,6 +171,8 @@ def test_what_a_tool_says_goes_before_what_its_group_says() -> None:
 class Counter:
     """A call site that asks nobody and counts the calls that it was to make."""
 
+    caller = ANONYMOUS
+
     def __init__(self) -> None:
         self.calls = 0
 
@@ -178,6 +182,12 @@ class Counter:
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
         self.calls += 1
         return await tool.run(arguments)
+
+    def emit(self, event: SourcesShown, /) -> None:
+        raise AssertionError(event)
+
+    def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
+        raise AssertionError(model)
 
 
 def by_mapping(arguments: Mapping[str, object]) -> str:

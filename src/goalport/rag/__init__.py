@@ -1,0 +1,71 @@
+"""Retrieval: documents are stored, searched by words, meaning and pattern, and shown to models. User guide, 3.12.
+
+Below: `documents`, `llm` for embeddings, and `tools`. Above: `ai` takes a `ToolishRag` as a reference.
+"""
+
+from goalport.rag.document_store import DocumentStore, StoredDocument
+from goalport.rag.embedding_state import IndexInfo
+from goalport.rag.embeddings import TableEmbeddings
+from goalport.rag.filters import AllOf, AnyOf, AtLeast, AtMost, Containing, Equal, Filter, Not, OneOf, UriPrefix
+from goalport.rag.passages import Passage
+from goalport.rag.search import (
+    CoreSearchOperations,
+    ExpansionMethod,
+    FinderOperations,
+    HybridSearch,
+    RegexSearchOperations,
+    ResultExpander,
+    SearchOperations,
+    SectionOutline,
+    SectionReader,
+    SectionText,
+    SelectiveOperations,
+    SimilarityResult,
+    TextSearch,
+    TextSimilaritySearchRequest,
+    TypeRetrievalOperations,
+    VectorSearch,
+    supports,
+)
+from goalport.rag.sqlite_store import SqliteDocumentStore
+from goalport.rag.toolish_rag import ResultsEvent, ResultsListener, ToolishRag, TryHyDE
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "AtLeast",
+    "AtMost",
+    "Containing",
+    "CoreSearchOperations",
+    "DocumentStore",
+    "Equal",
+    "ExpansionMethod",
+    "Filter",
+    "FinderOperations",
+    "HybridSearch",
+    "IndexInfo",
+    "Not",
+    "OneOf",
+    "Passage",
+    "RegexSearchOperations",
+    "ResultExpander",
+    "ResultsEvent",
+    "ResultsListener",
+    "SearchOperations",
+    "SectionOutline",
+    "SectionReader",
+    "SectionText",
+    "SelectiveOperations",
+    "SimilarityResult",
+    "SqliteDocumentStore",
+    "StoredDocument",
+    "TableEmbeddings",
+    "TextSearch",
+    "TextSimilaritySearchRequest",
+    "ToolishRag",
+    "TryHyDE",
+    "TypeRetrievalOperations",
+    "UriPrefix",
+    "VectorSearch",
+    "supports",
+]
