@@ -99,7 +99,9 @@ def _compared(key: str, operator: str, value: Value) -> Condition:
     """A comparison with a value of the same kind: SQLite orders any number before any text."""
     path = _path(key)
     kinds = "('text')" if isinstance(value, str) else "('integer', 'real', 'true', 'false')"
-    return Condition(f"json_type(chunks.metadata, ?) in {kinds} and {_COMPARED} {operator} ?", (path, path, value))
+    return Condition(
+        f"coalesce(json_type(chunks.metadata, ?), '') in {kinds} and {_COMPARED} {operator} ?", (path, path, value)
+    )
 
 
 def _path(key: str) -> str:

@@ -83,10 +83,6 @@ class IndexDatabase:
         """What a function reads, in a thread, from one state of the database. Raises `StoreError`."""
         return await self._in(self._readers, self._read, work)
 
-    def read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `read`, for code that runs in a thread of its own."""
-        return self._readers.submit(self._read, work).result()
-
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Let a function write in a transaction; when it raises, nothing is written. Raises `StoreError`."""
         return await self._in(self._writers, self._write, work)

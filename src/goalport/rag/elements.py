@@ -28,7 +28,7 @@ from goalport.rag.sqlite_search import JOINED, restrictions
 
 __all__ = ["around", "chunks", "document", "documents", "found", "neighbours", "outline", "page", "text"]
 
-_PAGE: Final = 500
+_PAGE: Final = 100
 _MOST_NEIGHBOURS: Final = 100
 _SECTIONS: Final = "sections join documents on documents.id = sections.document"
 

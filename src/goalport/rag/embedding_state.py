@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
+from goalport.rag.conditions import Condition
 from goalport.rag.database import IndexDatabase
 from goalport.rag.embeddings import embedded
+from goalport.rag.rows import selected
 
 if TYPE_CHECKING:
     import numpy as np
@@ -163,7 +165,7 @@ def _count_change(connection: sqlite3.Connection) -> None:
 
 def _missing(connection: sqlite3.Connection, target: str) -> list[Any]:
     """Chunks without a vector there."""
-    without = Condition(f"not exists (select 1 from {target} where {target}.chunk = chunks.id)")
+    without = Condition(f"not exists (select 1 from {target} where {target}.chunk = chunks.id)")  # noqa: S608 - ours
     columns = "chunks.id, chunks.document, coalesce(chunks.shown, chunks.body)"
     statement = selected(columns, "chunks", without, f"order by chunks.id limit {_BATCH}")
     return connection.execute(statement.sql).fetchall()

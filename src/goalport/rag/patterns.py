@@ -9,12 +9,14 @@ memory and the time to compile a pattern too. Above: the stores.
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
 from typing import Final
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from goalport.errors import BadInput
 from goalport.words import first_line
@@ -23,8 +25,6 @@ __all__ = ["PatternMatch", "matches"]
 
 _WORKER: Final = Path(__file__).with_name("pattern_worker.py")
 _LONGEST: Final = 1_000
-_CHARACTERS: Final = 200_000
-"""How many characters of texts are sent at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +37,14 @@ class PatternMatch:
     end: int
 
 
-def matches(regex: str, texts: Iterable[str], most: int, seconds: float) -> list[PatternMatch]:
-    """The first texts that match. It blocks, so it is called in a thread.
+async def matches(regex: str, pages: AsyncIterator[Sequence[str]], most: int, seconds: float) -> list[PatternMatch]:
+    """The first texts that match; they come page by page, as long as there are not enough matches.
 
     Raises `BadInput` for a pattern that is none, and for one that is not done with the texts in time.
     """
     if len(regex) > _LONGEST:
-        raise BadInput(
-            f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Write a shorter one."
-        )
-    with subprocess.Popen(  # noqa: S603 - our own file, by this interpreter
-        [sys.executable, "-I", "-S", str(_WORKER)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as child:
-        assert child.stdin is not None
-        timer = Timer(seconds, child.kill)
-        timer.start()
-        try:
-            written = _exchange(child, regex, texts, most)
-        finally:
-            timer.cancel()
-            child.kill()
-            with suppress(OSError):  # what nobody reads any more
-                child.stdin.close()
+        raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Shorten it.")
+    written = await _answer(json.dumps({"pattern": regex, "most": most}), pages, seconds)
     if not written:
         raise BadInput(
             f"The pattern {first_line(regex, 80)!r} was not done after {seconds:g} s, or took too much memory. Repeat "
@@ -69,33 +52,39 @@ def matches(regex: str, texts: Iterable[str], most: int, seconds: float) -> list
         )
     answer = json.loads(written)
     if "problem" in answer:
-        raise BadInput(
-            f"The pattern {first_line(regex, 80)!r} is no regular expression of Python: {answer['problem']}."
-        )
+        raise BadInput(f"{first_line(regex, 80)!r} is no regular expression of Python: {answer['problem']}.")
     return [PatternMatch(*each) for each in answer["matches"]]
 
 
-def _exchange(child: "subprocess.Popen[bytes]", regex: str, texts: Iterable[str], most: int) -> bytes:
-    """Send the texts, and read the answer. A child that has enough, or was ended, reads no more of them."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    with suppress(BrokenPipeError, OSError):
-        child.stdin.write(json.dumps({"pattern": regex, "most": most}).encode() + b"\n")
-        for batch in _batches(texts):
-            child.stdin.write(json.dumps(batch).encode() + b"\n")
-            child.stdin.flush()
-        child.stdin.close()
-    return child.stdout.read()
+async def _answer(request: str, pages: AsyncIterator[Sequence[str]], seconds: float) -> bytes:
+    """What the child answers; nothing if it was ended, because of its time or its memory."""
+    command = [sys.executable, "-I", "-S", str(_WORKER)]
+    written = b""
+    async with await anyio.open_process(command, stderr=subprocess.DEVNULL) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            with anyio.move_on_after(seconds):
+                await _send(child.stdin, request, pages)
+                written = await _received(child.stdout)
+        finally:
+            with suppress(ProcessLookupError):
+                child.kill()
+    return written
 
 
-def _batches(texts: Iterable[str]) -> Iterable[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size > _CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+async def _send(stream: ByteSendStream, request: str, pages: AsyncIterator[Sequence[str]]) -> None:
+    """Send the request and the texts. A child that has enough matches, or found a mistake, reads no more of them."""
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await stream.send(f"{request}\n".encode())
+        async for page in pages:
+            await stream.send(f"{json.dumps(page)}\n".encode())
+        await stream.aclose()
+
+
+async def _received(stream: ByteReceiveStream) -> bytes:
+    parts: list[bytes] = []
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while True:
+            parts.append(await stream.receive())
+    return b"".join(parts)

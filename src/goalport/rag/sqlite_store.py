@@ -4,9 +4,7 @@ Words are found by SQLite's FTS5, vectors by numpy and exactly. All that blocks 
 which has the file, `sqlite_search` and `elements`, which read it. Above: ingestion, and `ToolishRag` for models.
 """
 
-import asyncio
-import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -41,16 +39,15 @@ __all__ = ["SqliteDocumentStore"]
 
 T = TypeVar("T", bound=ContentElement)
 
-_log = logging.getLogger(__name__)
-
 
 class SqliteDocumentStore:
     """Documents in a SQLite file, which other programs of this machine may read and write too, or in memory.
 
     With `embeddings`, the chunks of each document get vectors when it is stored, and are found by meaning as well. A
     store remembers who made its vectors. With another model, `on_other_model` decides: `refuse`, and an error says so;
-    or `text`, and a warning says that only words are searched and stored. `reembed` makes all vectors anew. The file is
-    opened when it is first needed; `close`, or `async with`, ends what is under way.
+    or `text`, and a warning says that only words are searched and stored. `reembed` makes all vectors anew. A regular
+    expression is given up after `regex_seconds`; a file that another program has locked is waited for, `busy_seconds`
+    at most. The file is opened when it is first needed; `close`, or `async with`, ends what is under way.
     """
 
     lucene_syntax_notes: Final = (
@@ -66,8 +63,9 @@ class SqliteDocumentStore:
         embeddings: EmbeddingService | None = None,
         on_other_model: Literal["refuse", "text"] = "refuse",
         regex_seconds: float = 5.0,
+        busy_seconds: float = 5.0,
     ) -> None:
-        self._database = IndexDatabase(path)
+        self._database = IndexDatabase(path, busy_seconds)
         self._embedding = EmbeddingState(self._database, embeddings, on_other_model)
         self._vectors = VectorTable()
         self._regex_seconds = regex_seconds
@@ -173,7 +171,18 @@ class SqliteDocumentStore:
         caller: Caller = ANONYMOUS,
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
-        found = await asyncio.to_thread(self._matching, regex, top_k, filter, caller)
+        sent: list[int] = []
+
+        async def texts() -> AsyncIterator[list[str]]:
+            place = (0, -1)
+            while page := await self._database.read(partial(elements.page, after=place, wanted=filter, caller=caller)):
+                place = page[-1][1:3]
+                sent.extend(chunk for chunk, _, _, _ in page)
+                yield [text for _, _, _, text in page]
+
+        matched = await matches(regex, texts(), top_k, self._regex_seconds)
+        rows = [(sent[each.number], 1.0) for each in matched]
+        found = await self._database.read(lambda connection: results(connection, rows))
         return cast("Sequence[SimilarityResult[T]]", found)
 
     async def expand_result(
@@ -211,23 +220,6 @@ class SqliteDocumentStore:
 
     async def read_section(self, element: str, /, *, caller: Caller = ANONYMOUS) -> SectionText | None:
         return await self._database.read(partial(elements.text, element=element, caller=caller))
-
-    def _matching(
-        self, regex: str, top_k: int, wanted: Filter | None, caller: Caller
-    ) -> Sequence[SimilarityResult[Chunk]]:
-        """The first chunks that match. The texts are read page by page, so that no reader is busy for long."""
-        sent: list[int] = []
-
-        def texts() -> Iterator[str]:
-            place = (0, -1)
-            while page := self._database.read_here(partial(elements.page, after=place, wanted=wanted, caller=caller)):
-                for chunk, document, number, text in page:
-                    place = (document, number)
-                    sent.append(chunk)
-                    yield text
-
-        found = [(sent[each.number], 1.0) for each in matches(regex, texts(), top_k, self._regex_seconds)]
-        return self._database.read_here(lambda connection: results(connection, found))
 
 
 def _check_searchable(kind: type) -> None:

@@ -1,0 +1,132 @@
+"""Vectors: who makes them is remembered and checked, and a store without them searches text."""
+
+import logging
+from collections.abc import Sequence
+from math import nan
+from pathlib import Path
+
+import pytest
+
+from goalport.documents import Chunk
+from goalport.errors import ModelUnavailable, StoreError
+from goalport.llm import EmbeddingService, TokenUsage, Vectors
+from goalport.rag import SqliteDocumentStore, TableEmbeddings, TextSimilaritySearchRequest, VectorSearch, supports
+from tests.rooms.rag.toy_documents import Hashing, document
+
+ROSES = document("roses", {"Roses": "roses are red"})
+VIOLETS = document("violets", {"Violets": "violets are blue"})
+RED = TextSimilaritySearchRequest(query="red roses", top_k=1)
+
+
+class Fixed:
+    """An embedding service that gives the same answer, whatever it is asked."""
+
+    name, dimensions = "fixed", None
+
+    def __init__(self, *vectors: list[float]) -> None:
+        self.vectors = list(vectors)
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        return Vectors(self.vectors, TokenUsage(input_tokens=1))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([], "0 vectors came"),
+        ([[1.0], [1.0]], "2 vectors came"),
+        ([[]], "of 0 numbers"),
+        ([[nan]], "no numbers"),
+    ],
+)
+async def test_vectors_that_cannot_be_used_are_refused_and_nothing_is_written(
+    vectors: list[list[float]], message: str
+) -> None:
+    async with SqliteDocumentStore(embeddings=Fixed(*vectors)) as store:
+        with pytest.raises(ModelUnavailable, match=message):
+            await store.put(*ROSES)
+        assert await store.document("roses") is None
+
+
+async def test_texts_are_sent_in_batches() -> None:
+    service = Hashing()
+    async with SqliteDocumentStore(embeddings=service) as store:
+        await store.put(*document("long", {"": "word " * 1_000}, size=10))
+        assert [len(each) for each in service.asked] == [64] * 7 + [52]
+        assert (await store.info()).vectors == 500
+
+
+async def test_a_table_of_ones_own_needs_a_function_alone() -> None:
+    def vectors(texts: Sequence[str]) -> list[list[float]]:
+        return [[float("red" in each), float("blue" in each)] for each in texts]
+
+    service: EmbeddingService = TableEmbeddings("colours", vectors)
+    async with SqliteDocumentStore(embeddings=service) as store:
+        await store.put(*ROSES)
+        await store.put(*VIOLETS)
+        (hit,) = await store.vector_search(RED, Chunk)
+        assert (hit.match.uri, hit.score) == ("roses", 1.0)
+
+
+async def test_without_embeddings_hybrid_search_is_by_words() -> None:
+    async with SqliteDocumentStore() as store:
+        await store.put(*ROSES)
+        assert [each.match.uri for each in await store.hybrid_search(RED, Chunk)] == ["roses"]
+        with pytest.raises(StoreError, match="no vectors to search"):
+            await store.vector_search(RED, Chunk)
+
+
+async def test_another_model_is_noticed_and_makes_its_own_vectors_on_request(tmp_path: Path) -> None:
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing("old")) as store:
+        await store.put(*ROSES)
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing("new", 32)) as store:
+        for attempt in (store.put(*VIOLETS), store.vector_search(RED, Chunk)):
+            with pytest.raises(StoreError, match=r"'old' \(64 numbers\).*'new'.*reembed"):
+                await attempt
+        assert [each.match.uri for each in await store.text_search(RED, Chunk)] == ["roses"]
+        assert await store.reembed() == 1
+        await store.put(*VIOLETS)
+        assert [each.match.uri for each in await store.vector_search(RED, Chunk)] == ["roses"]
+        info = await store.info()
+        assert (info.model, info.dimensions, info.vectors) == ("new", 32, 2)
+
+
+async def test_with_another_model_a_store_may_search_text_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing("old")) as store:
+        await store.put(*ROSES)
+    changed = SqliteDocumentStore(tmp_path / "a", embeddings=Hashing("new"), on_other_model="text")
+    async with changed as store:
+        with caplog.at_level(logging.WARNING):
+            await store.put(*VIOLETS)
+            await store.hybrid_search(RED, Chunk)
+        assert [each.message.endswith("Until then it searches text alone.") for each in caplog.records] == [True]
+        assert not supports(store, VectorSearch)
+        assert await store.reembed() == 2
+        assert supports(store, VectorSearch)
+        assert (await store.vector_search(RED, Chunk))[0].match.uri == "roses"
+
+
+async def test_chunks_that_were_stored_without_vectors_get_them_on_request(tmp_path: Path) -> None:
+    async with SqliteDocumentStore(tmp_path / "a") as store:
+        await store.put(*ROSES)
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing()) as store:
+        await store.put(*VIOLETS)
+        assert [each.match.uri for each in await store.vector_search(RED, Chunk)] == ["violets"]
+        assert await store.reembed(only_missing=True) == 1
+        assert [each.match.uri for each in await store.vector_search(RED, Chunk)] == ["roses"]
+
+
+async def test_vectors_follow_what_other_programs_write(tmp_path: Path) -> None:
+    first = SqliteDocumentStore(tmp_path / "a", embeddings=Hashing(dimensions=1_000))
+    second = SqliteDocumentStore(tmp_path / "a", embeddings=Hashing(dimensions=1_000))
+    async with first, second:
+        for number in range(30):
+            await first.put(*document(str(number), {"": f"common {number}"}))
+            found = await second.vector_search(TextSimilaritySearchRequest(query=f"common {number}", top_k=1), Chunk)
+            assert found[0].match.uri == str(number)
+        for number in range(29):
+            await first.remove(str(number))
+        found = await second.vector_search(TextSimilaritySearchRequest(query="common"), Chunk)
+        assert [each.match.uri for each in found] == ["29"]

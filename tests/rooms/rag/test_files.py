@@ -1,0 +1,121 @@
+"""The file of a store: what a killed program leaves behind, and files that are none."""
+
+import asyncio
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from goalport.documents import Chunk
+from goalport.errors import StoreError
+from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
+from tests.rooms.rag.toy_documents import document
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from goalport.rag import SqliteDocumentStore
+from tests.rooms.rag.toy_documents import Hashing, document
+
+async def write():
+    store = SqliteDocumentStore(Path(sys.argv[1]), embeddings=Hashing())
+    version = 0
+    while True:
+        version += 1
+        for number in range(3):
+            made = document(f"{number}.md", size=1_000, sections={f"part {part}": f"version{version} " * 20 for part in range(10)})
+            await store.put(*made, content_hash=str(version))
+        print(version, flush=True)
+
+asyncio.run(write())
+"""
+
+
+def test_a_killed_program_leaves_whole_documents(tmp_path: Path) -> None:
+    path = tmp_path / "documents.sqlite"
+    root = Path(__file__).parents[3]
+    for versions in (2, 5):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=root, env=os.environ
+        ) as child:
+            assert child.stdout is not None
+            for _ in range(versions):
+                assert child.stdout.readline()
+            child.kill()
+        asyncio.run(check(path))
+
+
+async def check(path: Path) -> None:
+    async with SqliteDocumentStore(path) as store:
+        known = await store.documents()
+        assert [each.root.uri for each in known] == ["0.md", "1.md", "2.md"]
+        for each in known:
+            request = TextSimilaritySearchRequest(query=f"version{each.content_hash}", top_k=100)
+            found = [one.match for one in await store.text_search(request, Chunk) if one.match.uri == each.root.uri]
+            assert len(found) == each.chunks == 10
+            assert {word for one in found for word in one.urtext.split()} == {f"version{each.content_hash}"}
+        info = await store.info()
+        assert info.chunks == info.vectors == 30
+    with sqlite3.connect(path) as connection:
+        for index in ("chunk_stems", "chunk_words"):
+            connection.execute(f"insert into {index} ({index}, rank) values ('integrity-check', 1)")
+    connection.close()
+
+
+async def test_a_file_is_made_with_its_folder_for_its_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "documents.sqlite"
+    async with SqliteDocumentStore(path) as store:
+        await store.put(*document("a", {"": "roses"}))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    async with SqliteDocumentStore(path) as store:
+        assert (await store.info()).documents == 1
+
+
+async def test_files_that_are_no_index_are_left_alone(tmp_path: Path) -> None:
+    text, foreign, newer = tmp_path / "text", tmp_path / "foreign", tmp_path / "newer"
+    text.write_text("This is a text and no database. " * 50)
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("create table theirs (a)")
+    connection.close()
+    async with SqliteDocumentStore(newer) as store:
+        await store.info()
+    with sqlite3.connect(newer) as connection:
+        connection.execute("pragma user_version = 99")
+    connection.close()
+    for path, message in ((text, "no SQLite database"), (foreign, "another program"), (newer, "newer goalport")):
+        async with SqliteDocumentStore(path) as store:
+            with pytest.raises(StoreError, match=message):
+                await store.info()
+
+
+async def test_what_another_program_locks_is_waited_for_and_then_said(tmp_path: Path) -> None:
+    path = tmp_path / "documents.sqlite"
+    async with SqliteDocumentStore(path, busy_seconds=0.05) as store:
+        await store.put(*document("a", {"": "roses"}))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("begin immediate")
+        with pytest.raises(StoreError, match="locked for more than"):
+            await store.put(*document("b", {"": "violets"}))
+        assert (await store.info()).documents == 1
+        other.close()
+        await store.put(*document("b", {"": "violets"}))
+        assert (await store.info()).documents == 2
+
+
+async def test_a_closed_store_says_so() -> None:
+    store = SqliteDocumentStore()
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await store.info()
+
+
+async def test_text_that_utf8_cannot_say_is_stored_without_it() -> None:
+    async with SqliteDocumentStore() as store:
+        await store.put(*document("a", {"b\ud800": "roses \ud800 \x00 red"}))
+        (hit,) = await store.text_search(TextSimilaritySearchRequest(query="red"), Chunk)
+        assert hit.match.text == "roses ? \x00 red"

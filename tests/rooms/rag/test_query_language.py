@@ -1,0 +1,124 @@
+"""Whatever a person or a model writes as a query: it never fails, and never becomes syntax of a database."""
+
+import pytest
+from hypothesis import example, given, settings, strategies as st
+
+from goalport.documents import Chunk
+from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
+from goalport.rag.query import Fuzzy, Group, Phrase, Prefix, Word, leaves, parse
+from tests.rooms.rag.toy_documents import document
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "rose",
+        "+",
+        "-",
+        '"',
+        "(",
+        ")",
+        "*",
+        "~",
+        "AND",
+        "OR",
+        "NOT",
+        "NEAR(",
+        "title:",
+        "^2",
+        "{",
+        "}",
+        ":",
+        " ",
+        ",",
+    ]
+    + [
+        "'",
+        ";",
+        "--",
+        "\x00",
+        "é",
+        "e\u0301",
+        "東京",
+        "😀",
+        "\ud800",
+        "rowid",
+        "MATCH",
+        "&&",
+        "||",
+        "!",
+        "\\",
+        "%",
+        "_",
+    ]
+)
+QUERIES = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join))
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("roses red", Group(optional=(Word("roses"), Word("red")))),
+        ("+roses -red", Group((Word("roses"),), (), (Word("red"),))),
+        ('"red roses" ros* rsoe~', Group(optional=(Phrase(("red", "roses")), Prefix("ros"), Fuzzy("rsoe", 1)))),
+        ("a AND (b OR c) NOT d", Group((Word("a"), Group(optional=(Word("b"), Word("c")))), (), (Word("d"),))),
+        ('foo"bar', Group(optional=(Word("foo"), Phrase(("bar",))))),
+        ("-semi-detached", Group(prohibited=(Phrase(("semi", "detached")),))),
+        ("title:roses^2", Group(optional=(Word("title"), Word("roses")))),
+        ('+ - * ~ AND ( "', Group()),
+        ("gardener's", Group(optional=(Word("gardener"),))),
+        ("“red roses”~3", Group(optional=(Phrase(("red", "roses"), 3),))),
+    ],
+)
+def test_a_query_is_read_as_people_mean_it(query: str, tree: Group) -> None:
+    assert parse(query) == tree
+
+
+@given(QUERIES)
+def test_every_query_is_a_small_tree_of_words(query: str) -> None:
+    for leaf in leaves(parse(query)):
+        words = leaf.words if isinstance(leaf, Phrase) else (leaf.text,)
+        assert all(word.replace("_", "x").isalnum() for word in words)
+
+
+def test_a_long_query_counts_as_far_as_it_is_read() -> None:
+    assert len(list(leaves(parse(" ".join(f"word{number}" for number in range(2_000)))))) <= 48
+    assert len(list(leaves(parse("(" * 3_000 + "a")))) == 1
+    assert len(list(leaves(parse("x" * 10_000)))) == 1
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def shelf() -> SqliteDocumentStore:
+    store = SqliteDocumentStore()
+    texts = {"Roses": "A red rose is a rose. " * 20, "Towers": "東京タワー 😀 é and a title"}
+    await store.put(*document("a", texts))
+    return store
+
+
+@pytest.mark.parametrize(
+    "query", ['foo"bar', "a AND", "NEAR(", "title:x", "*", '"', "-x", "a OR OR b", "\x00a", "^a", "{a}:b"]
+)
+async def test_what_is_syntax_of_the_database_is_none_here(shelf: SqliteDocumentStore, query: str) -> None:
+    await shelf.text_search(TextSimilaritySearchRequest(query=query), Chunk)
+
+
+@settings(max_examples=300)
+@given(QUERIES)
+@example("rose " * 2_000)
+@example('(((rose) AND -x*) OR y~2) NOT "a b"~9')
+async def test_no_query_fails(shelf: SqliteDocumentStore, query: str) -> None:
+    results = await shelf.text_search(TextSimilaritySearchRequest(query=query, top_k=3), Chunk)
+    assert all(0 <= each.score <= 1 for each in results)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.sampled_from(["red", "rose", "title", "tower", "wombat"]), min_size=1, max_size=3), QUERIES)
+async def test_a_required_word_is_in_every_result(shelf: SqliteDocumentStore, words: list[str], rest: str) -> None:
+    query = " ".join(f"+{word}" for word in words)
+    results = await shelf.text_search(TextSimilaritySearchRequest(query=query), Chunk)
+    found = [f"{' '.join(each.match.path)} {each.match.text}".lower() for each in results]
+    assert all(word in text for word in words for text in found)

@@ -1,0 +1,223 @@
+"""What every store of documents does: what is put is found, by words, meaning and pattern, and what is removed is not."""
+
+import pytest
+
+from goalport.documents import Chunk, ContentRoot, LeafSection, NavigableDocument
+from goalport.errors import BadInput, StoreError
+from goalport.rag import (
+    DocumentStore,
+    ExpansionMethod,
+    FinderOperations,
+    HybridSearch,
+    RegexSearchOperations,
+    ResultExpander,
+    SectionReader,
+    SqliteDocumentStore,
+    TextSearch,
+    TextSimilaritySearchRequest,
+    TypeRetrievalOperations,
+    VectorSearch,
+    supports,
+)
+from tests.rooms.rag.toy_documents import document
+
+GARDEN = document(
+    "file:///garden.md",
+    {
+        "Roses": "Roses are pruned in early spring. The shears are sharp. Error ERR-1234 means a broken blade.",
+        "Tomatoes": "Tomatoes want warm soil and water each day. Pruning the side shoots helps them.",
+    },
+    title="The garden",
+    metadata={"topic": "plants", "year": 2024},
+)
+KITCHEN = document(
+    "file:///kitchen.md",
+    {"Knives": "A knife is sharpened on a whetstone. " * 12, "Pots": "Cast iron pots rust. Café au lait stains them."},
+    title="The kitchen",
+    metadata={"topic": "tools", "year": 2020},
+)
+
+
+def asked(query: str, **limits: object) -> TextSimilaritySearchRequest:
+    return TextSimilaritySearchRequest(query=query, **limits)  # pyright: ignore[reportArgumentType]
+
+
+async def filled(store: SqliteDocumentStore) -> SqliteDocumentStore:
+    for made, chunks in (GARDEN, KITCHEN):
+        await store.put(made, chunks, content_hash=f"hash of {made.title}")
+    return store
+
+
+async def found(store: TextSearch, query: str, **limits: object) -> list[tuple[str, str]]:
+    results = await store.text_search(asked(query, **limits), Chunk)
+    assert all(0 <= each.score <= 1 for each in results)
+    assert [each.score for each in results] == sorted((each.score for each in results), reverse=True)
+    return [(each.match.path[-1], each.match.uri) for each in results]
+
+
+async def sections(store: TextSearch, query: str, **limits: object) -> set[str]:
+    return {section for section, _ in await found(store, query, **limits)}
+
+
+def test_a_store_does_all_that_can_be_searched() -> None:
+    store = SqliteDocumentStore()
+    for protocol in (TextSearch, RegexSearchOperations, ResultExpander, SectionReader, FinderOperations):
+        assert supports(store, protocol)
+    assert isinstance(store, DocumentStore | TypeRetrievalOperations)
+    assert not supports(store, VectorSearch)
+    assert not supports(store, HybridSearch)
+
+
+async def test_words_are_found_in_any_of_their_forms(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    assert (await found(store, "prune"))[0][1] == "file:///garden.md"
+    assert await sections(store, "prune") == {"Roses", "Tomatoes"}
+    assert await sections(store, "sharpening") == {"Knives"}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("+prune +tomatoes", {"Tomatoes"}),
+        ("prune -tomatoes", {"Roses"}),
+        ("prune AND roses", {"Roses"}),
+        ("prune NOT roses", {"Tomatoes"}),
+        ('"early spring"', {"Roses"}),
+        ('"spring early"', set()),
+        ('"pruned spring"~2', {"Roses"}),
+        ("tomat*", {"Tomatoes"}),
+        ("whetstnoe~", {"Knives"}),
+        ("(roses OR pots) AND rust", {"Pots"}),
+        ("cafe", {"Pots"}),
+        ("cafe\u0301", {"Pots"}),
+        ("CAFÉ", {"Pots"}),
+        ("-prune", set()),
+        ("the", {"Roses", "Tomatoes", "Knives", "Pots"}),
+        ("wombat", set()),
+    ],
+)
+async def test_the_query_language_says_what_has_to_be_there(
+    store: SqliteDocumentStore, query: str, expected: set[str]
+) -> None:
+    await filled(store)
+    assert await sections(store, query) == expected
+
+
+async def test_text_without_spaces_between_words_is_found(store: SqliteDocumentStore) -> None:
+    await store.put(*document("a", {"東京": "東京タワーは東京都港区にある。"}))
+    assert await sections(store, "港区") == {"東京"}
+    assert await sections(store, "区港") == set()
+
+
+async def test_the_titles_above_a_text_count(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    assert (await found(store, "kitchen"))[0][1] == "file:///kitchen.md"
+
+
+async def test_results_are_limited_by_number_and_score(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    assert len(await found(store, "prune", top_k=1)) == 1
+    assert await found(store, "prune wombat whisky", similarity_threshold=0.9) == []
+
+
+async def test_chunks_are_found_by_meaning_and_by_both(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    near = await store.vector_search(asked("warm soil and water", top_k=2), Chunk)
+    assert near[0].match.path[-1] == "Tomatoes"
+    assert 0 <= near[1].score < near[0].score <= 1
+    both = await store.hybrid_search(asked("warm soil and water", top_k=2), Chunk)
+    assert both[0].match.path[-1] == "Tomatoes"
+    assert both[0].score == pytest.approx(1)
+
+
+async def test_a_pattern_finds_what_has_a_fixed_shape(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    (hit,) = await store.regex_search(r"ERR-\d{4}", 5, Chunk)
+    assert (hit.match.path[-1], hit.score) == ("Roses", 1.0)
+    assert len(await store.regex_search("(?i)KNIFE", 1, Chunk)) == 1
+    assert await store.regex_search("wombat", 5, Chunk) == []
+    with pytest.raises(BadInput, match="no regular expression"):
+        await store.regex_search("(", 5, Chunk)
+
+
+async def test_a_result_is_shown_with_what_is_around_it(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    chunks = KITCHEN[1]
+    near = await store.expand_result(chunks[1].id, ExpansionMethod.SEQUENCE, 1)
+    assert near == [chunks[0], chunks[1], chunks[2]]
+    (section,) = await store.expand_result(chunks[1].id, ExpansionMethod.ZOOM_OUT, 1)
+    assert section == KITCHEN[0].children[0]
+    (root,) = await store.expand_result(section.id, ExpansionMethod.ZOOM_OUT, 1)
+    assert isinstance(root, ContentRoot)
+    assert await store.expand_result("wombat", ExpansionMethod.SEQUENCE, 1) == []
+    assert await store.expand_result("wombat", ExpansionMethod.ZOOM_OUT, 1) == []
+
+
+async def test_what_was_put_is_found_again_by_id(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    made, chunks = GARDEN
+    assert await store.find_by_id(chunks[0].id, Chunk) == chunks[0]
+    assert await store.find_by_id(made.children[0].id, LeafSection) == made.children[0]
+    assert await store.find_by_id(made.id, NavigableDocument) == made
+    assert await store.find_by_id(made.id, Chunk) is None
+    assert list(await store.find_by_type(Chunk, limit=2, after=chunks[0].id)) == [chunks[1], KITCHEN[1][0]]
+
+
+async def test_documents_and_sections_are_listed_and_read(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    assert [each.uri for each in await store.list_documents()] == ["file:///garden.md", "file:///kitchen.md"]
+    assert [each.uri for each in await store.list_documents(after="file:///garden.md")] == ["file:///kitchen.md"]
+    outline = await store.list_sections("file:///garden.md")
+    assert [each.path for each in outline] == [("The garden", "Roses"), ("The garden", "Tomatoes")]
+    read = await store.read_section(outline[1].id)
+    assert read is not None
+    assert (read.uri, read.leaves) == ("file:///garden.md", (GARDEN[0].children[1],))
+    whole = await store.read_section(GARDEN[0].id)
+    assert whole is not None
+    assert whole.leaves == GARDEN[0].children
+    assert await store.read_section("wombat") is None
+    assert await store.list_sections("wombat") == []
+
+
+async def test_a_document_is_replaced_and_removed_as_a_whole(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    known = await store.document("file:///garden.md")
+    assert known is not None
+    assert (known.content_hash, known.chunks) == ("hash of The garden", len(GARDEN[1]))
+    changed = document("file:///garden.md", {"Hedges": "Hedges are clipped."})
+    await store.put(*changed)
+    assert await sections(store, "roses prune hedge") == {"Hedges"}
+    assert await store.regex_search("ERR", 5, Chunk) == []
+    assert {each.match.uri for each in await store.vector_search(asked("prune"), Chunk)} == {
+        "file:///garden.md",
+        "file:///kitchen.md",
+    }
+    assert await store.remove("file:///garden.md")
+    assert not await store.remove("file:///garden.md")
+    assert await store.document("file:///garden.md") is None
+    assert await store.find_by_id(changed[0].id, ContentRoot) is None
+    assert {each.match.uri for each in await store.vector_search(asked("prune"), Chunk)} == {"file:///kitchen.md"}
+    assert (await store.info()).chunks == (await store.info()).vectors == len(KITCHEN[1])
+
+
+async def test_two_chunks_with_one_id_are_refused_and_nothing_is_written(store: SqliteDocumentStore) -> None:
+    await filled(store)
+    made, chunks = document("file:///twice.md", {"a": "once"})
+    with pytest.raises(StoreError, match="same id"):
+        await store.put(made, (*chunks, *chunks))
+    assert await store.document("file:///twice.md") is None
+    assert await sections(store, "once") == set()
+
+
+async def test_a_type_that_is_not_searched_is_refused(store: SqliteDocumentStore) -> None:
+    assert store.supports_type(Chunk)
+    assert not store.supports_type(LeafSection)
+    with pytest.raises(TypeError, match="is searched"):
+        await store.text_search(asked("a"), LeafSection)
+
+
+async def test_a_request_with_limits_that_make_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="top_k"):
+        asked("a", top_k=0)
+    with pytest.raises(ValueError, match="threshold"):
+        asked("a", similarity_threshold=2.0)

@@ -1,0 +1,121 @@
+"""Filters and rights to read hold in the store: results are not fewer for what a caller may not see, and nothing leaks."""
+
+import pytest
+
+from goalport.caller import ANONYMOUS, Caller
+from goalport.documents import Chunk, ContentElement, NavigableDocument
+from goalport.rag import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    AtMost,
+    Containing,
+    Equal,
+    ExpansionMethod,
+    Filter,
+    Not,
+    OneOf,
+    SqliteDocumentStore,
+    TextSimilaritySearchRequest,
+    UriPrefix,
+)
+from tests.rooms.rag.toy_documents import document
+
+ADA, BOB = Caller("ada", "here"), Caller("bob", "here")
+OTHER_ADA = Caller("ada", "elsewhere")
+STAFF = Caller("eve", "here", frozenset({"staff"}))
+
+
+async def with_secrets(store: SqliteDocumentStore) -> NavigableDocument:
+    secret, chunks = document("secret.md", {"Plan": "The secret plan about roses."})
+    await store.put(secret, chunks, readers=[ADA, "staff"])
+    for number in range(20):
+        await store.put(*document(f"{number}.md", {"Roses": f"Roses are red, says {number}. Roses, roses!"}))
+    return secret
+
+
+async def searched(store: SqliteDocumentStore, caller: Caller, top_k: int = 3) -> list[set[str]]:
+    request = TextSimilaritySearchRequest(query="secret plan roses", top_k=top_k, caller=caller)
+    results = [
+        await store.text_search(request, Chunk),
+        await store.vector_search(request, Chunk),
+        await store.hybrid_search(request, Chunk),
+        await store.regex_search("(?i)roses", top_k, Chunk, caller=caller),
+    ]
+    return [{each.match.uri for each in found} for found in results]
+
+
+@pytest.mark.parametrize("caller", [ADA, STAFF])
+async def test_those_who_are_named_and_those_with_a_scope_find_it(store: SqliteDocumentStore, caller: Caller) -> None:
+    await with_secrets(store)
+    assert all("secret.md" in found for found in await searched(store, caller))
+
+
+@pytest.mark.parametrize("caller", [ANONYMOUS, BOB, OTHER_ADA])
+async def test_others_find_as_much_as_if_it_were_not_there(store: SqliteDocumentStore, caller: Caller) -> None:
+    await with_secrets(store)
+    for found in await searched(store, caller):
+        assert len(found) == 3
+        assert "secret.md" not in found
+
+
+async def test_what_may_not_be_read_is_not_there_in_any_other_way(store: SqliteDocumentStore) -> None:
+    secret = await with_secrets(store)
+    section, chunk = secret.children[0].id, document("secret.md", {"Plan": "x"})[1][0].id
+    for element in (secret.id, section, chunk):
+        assert await store.find_by_id(element, ContentElement, caller=ADA) is not None
+        assert await store.find_by_id(element, ContentElement, caller=BOB) is None
+        assert await store.read_section(element, caller=BOB) is None
+        for method in ExpansionMethod:
+            assert await store.expand_result(element, method, 3, caller=BOB) == []
+    assert await store.list_sections("secret.md", caller=BOB) == []
+    assert len(await store.list_sections("secret.md", caller=ADA)) == 1
+    assert len(await store.list_documents(caller=ADA)) == len(await store.list_documents(caller=BOB)) + 1
+    assert chunk not in {each.id for each in await store.find_by_type(Chunk, caller=BOB)}
+
+
+async def test_a_document_for_nobody_is_found_by_nobody(store: SqliteDocumentStore) -> None:
+    made, chunks = document("secret.md", {"Plan": "The secret plan about roses."})
+    await store.put(made, chunks, readers=[])
+    assert await searched(store, ADA) == [set(), set(), set(), set()]
+    await store.put(made, chunks)
+    assert await searched(store, ANONYMOUS) == [{"secret.md"}] * 4
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Equal("kind", "letter"), {"a"}),
+        (Equal("year", 2020), {"a"}),
+        (Equal("year", "2020"), set()),
+        (Equal("draft", value=True), {"b"}),
+        (OneOf("year", (2020, 2024)), {"a", "b"}),
+        (OneOf("year", ()), set()),
+        (AtLeast("year", 2021), {"b"}),
+        (AtMost("year", 2020.5), {"a"}),
+        (AtLeast("day", "2024-02-01"), {"b"}),
+        (Containing("tags", "red"), {"a"}),
+        (Containing("kind", "ett"), {"a"}),
+        (Not(Equal("kind", "letter")), {"b", "c"}),
+        (AllOf((AtLeast("year", 2000), Not(Equal("year", 2024)))), {"a"}),
+        (AnyOf((Equal("kind", "letter"), Equal("draft", value=True))), {"a", "b"}),
+        (AllOf(()), {"a", "b", "c"}),
+        (AnyOf(()), set()),
+        (UriPrefix("b"), {"b"}),
+        (Equal("kind'; drop table chunks; --", "x"), set()),
+    ],
+)
+async def test_filters_hold_in_every_search(store: SqliteDocumentStore, wanted: Filter, expected: set[str]) -> None:
+    await store.put(*document("a", {"": "roses"}, metadata={"kind": "letter", "year": 2020, "tags": ["red", "old"]}))
+    await store.put(*document("b", {"": "roses"}, metadata={"year": 2024, "draft": True, "day": "2024-02-03"}))
+    await store.put(*document("c", {"": "roses"}))
+    request = TextSimilaritySearchRequest(query="roses", filter=wanted)
+    assert {each.match.uri for each in await store.text_search(request, Chunk)} == expected
+    assert {each.match.uri for each in await store.vector_search(request, Chunk)} == expected
+    assert {each.match.uri for each in await store.hybrid_search(request, Chunk)} == expected
+    assert {each.match.uri for each in await store.regex_search("roses", 9, Chunk, filter=wanted)} == expected
+
+
+def test_a_key_that_no_database_could_quote_is_refused() -> None:
+    with pytest.raises(ValueError, match="quotation marks"):
+        Equal('a"b', 1)
