@@ -40,6 +40,13 @@ __all__ = ["SqliteDocumentStore"]
 T = TypeVar("T", bound=ContentElement)
 
 
+_SYNTAX: Final = (
+    'Words are found in any of their forms. +word must be there, -word must not; "several words" are found as they '
+    "stand; begin* finds words that begin so, and wrod~ words that are spelled nearly so; AND, OR, NOT and parentheses "
+    "work too. Plain questions are fine: what has more and rarer of the words comes first."
+)
+
+
 class SqliteDocumentStore:
     """Documents in a SQLite file, which other programs of this machine may read and write too, or in memory.
 
@@ -49,12 +56,6 @@ class SqliteDocumentStore:
     expression is given up after `regex_seconds`; a file that another program has locked is waited for, `busy_seconds`
     at most. The file is opened when it is first needed; `close`, or `async with`, ends what is under way.
     """
-
-    lucene_syntax_notes: Final = (
-        'Words are found in any of their forms. +word must be there, -word must not; "several words" are found as they '
-        "stand; begin* finds words that begin so, and wrod~ words that are spelled nearly so; AND, OR, NOT and "
-        "parentheses work too. Plain questions are fine: what has more and rarer of the words comes first."
-    )
 
     def __init__(
         self,
@@ -84,6 +85,10 @@ class SqliteDocumentStore:
 
     def can(self, operations: type, /) -> bool:
         return operations not in {VectorSearch, HybridSearch} or self._embedding.in_use
+
+    @property
+    def lucene_syntax_notes(self) -> str:
+        return _SYNTAX
 
     async def put(
         self,

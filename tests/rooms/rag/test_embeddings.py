@@ -33,9 +33,9 @@ class Fixed:
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
-        ([], "0 vectors came"),
+        (list[list[float]](), "0 vectors came"),
         ([[1.0], [1.0]], "2 vectors came"),
-        ([[]], "of 0 numbers"),
+        ([list[float]()], "of 0 numbers"),
         ([[nan]], "no numbers"),
     ],
 )

@@ -27,7 +27,8 @@ async def write():
     while True:
         version += 1
         for number in range(3):
-            made = document(f"{number}.md", size=1_000, sections={f"part {part}": f"version{version} " * 20 for part in range(10)})
+            parts = {f"part {part}": f"version{version} " * 20 for part in range(10)}
+            made = document(f"{number}.md", parts, size=1_000)
             await store.put(*made, content_hash=str(version))
         print(version, flush=True)
 
@@ -62,7 +63,7 @@ async def check(path: Path) -> None:
         assert info.chunks == info.vectors == 30
     with sqlite3.connect(path) as connection:
         for index in ("chunk_stems", "chunk_words"):
-            connection.execute(f"insert into {index} ({index}, rank) values ('integrity-check', 1)")
+            connection.execute(f"insert into {index} ({index}, rank) values ('integrity-check', 1)")  # noqa: S608 - one of two names
     connection.close()
 
 

@@ -1,4 +1,4 @@
-"""Regular expressions of models: they are matched as Python does, and a bad one costs its time limit and nothing else."""
+"""Regular expressions of models: they are matched as Python does, and a bad one costs its time and nothing else."""
 
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -52,7 +52,7 @@ async def test_a_pattern_of_any_length_is_not_read() -> None:
 
 async def test_a_pattern_may_not_take_all_memory() -> None:
     with pytest.raises(BadInput, match="too much memory"):
-        await matches("(?:a|b)*c", paged(["a" * 30_000_000]), 1, 60)
+        await matches("(?:(a)|b)*", paged(["a" * 20_000_000]), 1, 120)
 
 
 async def test_a_pattern_that_never_ends_ends_and_holds_nobody_meanwhile() -> None:

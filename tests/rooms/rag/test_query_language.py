@@ -8,48 +8,9 @@ from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
 from goalport.rag.query import Fuzzy, Group, Phrase, Prefix, Word, leaves, parse
 from tests.rooms.rag.toy_documents import document
 
-PIECES = st.sampled_from(
-    [
-        "a",
-        "rose",
-        "+",
-        "-",
-        '"',
-        "(",
-        ")",
-        "*",
-        "~",
-        "AND",
-        "OR",
-        "NOT",
-        "NEAR(",
-        "title:",
-        "^2",
-        "{",
-        "}",
-        ":",
-        " ",
-        ",",
-    ]
-    + [
-        "'",
-        ";",
-        "--",
-        "\x00",
-        "é",
-        "e\u0301",
-        "東京",
-        "😀",
-        "\ud800",
-        "rowid",
-        "MATCH",
-        "&&",
-        "||",
-        "!",
-        "\\",
-        "%",
-        "_",
-    ]
+PIECES = st.one_of(
+    st.sampled_from("a+-\"()*~^2{}:,;é東😀\\%_! '\x00\ud800"),
+    st.sampled_from(["rose", "AND", "OR", "NOT", "NEAR(", "title:", "--", "e\u0301", "rowid", "MATCH", "&&", "||"]),
 )
 QUERIES = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join))
 

@@ -1,4 +1,4 @@
-"""What every store of documents does: what is put is found, by words, meaning and pattern, and what is removed is not."""
+"""What every store of documents does: what is put is found by words, meaning and pattern, until it is removed."""
 
 import pytest
 
@@ -16,6 +16,7 @@ from goalport.rag import (
     TextSearch,
     TextSimilaritySearchRequest,
     TypeRetrievalOperations,
+    UriPrefix,
     VectorSearch,
     supports,
 )
@@ -36,6 +37,8 @@ KITCHEN = document(
     title="The kitchen",
     metadata={"topic": "tools", "year": 2020},
 )
+
+NONE: set[str] = set()
 
 
 def asked(query: str, **limits: object) -> TextSimilaritySearchRequest:
@@ -83,7 +86,7 @@ async def test_words_are_found_in_any_of_their_forms(store: SqliteDocumentStore)
         ("prune AND roses", {"Roses"}),
         ("prune NOT roses", {"Tomatoes"}),
         ('"early spring"', {"Roses"}),
-        ('"spring early"', set()),
+        ('"spring early"', NONE),
         ('"pruned spring"~2', {"Roses"}),
         ("tomat*", {"Tomatoes"}),
         ("whetstnoe~", {"Knives"}),
@@ -91,9 +94,9 @@ async def test_words_are_found_in_any_of_their_forms(store: SqliteDocumentStore)
         ("cafe", {"Pots"}),
         ("cafe\u0301", {"Pots"}),
         ("CAFÉ", {"Pots"}),
-        ("-prune", set()),
+        ("-prune", NONE),
         ("the", {"Roses", "Tomatoes", "Knives", "Pots"}),
-        ("wombat", set()),
+        ("wombat", NONE),
     ],
 )
 async def test_the_query_language_says_what_has_to_be_there(
@@ -112,6 +115,16 @@ async def test_text_without_spaces_between_words_is_found(store: SqliteDocumentS
 async def test_the_titles_above_a_text_count(store: SqliteDocumentStore) -> None:
     await filled(store)
     assert (await found(store, "kitchen"))[0][1] == "file:///kitchen.md"
+
+
+async def test_rare_words_count_more_and_common_ones_are_still_found(store: SqliteDocumentStore) -> None:
+    texts = {str(number): f"common thing {number}" for number in range(2_400)}
+    await store.put(*document("many", {**texts, "rare": "common wombat", "plain": "thing wombat"}))
+    best = await found(store, "common wombat thing", top_k=50)
+    assert {section for section, _ in best[:2]} == {"rare", "plain"}
+    assert len(best) == 50
+    assert len(await found(store, "common wombat", filter=UriPrefix("man"), top_k=5)) == 5
+    assert await sections(store, "+wombat common") == {"rare", "plain"}
 
 
 async def test_results_are_limited_by_number_and_score(store: SqliteDocumentStore) -> None:
