@@ -23,6 +23,8 @@ _SATURATION: Final = 1.2
 """The parameter k1 of BM25 in FTS5: how soon more of the same word counts no more."""
 _CANDIDATES: Final = 2_000
 """How many chunks with the rarest words of a query are weighed, before those are looked at that have none of them."""
+_LIKELY: Final = 0.6
+"""The share of the most that it could add which a word hardly exceeds, unless it is there again and again."""
 _MOST_SPELLINGS: Final = 20
 _MOST_LOOKED_AT: Final = 200_000
 """How many words of an index are compared with one that may be spelled wrongly."""
@@ -59,6 +61,8 @@ class FullTextQuery:
     terms: tuple[_Term, ...]
     strict: Condition | None
     """What has to hold of the id of a chunk besides that it has one of the terms; None: nothing."""
+    chunks: int
+    """The number of chunks in the database."""
     most: float
     """The most that a chunk can weigh, if it had all terms many times."""
 
@@ -73,7 +77,7 @@ class FullTextQuery:
         found = tuple(each for each in terms if each.found)
         strict = compiled.condition(tree) if tree.is_strict else None
         most = sum(each.most(chunks) for each in terms)
-        return cls(found, strict, max(most, 1e-6)) if found else None
+        return cls(found, strict, chunks, max(most, 1e-6)) if found else None
 
     @property
     def rare(self) -> "tuple[_Term, ...]":
@@ -84,6 +88,11 @@ class FullTextQuery:
                 return tuple(kept)
             kept.append(each)
         return ()
+
+    @property
+    def enough(self) -> float:
+        """The weight that no chunk is likely to have which has none of the rare terms."""
+        return _LIKELY * sum(each.most(self.chunks) for each in self.terms if each not in self.rare)
 
     def weighed(self, *, only: "Sequence[_Term]" = ()) -> Condition:
         """The statement that gives the ids of chunks and their weights; `only`: of those that have one of these."""

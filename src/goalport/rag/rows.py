@@ -122,23 +122,7 @@ def insert_document(
     vectors: "NDArray[np.float32] | None",
 ) -> None:
     """Write a document with all that belongs to it."""
-    metadata = dict(document.metadata)
-    cursor = connection.execute(
-        "insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            document.id,
-            document.uri,
-            readers is not None,
-            _storable(document.title),
-            content_hash,
-            datetime.now(UTC).isoformat(),
-            len(chunks),
-            json.dumps(metadata),
-        ),
-    )
-    number = cursor.lastrowid
-    assert number is not None
+    number = _insert_head(connection, document, len(chunks), content_hash, restricted=readers is not None)
     allowed = {reader_of(each) for each in readers or ()}
     connection.executemany("insert into readers values (?, ?)", [(number, each) for each in sorted(allowed)])
     connection.executemany(
@@ -149,7 +133,7 @@ def insert_document(
     connection.executemany(
         "insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, "
         "urtext) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [_chunk_row(number, each, metadata) for each in chunks],
+        [_chunk_row(number, each, document.metadata) for each in chunks],
     )
     for index in ("chunk_stems", "chunk_words"):
         connection.execute(
@@ -162,6 +146,29 @@ def insert_document(
         ids = connection.execute("select id from chunks where document = ? order by id", (number,)).fetchall()
         rows = [(chunk, number, vector.tobytes()) for (chunk,), vector in zip(ids, vectors, strict=True)]
         connection.executemany("insert into vectors values (?, ?, ?)", rows)
+
+
+def _insert_head(
+    connection: sqlite3.Connection, document: NavigableDocument, chunks: int, content_hash: str, *, restricted: bool
+) -> int:
+    """Write the row of the document itself. Returns its number."""
+    stored_at, metadata = datetime.now(UTC).isoformat(), json.dumps(dict(document.metadata))
+    cursor = connection.execute(
+        "insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            document.id,
+            document.uri,
+            restricted,
+            _storable(document.title),
+            content_hash,
+            stored_at,
+            chunks,
+            metadata,
+        ),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
 
 
 def delete_document(connection: sqlite3.Connection, uri: str) -> bool:

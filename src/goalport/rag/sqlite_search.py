@@ -54,7 +54,7 @@ def by_text(connection: sqlite3.Connection, request: TextSimilaritySearchRequest
     found: list[Scored] = []
     if query.rare:
         found = _weighed(connection, query.weighed(only=query.rare), conditions, wanted)
-    if len(found) < wanted:
+    if len(found) < wanted or found[-1][1] < query.enough:
         found = _weighed(connection, query.weighed(), conditions, wanted)
     return [(chunk, min(weight / query.most, 1.0)) for chunk, weight in found]
 
