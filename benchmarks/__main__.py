@@ -14,6 +14,7 @@ from benchmarks.doors import doors
 from benchmarks.durability import durability
 from benchmarks.engines import engines
 from benchmarks.fleet import fleet
+from benchmarks.knowledge import knowledge
 from benchmarks.loop import loop
 from benchmarks.models import models
 from benchmarks.orchestration import orchestration
@@ -43,6 +44,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "models": models,
     "upstream": upstream,
     "startup": startup,
+    "knowledge": knowledge,
 }
 PAGE = ROOT / "docs" / "performance.md"
 

@@ -26,6 +26,7 @@ TABLES = (
     "models",
     "upstream",
     "startup",
+    "knowledge",
 )
 
 

@@ -1,0 +1,210 @@
+"""Documents: how well questions find what answers them, how long searches take, and what an index needs of memory.
+
+Quality is measured over `pydoc_data.topics`, which ships with every Python, by the questions of `pydoc_questions`; a
+result counts if its topic answers the question, or if its text stands in one that does. Speed is measured over texts
+made of the same words, put together anew.
+"""
+
+import asyncio
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from pydoc_data import topics as pydoc
+from statistics import median
+from typing import Any
+
+from benchmarks.pydoc_questions import QUESTIONS
+from benchmarks.report import Table
+from benchmarks.servers import ROOT
+from goalport.documents import Chunk, Chunker, read_plain_text
+from goalport.llm import EmbeddingService
+from goalport.rag import (
+    SimilarityResult,
+    SqliteDocumentStore,
+    TableEmbeddings,
+    TextSimilaritySearchRequest,
+)
+
+__all__ = ["knowledge"]
+
+_TOPICS: dict[str, str] = pydoc.topics
+_CUT = 5
+"""How many results count for recall."""
+_Search = Callable[[TextSimilaritySearchRequest, type[Chunk]], Awaitable[Sequence[SimilarityResult[Chunk]]]]
+
+
+def knowledge(*, quick: bool = False) -> Table:
+    """The table of searches."""
+    rows = asyncio.run(_quality())
+    chunks = 200 if quick else 10_000
+    rows += _alone(
+        "text", chunks, f"text search over {chunks:,} chunks, median of {len(QUESTIONS)} questions", "≤ 5 ms"
+    )
+    vectors = 1_000 if quick else 100_000
+    rows += _alone("vectors", vectors, f"vector search over {vectors:,} × 384, exact, median of 50", "≤ 10 ms")
+    many = 200 if quick else 100_000
+    rows += _alone("memory", many, f"memory of a program that searches {many:,} chunks by text", "≤ 60 MB more")
+    note = (
+        f"Recall@{_CUT}: the share of questions with an answer among the first {_CUT} results. MRR: the mean of 1 / "
+        "rank of the first answer among 10. Each time is that of the asynchronous call, with its way to a thread and back."
+    )
+    return Table("knowledge", "Searching documents", ("what", "found", "aim"), rows, [note])
+
+
+async def _quality() -> list[list[str]]:
+    table = _word_table()
+    async with SqliteDocumentStore(embeddings=table) as store:
+        for name, text in _TOPICS.items():
+            document = read_plain_text(text, f"pydoc:{name}")
+            await store.put(document, await Chunker().chunk(document))
+        recall, rank = await _score(store.text_search)
+        about = f"{len(QUESTIONS)} questions over {len(_TOPICS)} topics"
+        rows = [
+            [f"{about}, by words: recall@{_CUT}", f"{recall:.2f}", "≥ 0.85"],
+            ["…, MRR", f"{rank:.2f}", "≥ 0.75"],
+        ]
+        if table is None:
+            return [*rows, ["…, by words and meaning", "not measured: there is no wordllama with its table", "≥ 0.9"]]
+        recall, rank = await _score(store.hybrid_search)
+        return [*rows, [f"…, by words and meaning: recall@{_CUT} (MRR)", f"{recall:.2f} ({rank:.2f})", "≥ 0.9"]]
+
+
+async def _score(search: _Search) -> tuple[float, float]:
+    """Recall and mean reciprocal rank."""
+    ranks: list[int | None] = []
+    for question, answers in QUESTIONS:
+        found = await search(TextSimilaritySearchRequest(query=question, top_k=10), Chunk)
+        ranks.append(next((rank for rank, each in enumerate(found, 1) if _answers(each.match, answers)), None))
+    recall = sum(rank is not None and rank <= _CUT for rank in ranks) / len(ranks)
+    return recall, sum(1 / rank for rank in ranks if rank) / len(ranks)
+
+
+def _answers(chunk: Chunk, answers: Sequence[str]) -> bool:
+    """Whether a chunk is of one of the topics, or of one that has their text as a part."""
+    middle = len(chunk.urtext) // 2
+    part = chunk.urtext[max(0, middle - 60) : middle + 60]
+    return chunk.uri.removeprefix("pydoc:") in answers or any(part in _TOPICS.get(each, "") for each in answers)
+
+
+def _word_table() -> EmbeddingService | None:
+    """The table of word vectors in the package wordllama, if it is installed; its own loader needs the network."""
+    found = find_spec("wordllama")
+    if found is None or found.origin is None:
+        return None
+    import numpy as np
+
+    load_file: Any = import_module("safetensors.numpy").load_file
+    read_tokenizer: Any = import_module("tokenizers").Tokenizer.from_file
+    folder = Path(found.origin).parent
+    (weights,) = folder.glob("weights/*.safetensors")
+    (table,) = load_file(weights).values()
+    tokenizer = read_tokenizer(str(next(folder.glob("tokenizers/*.json"))))
+
+    def vectors(texts: Sequence[str]) -> list[list[float]]:
+        encoded = [tokenizer.encode(each, add_special_tokens=False).ids for each in texts]
+        return [np.mean(table[ids].astype(np.float32), axis=0).tolist() for ids in encoded]
+
+    return TableEmbeddings(f"wordllama {weights.stem}", vectors)
+
+
+def _alone(part: str, size: int, what: str, aim: str) -> list[list[str]]:
+    """A row that is measured in a process of its own, so that memory is that of the index alone."""
+    command = [sys.executable, "-m", "benchmarks.knowledge", part, str(size)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [[what, json.loads(done.stdout), aim]]
+
+
+async def _text_speed(size: int, folder: Path) -> str:
+    async with SqliteDocumentStore(folder / "index") as store:
+        await _fill(store, size)
+        times = [await _seconds(store.text_search, question) for _ in range(2) for question, _ in QUESTIONS]
+    return f"{median(times[len(QUESTIONS) :]) * 1e3:.1f} ms"
+
+
+async def _vector_speed(size: int, folder: Path) -> str:
+    import numpy as np
+
+    chance = np.random.default_rng(1)
+
+    def vectors(texts: Sequence[str]) -> list[list[float]]:
+        return chance.standard_normal((len(texts), 384)).tolist()
+
+    async with SqliteDocumentStore(folder / "index", embeddings=TableEmbeddings("random", vectors)) as store:
+        await _fill(store, size, words=20)
+        await _seconds(store.vector_search, "loads the vectors")
+        times = [await _seconds(store.vector_search, "again") for _ in range(50)]
+    return f"{median(times) * 1e3:.1f} ms"
+
+
+async def _memory(size: int, folder: Path) -> str:
+    path = folder / "index"
+    fill = (
+        "import asyncio, sys; from benchmarks.knowledge import fill; asyncio.run(fill(sys.argv[1], int(sys.argv[2])))"
+    )
+    command = [sys.executable, "-c", fill, str(path), str(size)]
+    await asyncio.to_thread(subprocess.run, command, cwd=ROOT, check=True)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with SqliteDocumentStore(path) as store:
+        for question, _ in QUESTIONS:
+            await _seconds(store.text_search, question)
+    return f"{(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024:.0f} MB more"
+
+
+async def fill(path: str, size: int) -> None:
+    """Make an index of so many chunks."""
+    async with SqliteDocumentStore(Path(path)) as store:
+        await _fill(store, size)
+
+
+async def _fill(store: SqliteDocumentStore, size: int, words: int = 220) -> None:
+    """Store chunks of words from all topics, a hundred to a document, each with some words of its own."""
+    every = " ".join(_TOPICS.values()).split()
+    chance = random.Random(1)  # noqa: S311 - the same texts each time
+    number = 0
+    while number < size:
+        uri = f"made:{number}"
+        texts: list[str] = []
+        for _ in range(min(100, size - number)):
+            start = chance.randrange(len(every) - words)
+            texts.append(" ".join([*every[start : start + words], *(f"w{chance.randrange(50_000)}" for _ in range(5))]))
+            number += 1
+        document = read_plain_text("\n\n".join(texts), uri)
+        (leaf,) = document.leaves()
+        chunks = [
+            Chunk(
+                id=f"{uri}:{place}",
+                text=text,
+                urtext=text,
+                parent_id=leaf.id,
+                root_id=document.id,
+                uri=uri,
+                path=leaf.path,
+                number=place,
+                start=0,
+                end=len(text),
+            )
+            for place, text in enumerate(texts)
+        ]
+        await store.put(document, chunks)
+
+
+async def _seconds(search: _Search, query: str) -> float:
+    began = time.perf_counter()
+    await search(TextSimilaritySearchRequest(query=query), Chunk)
+    return time.perf_counter() - began
+
+
+_PARTS = {"text": _text_speed, "vectors": _vector_speed, "memory": _memory}
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        print(json.dumps(asyncio.run(_PARTS[sys.argv[1]](int(sys.argv[2]), Path(place)))))
