@@ -6,6 +6,7 @@ Vectors of two models cannot be compared, so an index has those of one, and reme
 
 import logging
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -13,7 +14,7 @@ from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
 from goalport.rag.conditions import Condition
 from goalport.rag.database import IndexDatabase
-from goalport.rag.embeddings import embedded
+from goalport.rag.embeddings import embedded, require_numpy
 from goalport.rag.rows import selected
 
 if TYPE_CHECKING:
@@ -55,18 +56,31 @@ class EmbeddingState:
         """Whether there is a service, and it is not known to be another one than made the vectors."""
         return self._service is not None and not self._warned
 
-    async def of_chunks(self, texts: list[str]) -> "NDArray[np.float32] | None":
-        """The vectors of these texts, as rows; None: none are made. Raises the kind of `ModelError` that fits."""
+    async def of_chunks(self, uri: str, texts: Sequence[str]) -> "NDArray[np.float32] | None":
+        """The vectors of a document's texts, as rows; None: none are made. Raises the kind of `ModelError` that fits.
+
+        Texts that the document had before keep their vectors, so that a small change costs little.
+        """
         service = await self._fitting()
         if service is None or not texts:
             return None
-        return await embedded(service, texts)
+        known = await self._database.read(lambda connection: _known(connection, uri))
+        missing = [each for each in dict.fromkeys(texts) if each not in known]
+        if missing:
+            known |= dict(zip(missing, await embedded(service, missing), strict=True))
+        import numpy as np
+
+        lengths = {len(known[each]) for each in texts}
+        if len(lengths) > 1:
+            raise self._other(f"vectors of {min(lengths)} numbers", f"gives {max(lengths)}")
+        return np.stack([known[each] for each in texts])
 
     async def of_query(self, text: str) -> "NDArray[np.float32] | None":
         """The vector of what is searched for; None: none is made."""
-        vectors = await self.of_chunks([text])
-        if vectors is None:
+        service = await self._fitting()
+        if service is None:
             return None
+        vectors = await embedded(service, [text])
         dimensions = (await self._database.read(_facts)).get("dimensions")
         if dimensions is not None and dimensions != vectors.shape[1]:
             raise self._other(f"vectors of {dimensions} numbers", f"gives {vectors.shape[1]}")
@@ -169,6 +183,22 @@ def _missing(connection: sqlite3.Connection, target: str) -> list[Any]:
     columns = "chunks.id, chunks.document, coalesce(chunks.shown, chunks.body)"
     statement = selected(columns, "chunks", without, f"order by chunks.id limit {_BATCH}")
     return connection.execute(statement.sql).fetchall()
+
+
+def _known(connection: sqlite3.Connection, uri: str) -> "dict[str, NDArray[np.float32]]":
+    """The vectors of the texts that a document has."""
+    rows = connection.execute(
+        "select coalesce(chunks.shown, chunks.body), vectors.vector from documents "
+        "join chunks on chunks.document = documents.id join vectors on vectors.chunk = chunks.id "
+        "where documents.uri = ?",
+        (uri,),
+    ).fetchall()
+    if not rows:
+        return {}
+    require_numpy()
+    import numpy as np
+
+    return {text: np.frombuffer(vector, np.float32) for text, vector in rows}
 
 
 def _replaced(connection: sqlite3.Connection, model: str) -> bool:

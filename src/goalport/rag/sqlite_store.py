@@ -98,7 +98,7 @@ class SqliteDocumentStore:
         content_hash: str = "",
         readers: Collection[Caller | str] | None = None,
     ) -> None:
-        vectors = await self._embedding.of_chunks([each.text for each in chunks])
+        vectors = await self._embedding.of_chunks(document.uri, [each.text for each in chunks])
 
         def write(connection: Any) -> None:
             if vectors is not None:

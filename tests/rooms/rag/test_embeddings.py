@@ -51,9 +51,18 @@ async def test_vectors_that_cannot_be_used_are_refused_and_nothing_is_written(
 async def test_texts_are_sent_in_batches() -> None:
     service = Hashing()
     async with SqliteDocumentStore(embeddings=service) as store:
-        await store.put(*document("long", {"": "word " * 1_000}, size=10))
+        await store.put(*document("long", {"": " ".join(map(str, range(10_000, 11_000)))}, size=12))
         assert [len(each) for each in service.asked] == [64] * 7 + [52]
         assert (await store.info()).vectors == 500
+
+
+async def test_texts_that_were_there_before_keep_their_vectors() -> None:
+    service = Hashing()
+    async with SqliteDocumentStore(embeddings=service) as store:
+        await store.put(*document("a", {"Roses": "roses are red", "Violets": "violets are blue"}))
+        await store.put(*document("a", {"Roses": "roses are red", "Tulips": "tulips are yellow"}))
+        assert service.asked == [["roses are red", "violets are blue"], ["tulips are yellow"]]
+        assert [each.match.path[-1] for each in await store.vector_search(RED, Chunk)] == ["Roses"]
 
 
 async def test_a_table_of_ones_own_needs_a_function_alone() -> None:

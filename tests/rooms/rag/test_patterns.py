@@ -1,6 +1,5 @@
 """Regular expressions of models: they are matched as Python does, and a bad one costs its time and nothing else."""
 
-import time
 from collections.abc import AsyncIterator, Sequence
 
 import anyio
@@ -58,22 +57,20 @@ async def test_a_pattern_may_not_take_all_memory() -> None:
 async def test_a_pattern_that_never_ends_ends_and_holds_nobody_meanwhile() -> None:
     async with SqliteDocumentStore(regex_seconds=1.0) as store:
         await store.put(*document("long", {"": "a" * 1_000_000 + "!"}, size=1_000_001))
-        longest = 0.0
-        before = time.monotonic()
+        ticks = 0
 
         async def tick() -> None:
-            nonlocal longest
+            nonlocal ticks
             while True:
-                began = time.monotonic()
                 await anyio.sleep(0.01)
-                longest = max(longest, time.monotonic() - began)
+                ticks += 1
 
         async with anyio.create_task_group() as group:
             group.start_soon(tick)
             with pytest.raises(BadInput, match="not done after 1 s"):
                 await store.regex_search("(a+)+$", 1, Chunk)
             group.cancel_scope.cancel()
-        assert longest < (time.monotonic() - before) / 2
+        assert ticks > 10
         assert (await store.info()).documents == 1
 
 
