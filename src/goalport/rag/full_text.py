@@ -81,10 +81,10 @@ class FullTextQuery:
 
     @property
     def rare(self) -> "tuple[_Term, ...]":
-        """The rarest terms, which few enough chunks have; none if that is all of them, or none."""
+        """The rarest term, and the next ones as long as few enough chunks have one of them; none if those are all."""
         kept: list[_Term] = []
         for each in sorted(self.terms, key=lambda each: each.found):
-            if sum(one.found for one in kept) + each.found > _CANDIDATES:
+            if kept and sum(one.found for one in kept) + each.found > _CANDIDATES:
                 return tuple(kept)
             kept.append(each)
         return ()
