@@ -359,7 +359,7 @@ class Unreadable(GoalportError):
         super().__init__(f"{what} cannot be read from the store: {problem} {fix}".rstrip())
 
 
-class UnreadableDocument(GoalportError):
+class UnreadableDocument(DocumentError):
     """A document cannot be taken in. The message is a sentence with its name and the reason; others can be read."""
 
     def __init__(self, uri: str, reason: str) -> None:
