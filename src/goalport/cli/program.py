@@ -39,7 +39,8 @@ START = Group("Start", sort_key=1)
 LOOK = Group("Look", sort_key=2)
 SERVE = Group("Serve", sort_key=3)
 PROCESSES = Group("Processes", sort_key=4)
-OPTIONS = Group("Options", sort_key=5)
+DOCUMENTS = Group("Documents", sort_key=5)
+OPTIONS = Group("Options", sort_key=6)
 
 app = App(
     name="goalport",
@@ -164,6 +165,17 @@ _command(
     "goalport serve --workers 4",
     "goalport serve --transport stdio",
 )
+_command(
+    "ingest",
+    "documents:ingest",
+    "Take in documents, so that they can be searched.",
+    DOCUMENTS,
+    "goalport ingest docs handbook.pdf",
+    "goalport ingest https://example.com/guide.html --refresh 1d",
+    "goalport ingest docs --watch",
+    usage="Usage: goalport ingest [OPTIONS] PLACES",
+)
+app.command("goalport.cli.documents:rag", name="rag", help="Search, list and remove documents.", group=DOCUMENTS)
 _command(
     "ps",
     "processes:ps",

@@ -21,6 +21,7 @@ from goalport.documents.limits import ReadingLimits
 from goalport.documents.markdown import read_markdown
 from goalport.documents.plain_text import read_plain_text
 from goalport.documents.reader import DocumentReader
+from goalport.documents.refresh import Freshness, RefreshPolicy
 from goalport.documents.web import WebContent, WebFetcher, WebLimits
 from goalport.documents.yaml_text import YamlText, read_yaml
 
@@ -37,12 +38,14 @@ __all__ = [
     "Folder",
     "FolderLimits",
     "FoundLine",
+    "Freshness",
     "GitHubArchives",
     "GitHubCopy",
     "GitHubPlace",
     "LeafSection",
     "NavigableDocument",
     "ReadingLimits",
+    "RefreshPolicy",
     "Section",
     "WebContent",
     "WebFetcher",

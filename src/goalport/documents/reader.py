@@ -69,11 +69,11 @@ class DocumentReader:
 
     async def read_file(self, path: Path, uri: str | None = None) -> NavigableDocument:
         """The document in a file. Its URI is that of the file, if no other is given."""
-        data, own_uri = await to_thread.run_sync(self._loaded, path)
+        data, own_uri = await to_thread.run_sync(lambda: (self.content(path), path.absolute().as_uri()))
         return await self.read(data, uri or own_uri)
 
-    def _loaded(self, path: Path) -> tuple[bytes, str]:
-        """All of a file, and its URI. Nothing of one that is too large, or of what is no file, is read."""
+    def content(self, path: Path) -> bytes:
+        """All of a file. Nothing of one that is too large, or of what is no file, is read. This blocks."""
         try:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
@@ -81,7 +81,7 @@ class DocumentReader:
             if status.st_size > self._limits.max_bytes:
                 raise UnreadableDocument(str(path), _too_large(status.st_size, self._limits.max_bytes))
             with path.open("rb") as file:
-                return file.read(self._limits.max_bytes + 1), path.absolute().as_uri()
+                return file.read(self._limits.max_bytes + 1)
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise UnreadableDocument(str(path), reason[:1].lower() + reason[1:]) from None

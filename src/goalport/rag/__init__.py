@@ -7,6 +7,7 @@ from goalport.rag.document_store import DocumentStore, StoredDocument
 from goalport.rag.embedding_state import IndexInfo
 from goalport.rag.embeddings import TableEmbeddings
 from goalport.rag.filters import AllOf, AnyOf, AtLeast, AtMost, Containing, Equal, Filter, Not, OneOf, UriPrefix
+from goalport.rag.ingestion import DocumentIngestion, IngestedDocument, Outcome, RefreshPolicies
 from goalport.rag.passages import Passage
 from goalport.rag.search import (
     CoreSearchOperations,
@@ -37,6 +38,7 @@ __all__ = [
     "AtMost",
     "Containing",
     "CoreSearchOperations",
+    "DocumentIngestion",
     "DocumentStore",
     "Equal",
     "ExpansionMethod",
@@ -44,9 +46,12 @@ __all__ = [
     "FinderOperations",
     "HybridSearch",
     "IndexInfo",
+    "IngestedDocument",
     "Not",
     "OneOf",
+    "Outcome",
     "Passage",
+    "RefreshPolicies",
     "RegexSearchOperations",
     "ResultExpander",
     "ResultsEvent",

@@ -32,6 +32,10 @@ class DocumentStore(Protocol):
         """
         ...
 
+    async def confirm(self, uri: str, /) -> None:
+        """Note that a document was read again and is as it was: its `stored_at` is now."""
+        ...
+
     async def remove(self, uri: str, /) -> bool:
         """Remove a document with all that belongs to it. Returns whether it was there."""
         ...

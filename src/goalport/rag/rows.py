@@ -23,6 +23,7 @@ __all__ = [
     "CHUNK_COLUMNS",
     "StoredDocument",
     "chunk_of",
+    "confirm_document",
     "delete_document",
     "document_of",
     "insert_document",
@@ -51,6 +52,7 @@ class StoredDocument:
     content_hash: str
     """The hash of what it was made of, as whoever stored it gave it."""
     stored_at: datetime
+    """When it was stored, or read again without a change."""
     chunks: int
     """The number of its chunks."""
 
@@ -169,6 +171,11 @@ def _insert_head(
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+def confirm_document(connection: sqlite3.Connection, uri: str) -> None:
+    """Write that a document is now as it was stored."""
+    connection.execute("update documents set stored_at = ? where uri = ?", (datetime.now(UTC).isoformat(), uri))
 
 
 def delete_document(connection: sqlite3.Connection, uri: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
+from typing import Any, Final, Literal, Self, TypeVar, cast
 
 from goalport.caller import ANONYMOUS, Caller
 from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
@@ -18,7 +18,7 @@ from goalport.rag.database import IndexDatabase
 from goalport.rag.embedding_state import EmbeddingState, IndexInfo
 from goalport.rag.filters import Filter
 from goalport.rag.patterns import matches
-from goalport.rag.rows import StoredDocument, delete_document, insert_document
+from goalport.rag.rows import StoredDocument, confirm_document, delete_document, insert_document
 from goalport.rag.search import (
     SEARCHABLE,
     ExpansionMethod,
@@ -31,9 +31,6 @@ from goalport.rag.search import (
 )
 from goalport.rag.sqlite_search import by_both, by_text, by_vector, results
 from goalport.rag.vectors import VectorTable
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["SqliteDocumentStore"]
 
@@ -107,6 +104,9 @@ class SqliteDocumentStore:
             insert_document(connection, document, chunks, content_hash=content_hash, readers=readers, vectors=vectors)
 
         await self._database.write(write)
+
+    async def confirm(self, uri: str, /) -> None:
+        await self._database.write(lambda connection: confirm_document(connection, uri))
 
     async def remove(self, uri: str, /) -> bool:
         return await self._database.write(lambda connection: delete_document(connection, uri))

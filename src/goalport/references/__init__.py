@@ -40,8 +40,7 @@ _MODULES = {
         "contributors_from_yaml",
         "references_from_yaml",
     ],
-    "refresh": ["RefreshPolicy"],
-    "texts": ["TextReference", "file_text", "package_resource", "web_page"],
+    "texts": ["RefreshPolicy", "TextReference", "file_text", "package_resource", "web_page"],
 }
 
 

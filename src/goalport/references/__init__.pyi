@@ -1,3 +1,6 @@
+from goalport.documents.refresh import (
+    RefreshPolicy as RefreshPolicy,
+)
 from goalport.references.directory import (
     GitHubRepository as GitHubRepository,
     LocalDirectory as LocalDirectory,
@@ -16,9 +19,6 @@ from goalport.references.reference_file import (
     LlmReferenceProviders as LlmReferenceProviders,
     contributors_from_yaml as contributors_from_yaml,
     references_from_yaml as references_from_yaml,
-)
-from goalport.references.refresh import (
-    RefreshPolicy as RefreshPolicy,
 )
 from goalport.references.texts import (
     TextReference as TextReference,

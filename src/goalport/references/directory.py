@@ -12,9 +12,9 @@ from anyio import to_thread
 from pydantic import Field
 
 from goalport.documents import Folder, GitHubArchives, GitHubPlace
+from goalport.documents.refresh import Freshness, RefreshPolicy
 from goalport.errors import DocumentError
 from goalport.prompts import as_data
-from goalport.references.refresh import Freshness, RefreshPolicy
 from goalport.tools import Tool, tool
 
 __all__ = ["GitHubRepository", "LocalDirectory"]

@@ -15,12 +15,12 @@ from anyio import to_thread
 from pydantic import AfterValidator
 
 from goalport.documents import GitHubArchives, WebFetcher, YamlText, read_yaml
+from goalport.documents.refresh import RefreshPolicy
 from goalport.errors import BadInput, DocumentError, SettingsError
 from goalport.prompts import Persona, PromptContributor, RoleGoalBackstory
 from goalport.references.directory import GitHubRepository, LocalDirectory
 from goalport.references.python_api import PythonApi
 from goalport.references.reference import LlmReference, Reference, refreshed
-from goalport.references.refresh import RefreshPolicy
 from goalport.references.texts import TextReference, file_text, package_resource, web_page
 from goalport.tools import Parameter, snake
 from goalport.tools.arguments import listed_arguments

@@ -16,10 +16,10 @@ from anyio import to_thread
 from pydantic import Field
 
 from goalport.documents import Folder, WebFetcher
+from goalport.documents.refresh import Freshness, RefreshPolicy
 from goalport.errors import DocumentError
 from goalport.prompts import as_data
 from goalport.references.page_text import page_text
-from goalport.references.refresh import Freshness, RefreshPolicy
 from goalport.tools import Tool, tool
 from goalport.words import cleaned, folded, one_line
 

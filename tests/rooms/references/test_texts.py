@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from goalport.documents import WebFetcher, WebLimits
+from goalport.documents.refresh import Freshness
 from goalport.references import RefreshPolicy, file_text, package_resource, refreshed, web_page
-from goalport.references.refresh import Freshness
 from tests.rooms.documents.loopback import Page, Site, serving
 from tests.rooms.references.asked import call, offered, prompt_of
 

@@ -1,4 +1,4 @@
-"""When a reference reads again what it was made from: never, at each request, or when some time has passed."""
+"""When something is read again where it came from: never, each time it is used, or when some time has passed."""
 
 import re
 from dataclasses import dataclass, field

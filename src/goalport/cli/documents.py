@@ -1,0 +1,284 @@
+"""`goalport ingest` and `goalport rag`: documents are taken in, searched, listed and removed.
+
+They are kept in the file `documents.db` of the workspace's data folder, unless `--index` names another. Below the
+program; `rag` and `documents` are below it.
+"""
+
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar, get_args
+
+import anyio
+from cyclopts import App, Parameter
+
+from goalport.cli.options import WorkspaceFolder
+from goalport.cli.terminal import Format, Record, say, show, show_json, show_lines
+from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
+from goalport.documents import Chunk, RefreshPolicy, WebFetcher
+from goalport.errors import BadInput, ModelNotReady, UnknownName
+from goalport.llm import EmbeddingService
+from goalport.rag import (
+    DocumentIngestion,
+    IngestedDocument,
+    Outcome,
+    SimilarityResult,
+    SqliteDocumentStore,
+    TextSimilaritySearchRequest,
+    VectorSearch,
+)
+from goalport.rag.ingestion import absolute
+from goalport.words import counted, excerpt, one_line
+
+DONE, FAILED = 0, 1
+_PAUSE: Final = 1.0
+"""Seconds after which files are looked at again."""
+_SHOWN: Final = 400
+"""Characters of a result."""
+T = TypeVar("T")
+
+Index = Annotated[
+    Path | None,
+    Parameter(help="The file with the documents. Default: documents.db in the data folder.", show_default=False),
+]
+
+rag = App(
+    name="rag",
+    help_format="plaintext",
+    help_epilogue="""\
+Examples:
+  goalport rag search "how are tokens renewed"
+  goalport rag search '+token "refresh policy" -draft' --by words --format json
+  goalport rag list
+  goalport rag remove docs/old.md""",
+)
+
+
+def ingest(
+    *places: Annotated[str, Parameter(help="Files, folders and URLs.")],
+    refresh: Annotated[
+        str, Parameter(help="When what is stored is read again: always, never, or after a time such as 30m or 1d.")
+    ] = "always",
+    allow: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="", show_default=False, help="A host of this network that may be fetched from: HOST[:PORT]."
+        ),
+    ] = (),
+    watch: Annotated[bool, Parameter(negative="", help="Go on, and take in what changes, until Ctrl-C.")] = False,
+    structured: Annotated[
+        bool, Parameter(name="--json", negative="", help="Print a line of JSON for each document.", show_default=False)
+    ] = False,
+    index: Index = None,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Take in documents, so that they can be searched; what has not changed is left alone.
+
+    Markdown and plain text are read by goalport itself; web pages, PDF, office files and EPUB need goalport[ingest]. Of
+    a folder, documents whose files are gone are removed. Exit codes: 0 all could be read, 1 some could not.
+    """
+    if not places:
+        raise BadInput("Say what to take in, such as `goalport ingest docs` or `goalport ingest https://example.com/`.")
+    policy = _policy(refresh)
+    show_one = _Shown(structured=structured)
+
+    async def ingested(store: SqliteDocumentStore) -> int:
+        async with DocumentIngestion(store, refresh=policy, fetcher=WebFetcher(allow=allow)) as ingestion:
+            began = time.monotonic()
+            documents = await ingestion.ingest(*places, listener=show_one)
+            say(_summary(documents, time.monotonic() - began))
+            followed = [each for each in places if "://" not in each or policy.seconds]
+            while watch:
+                await anyio.sleep(_PAUSE)
+                await ingestion.ingest(*followed, listener=show_one)
+        return FAILED if any(each.outcome == "failed" for each in documents) else DONE
+
+    return _with_store(workspace, index, ingested)
+
+
+def _policy(refresh: str) -> RefreshPolicy:
+    try:
+        return RefreshPolicy.of(refresh)
+    except ValueError as error:
+        raise BadInput(f"--refresh {error}.") from None
+
+
+class _Shown:
+    """Shows what became of each document; when it is looked at again and nothing happened, nothing."""
+
+    def __init__(self, *, structured: bool) -> None:
+        self._structured = structured
+        self._shown: dict[str, tuple[Outcome, str]] = {}
+
+    def __call__(self, document: IngestedDocument) -> None:
+        now: tuple[Outcome, str] = (document.outcome, document.reason)
+        if self._shown.get(document.uri) == now and document.outcome in {"unchanged", "failed"}:
+            return
+        self._shown[document.uri] = now
+        if self._structured:
+            told = {"uri": document.uri, "outcome": document.outcome, "chunks": document.chunks}
+            show_json(told | ({"reason": document.reason} if document.reason else {}), None)
+        elif document.outcome == "failed":
+            say(f"failed: {document.reason}")
+        elif document.outcome != "unchanged":
+            of = f" ({counted(document.chunks, 'chunk')})" if document.outcome != "removed" else ""
+            show_lines([f"{document.outcome}: {document.uri}{of}"])
+
+
+def _summary(documents: Sequence[IngestedDocument], seconds: float) -> str:
+    numbers = Counter(each.outcome for each in documents)
+    told = [f"{numbers[each]} {each}" for each in get_args(Outcome) if numbers[each]]
+    chunks = sum(each.chunks for each in documents)
+    return f"Documents: {', '.join(told) or 'none'}; {counted(chunks, 'chunk')} stored in {seconds:.1f} s."
+
+
+@rag.command
+def search(
+    query: Annotated[str, Parameter(help="What is searched for; --help of `rag` has examples.")],
+    /,
+    *,
+    by: Annotated[
+        Literal["words", "meaning", "both", "pattern"] | None,
+        Parameter(help="How. Default: both if there are vectors, else words.", show_default=False),
+    ] = None,
+    top: Annotated[int, Parameter(help="The most results.")] = 5,
+    format: Format = "text",  # noqa: A002 - the option's name
+    index: Index = None,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Search the documents that were taken in. Exit codes: 0 something was found, 1 nothing."""
+
+    async def found(store: SqliteDocumentStore) -> Sequence[SimilarityResult[Chunk]]:
+        try:
+            request = TextSimilaritySearchRequest(query=query, top_k=top)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        match by or ("both" if store.can(VectorSearch) else "words"):
+            case "words":
+                return await store.text_search(request, Chunk)
+            case "meaning":
+                return await store.vector_search(request, Chunk)
+            case "both":
+                return await store.hybrid_search(request, Chunk)
+            case _:
+                return await store.regex_search(query, top, Chunk)
+
+    results = _with_store(workspace, index, found, reads=True)
+    if format == "json":
+        show_json([_wire(each) for each in results])
+    elif not results:
+        say("Nothing was found.")
+    for each in results if format == "text" else ():
+        where = " / ".join(each.match.path)
+        show_lines([f"{each.score:.2f}  {where}", f"      {each.match.uri} ({each.match.start}-{each.match.end})"])
+        show_lines([f"      {one_line(excerpt(each.match.urtext, _SHOWN), _SHOWN)}", ""])
+    return DONE if results else FAILED
+
+
+def _wire(result: SimilarityResult[Chunk]) -> dict[str, object]:
+    chunk = result.match
+    return {
+        "score": round(result.score, 4),
+        "id": chunk.id,
+        "uri": chunk.uri,
+        "path": list(chunk.path),
+        "start": chunk.start,
+        "end": chunk.end,
+        "text": chunk.urtext,
+    }
+
+
+@rag.command(name="list")
+def list_documents(
+    *,
+    format: Format = "text",  # noqa: A002 - the option's name
+    index: Index = None,
+    workspace: WorkspaceFolder = Path(),
+) -> None:
+    """List the documents that were taken in."""
+
+    async def found(store: SqliteDocumentStore) -> list[Record]:
+        records: list[Record] = []
+        after = ""
+        while page := await store.documents(after=after):
+            records += [
+                {
+                    "document": each.root.uri,
+                    "title": each.root.title,
+                    "chunks": each.chunks,
+                    "stored_at": each.stored_at.isoformat(timespec="seconds"),
+                }
+                for each in page
+            ]
+            after = page[-1].root.uri
+        return records
+
+    show(_with_store(workspace, index, found, reads=True), format, none="No document is stored.")
+
+
+@rag.command
+def remove(
+    *documents: Annotated[str, Parameter(help="Their URIs, or paths of files.")],
+    index: Index = None,
+    workspace: WorkspaceFolder = Path(),
+) -> None:
+    """Remove documents, with all that is stored of them."""
+
+    async def removed(store: SqliteDocumentStore) -> None:
+        for each in documents:
+            uri = each if "://" in each else absolute(each).as_uri()
+            if not await store.remove(uri):
+                known = [each.root.uri for each in await store.documents()]
+                raise UnknownName("document", each, known)
+            say(f"Removed {uri}.")
+
+    _with_store(workspace, index, removed, reads=True)
+
+
+@rag.command
+def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None:
+    """Make the vectors of all documents anew, as after a change of the embedding model."""
+
+    async def made(store: SqliteDocumentStore) -> int:
+        return await store.reembed()
+
+    say(f"Vectors that were made: {_with_store(workspace, index, made, reads=True)}.")
+
+
+def _with_store(
+    workspace: Path,
+    index: Path | None,
+    work: Callable[[SqliteDocumentStore], Awaitable[T]],
+    *,
+    reads: bool = False,
+) -> T:
+    """What some work with the store of documents gives."""
+    loaded = open_with_warnings(workspace)
+    path = index or loaded.settings.data_dir / "documents.db"
+    if reads and not path.exists():  # looking makes no file
+        raise BadInput(f"There are no documents in {path}. Take some in: goalport ingest docs")
+
+    async def worked() -> T:
+        async with _opened(path, loaded) as store:
+            return await work(store)
+
+    with loop_of(loaded) as runner:
+        return runner.run(worked())
+
+
+@asynccontextmanager
+async def _opened(path: Path, loaded: LoadedWorkspace) -> AsyncGenerator[SqliteDocumentStore]:
+    async with SqliteDocumentStore(path, embeddings=_embeddings(loaded), on_other_model="text") as store:
+        yield store
+
+
+def _embeddings(loaded: LoadedWorkspace) -> EmbeddingService | None:
+    """The embedding service of the workspace; None if none is chosen. Raises `ModelNotReady`."""
+    try:
+        return loaded.platform.models.embedding()
+    except ModelNotReady:
+        if loaded.settings.models.default_embedding_model:
+            raise
+        return None

@@ -1,0 +1,240 @@
+"""Ingestion: files, folders and web pages are read, cut and stored; what has not changed is left alone. Guide 3.12.7.
+
+A document is stored whole or not at all. What cannot be read is one sentence, and the others are read nevertheless.
+Below: `documents`, which reads and cuts. Above: the command line, and whoever fills a store.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from anyio import to_thread
+
+from goalport.caller import Caller
+from goalport.documents import (
+    Chunker,
+    DocumentReader,
+    Folder,
+    FolderLimits,
+    ReadingLimits,
+    RefreshPolicy,
+    WebFetcher,
+)
+from goalport.errors import DocumentError, UnreadableDocument
+from goalport.rag.document_store import DocumentStore, StoredDocument
+
+__all__ = ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies", "absolute"]
+
+_FileState = tuple[int, int]
+"""When a file was changed last, in nanoseconds, and its size in bytes."""
+Outcome = Literal["added", "changed", "unchanged", "removed", "failed"]
+_VERSION: Final = "1"
+"""Part of each hash: raise it when the same bytes are read or cut in another way, so that they are stored anew."""
+_MOST_FILES: Final = 1_000_000
+_PAGE: Final = 1_000
+_NO_DOCUMENTS: Final = (
+    *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ico", ".svg", ".heic", ".woff", ".woff2"),
+    *(".mp3", ".mp4", ".m4a", ".wav", ".ogg", ".flac", ".avi", ".mov", ".mkv", ".webm", ".ttf", ".otf", ".eot"),
+    *(".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".jar", ".whl", ".egg", ".iso", ".dmg"),
+    *(".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".pyc", ".wasm", ".db", ".sqlite", ".lock"),
+)
+"""The ends of names of files in a folder that nobody takes for documents. One that is named itself is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedDocument:
+    """What became of one document."""
+
+    uri: str
+    outcome: Outcome
+    chunks: int = 0
+    """The number of its chunks, if it was stored now."""
+    reason: str = ""
+    """Why it could not be read, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPolicies:
+    """When documents are read again where they came from: by the first pattern that fits their URI.
+
+    `RefreshPolicies((("https://example.com/news/*", RefreshPolicy.after(600)),), RefreshPolicy.never())`
+    """
+
+    by_pattern: Sequence[tuple[str, RefreshPolicy]] = ()
+    """Patterns such as `https://example.com/*` or `*.pdf`, with the policy for what fits."""
+    otherwise: RefreshPolicy = field(default_factory=RefreshPolicy.always)
+
+    def of(self, uri: str) -> RefreshPolicy:
+        """The policy for a document."""
+        return next((each for pattern, each in self.by_pattern if fnmatchcase(uri, pattern)), self.otherwise)
+
+    def due(self, stored: StoredDocument) -> bool:
+        """Whether a document that is stored is to be read again now."""
+        seconds = self.of(stored.root.uri).seconds
+        return seconds is not None and datetime.now(UTC) - stored.stored_at >= timedelta(seconds=seconds)
+
+
+class DocumentIngestion:
+    """Takes documents into a store: `async with DocumentIngestion(store) as ingestion: await ingestion.ingest("docs")`.
+
+    A document is read again when `refresh` says so, by default always, and stored anew when its content has changed.
+    `readers` are the callers who may read what is stored, and the scopes that let others read it; None: everyone.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        chunker: Chunker | None = None,
+        limits: ReadingLimits | None = None,
+        fetcher: WebFetcher | None = None,
+        refresh: RefreshPolicies | RefreshPolicy | None = None,
+        readers: Collection[Caller | str] | None = None,
+    ) -> None:
+        self._store = store
+        self._chunker = chunker or Chunker()
+        self._reader = DocumentReader(limits)
+        self._fetcher = fetcher or WebFetcher()
+        self._refresh = refresh if isinstance(refresh, RefreshPolicies) else RefreshPolicies((), refresh or _ALWAYS)
+        self._readers = readers
+        self._read: dict[str, tuple[_FileState, IngestedDocument]] = {}
+        """How each file was when it was read last, and what became of it, by its URI."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._reader.__aexit__(kind, error, trace)
+
+    async def ingest(
+        self, *places: str | Path, listener: Callable[[IngestedDocument], None] | None = None
+    ) -> tuple[IngestedDocument, ...]:
+        """Take in files, folders with all that is in them, and pages by URL; `listener` hears of each as it is done.
+
+        Of a folder, hidden files and kinds of files that are no documents, such as images, are left out, and documents
+        whose files are gone are removed from the store. Raises `StoreError`, and `ModelError` if the store's embedding
+        service fails; what was stored before that stays.
+        """
+        done: list[IngestedDocument] = []
+        for place in places:
+            async with aclosing(self._place(place)) as documents:
+                async for each in documents:
+                    done.append(each)
+                    if listener is not None:
+                        listener(each)
+        return tuple(done)
+
+    async def ingest_uri_if_needed(self, uri: str | Path) -> str | None:
+        """Take in one document; its id, or None if the store has it as it is. Raises `DocumentError`."""
+        (document,) = await self.ingest(uri)
+        if document.outcome == "failed":
+            raise DocumentError(document.reason)
+        stored = await self._store.document(document.uri)
+        return None if document.outcome == "unchanged" or stored is None else stored.root.id
+
+    async def _place(self, place: str | Path) -> AsyncGenerator[IngestedDocument]:
+        if isinstance(place, str) and "://" in place:
+            yield await self._page(place)
+            return
+        path = absolute(place)
+        if not await to_thread.run_sync(path.is_dir):
+            yield await self._file(path, await self._store.document(path.as_uri()))
+            return
+        known = await self._known(f"{path.as_uri()}/")
+        for each in await to_thread.run_sync(_files, path):
+            file = path / each
+            yield await self._file(file, known.pop(file.as_uri(), None))
+        for uri in known:
+            if not await to_thread.run_sync(_is_there, uri):
+                await self._store.remove(uri)
+                yield IngestedDocument(uri=uri, outcome="removed")
+
+    async def _known(self, prefix: str) -> dict[str, StoredDocument]:
+        """The stored documents whose URIs begin so."""
+        known: dict[str, StoredDocument] = {}
+        after = prefix
+        while page := await self._store.documents(limit=_PAGE, after=after):
+            known |= {each.root.uri: each for each in page if each.root.uri.startswith(prefix)}
+            after = page[-1].root.uri
+            if not after.startswith(prefix):
+                break
+        return known
+
+    async def _file(self, path: Path, stored: StoredDocument | None) -> IngestedDocument:
+        uri = path.as_uri()
+        if stored is not None and not self._refresh.due(stored):
+            return IngestedDocument(uri=uri, outcome="unchanged")
+        try:
+            state = await to_thread.run_sync(_state, path)
+            before, became = self._read.get(uri, (None, None))
+            if state == before and became is not None and (stored is not None or became.outcome == "failed"):
+                return became if became.outcome == "failed" else IngestedDocument(uri=uri, outcome="unchanged")
+        except DocumentError as error:
+            return IngestedDocument(uri=uri, outcome="failed", reason=str(error))
+        try:
+            document = await self._stored(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
+        except DocumentError as error:
+            document = IngestedDocument(uri=uri, outcome="failed", reason=str(error))
+        self._read[uri] = (state, document)
+        return document
+
+    async def _page(self, url: str) -> IngestedDocument:
+        stored = await self._store.document(url)
+        if stored is not None and not self._refresh.due(stored):
+            return IngestedDocument(uri=url, outcome="unchanged")
+        try:
+            found = await self._fetcher.fetch(url)
+            media_type = f"{found.media_type}; charset={found.charset}" if found.charset else found.media_type
+            return await self._stored(found.content, url, media_type, stored)
+        except DocumentError as error:
+            return IngestedDocument(uri=url, outcome="failed", reason=str(error))
+
+    async def _stored(
+        self, data: bytes, uri: str, media_type: str | None, stored: StoredDocument | None
+    ) -> IngestedDocument:
+        made_by = f"{_VERSION} {self._chunker.config} {media_type}\0"
+        content_hash = sha256(made_by.encode() + data).hexdigest()
+        if stored is not None and stored.content_hash == content_hash:
+            if self._refresh.of(uri).seconds:
+                await self._store.confirm(uri)
+            return IngestedDocument(uri=uri, outcome="unchanged")
+        document = await self._reader.read(data, uri, media_type)
+        chunks = await self._chunker.chunk(document)
+        await self._store.put(document, chunks, content_hash=content_hash, readers=self._readers)
+        return IngestedDocument(uri=uri, outcome="added" if stored is None else "changed", chunks=len(chunks))
+
+
+_ALWAYS: Final = RefreshPolicy.always()
+
+
+def absolute(place: str | Path) -> Path:
+    """The path of a file or folder that somebody named, from the root of the file system."""
+    return Path(place).expanduser().absolute()
+
+
+def _state(path: Path) -> _FileState:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise UnreadableDocument(str(path), (error.strerror or str(error)).lower()) from None
+    return status.st_mtime_ns, status.st_size
+
+
+def _files(folder: Path) -> list[str]:
+    """The files of a folder that may be documents, below it too."""
+    found: Iterator[str] = Folder(folder, FolderLimits(entries=_MOST_FILES)).files()
+    return [each for each in found if not each.lower().endswith(_NO_DOCUMENTS)]
+
+
+def _is_there(uri: str) -> bool:
+    return Path(url2pathname(urlsplit(uri).path)).is_file()

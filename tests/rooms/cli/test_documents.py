@@ -1,0 +1,79 @@
+"""`goalport ingest` and `goalport rag`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.rooms.cli.conftest import Command
+
+
+@pytest.fixture
+def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "guide.md").write_text("# Guide\n\n## Tokens\n\nA token is renewed every hour.\n\n## Limits\n\nTen.\n")
+    (folder / "notes.txt").write_text("Ask Ada about error E-1042.\n")
+    return folder
+
+
+def test_documents_are_taken_in_found_listed_and_removed(goalport: Command, docs: Path) -> None:
+    ran = goalport("ingest", "docs")
+    assert ran.code == 0
+    assert "Documents: 2 added; 3 chunks stored in" in ran.err
+    assert f"added: {(docs / 'guide.md').as_uri()} (2 chunks)" in ran.out
+    again = goalport("ingest", "docs")
+    assert (again.out, "Documents: 2 unchanged" in again.err) == ("", True)
+
+    found = goalport("rag", "search", "how are tokens renewed")
+    assert found.code == 0
+    assert "Guide / Tokens" in found.out
+    assert "A token is renewed every hour." in found.out
+    (match,) = json.loads(goalport("rag", "search", r"E-\d{4}", "--by", "pattern", "--format", "json").out)
+    assert (docs / "notes.txt").read_text()[match["start"] : match["end"]] == match["text"]
+    assert goalport("rag", "search", "zebra").code == 1
+
+    listed = json.loads(goalport("rag", "list", "--format", "json").out)
+    assert [(each["title"], each["chunks"]) for each in listed] == [("Guide", 2), ("notes", 1)]
+    assert goalport("rag", "remove", "docs/notes.txt").code == 0
+    assert goalport("rag", "search", "Ada").code == 1
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_stored(goalport: Command, docs: Path) -> None:
+    (docs / "scan.pdf").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(30))
+    ran = goalport("ingest", "docs", "http://127.0.0.1:1/", "--json")
+    assert ran.code == 1
+    outcomes = {each["uri"].rpartition("/")[2]: each for each in map(json.loads, ran.out.splitlines())}
+    assert {name: each["outcome"] for name, each in outcomes.items()} == {
+        "guide.md": "added",
+        "notes.txt": "added",
+        "scan.pdf": "failed",
+        "": "failed",
+    }
+    assert "PNG image" in outcomes["scan.pdf"]["reason"]
+    assert "2 added, 2 failed" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ingest"], "Say what to take in"),
+        (["ingest", "docs", "--refresh", "often"], "--refresh should be never, always, or a time such as 30s"),
+        (["rag", "search", "x"], "Take some in: goalport ingest docs"),
+        (["rag", "list", "--index", "nowhere.db"], "There are no documents in nowhere.db"),
+    ],
+)
+def test_a_mistake_says_what_to_do(goalport: Command, docs: Path, words: list[str], said: str) -> None:
+    ran = goalport(*words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert not (docs.parent / ".goalport" / "documents.db").exists()
+
+
+def test_limits_and_names_that_fit_nothing_are_refused(goalport: Command, docs: Path) -> None:
+    assert goalport("ingest", "docs/guide.md", "--index", "some.db").code == 0
+    assert "top_k" in goalport("rag", "search", "x", "--top", "0", "--index", "some.db").err
+    assert "guide.md" in goalport("rag", "remove", "docs/giude.md", "--index", "some.db").err
+    assert goalport("rag", "search", "(a+", "--by", "pattern", "--index", "some.db").code == 2
+    assert "no vectors" in goalport("rag", "search", "x", "--by", "meaning", "--index", "some.db").err
