@@ -210,4 +210,5 @@ def test_the_time_for_a_text_is_in_proportion_to_its_length(before: str, repeate
 
     small = max(min(seconds(1_000) for _ in range(3)), 0.002)
 
-    assert seconds(10_000) < 60 * small
+    # The best of some runs: others use the processor too.
+    assert min(seconds(10_000) for _ in range(3)) < 60 * small
