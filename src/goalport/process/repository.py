@@ -471,9 +471,10 @@ class AgentProcessRepository:
 
     async def records(self) -> list[ProcessRecord]:
         """The records of all processes, oldest first; of one that lives in this program, as it is now."""
+        held = dict(self._held)  # one that is stored while the store answers is held no more
         records = {each.id: each for each in await self.store.records()}
-        here = [each for each in self._known.values() if each.id in records or each.id in self._held]
-        records.update((each.id, record_of(each)) for each in here)
+        kept = {*records, *held, *self._held}
+        records.update((each.id, record_of(each)) for each in {**held, **self._known}.values() if each.id in kept)
         return sorted(records.values(), key=lambda each: each.created_at)
 
     async def page_of_records(

@@ -1,7 +1,9 @@
 """Which processes are remembered: by their end, in families, long ones and waiting ones with room of their own."""
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import pytest
@@ -16,7 +18,7 @@ from goalport.process import (
     Terminated,
     run_subagent,
 )
-from goalport.store import InMemoryProcessStore
+from goalport.store import InMemoryProcessStore, ProcessRecord
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,38 @@ async def ran(platform: AgentPlatform, agent: str, times: int = 1) -> list[str]:
     for each in found:
         await each.rest()
     return [each.id for each in found]
+
+
+class LateStore(InMemoryProcessStore):
+    """A store whose list of processes takes a while to come, as it does from a database."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.comes = anyio.Event(), anyio.Event()
+
+    async def records(self, **wanted: Any) -> Sequence[ProcessRecord]:
+        found = await super().records(**wanted)
+        self.asked.set()
+        await self.comes.wait()
+        return found
+
+
+async def test_a_process_that_is_stored_while_processes_are_listed_is_listed() -> None:
+    platform = AgentPlatform([slow := Slow()], store=(store := LateStore()))
+    process = platform.start("Slow", UserInput("x"))
+    listed: list[str] = []
+
+    async def look() -> None:
+        listed.extend(each.id for each in await platform.processes.records())
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(look)
+            await store.asked.wait()
+            slow.door.set()
+            await process.rest()
+            store.comes.set()
+    assert listed == [process.id]
 
 
 async def test_the_process_that_ended_first_is_forgotten_first_whenever_it_began() -> None:
