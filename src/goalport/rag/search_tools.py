@@ -64,11 +64,11 @@ class Audience(Protocol):
 
 
 def tools_for(operations: SearchOperations, audience: Audience) -> tuple[Tool, ...]:
-    """The tools for what a store can do, and no others."""
+    """The tools for what a store can do, and no others; with a filter, only those that apply it."""
     return tuple(
         tool
         for protocol, make in _TOOLS.items()
-        if supports(operations, protocol)
+        if supports(operations, protocol) and (audience.filter is None or protocol not in _UNFILTERED)
         for tool in make(cast("Any", operations), audience)
     )
 
@@ -241,3 +241,5 @@ _TOOLS: Final[Mapping[type, Callable[[Any, Audience], Sequence[Tool]]]] = {
     SectionReader: _sections,
 }
 """The tools for each kind of search."""
+_UNFILTERED: Final = frozenset({ResultExpander, SectionReader})
+"""What gives elements by their ids, whatever a filter says of them."""

@@ -214,6 +214,12 @@ async def test_a_filter_limits_every_search_of_the_model() -> None:
     assert (await call(rag, "regexSearch", regex="pots", topK=3)).text == "0 results:"
 
 
+async def test_with_a_filter_nothing_is_read_by_id() -> None:
+    rag = ToolishRag("sources", "Sources", await garden(), filter=UriPrefix("file:///garden"))
+    assert names(rag) == ["vectorSearch", "textSearch", "hybridSearch", "regexSearch"]
+    assert "readSection" not in rag.notes()
+
+
 @agent(description="Answers from documents")
 class Librarian:
     def __init__(self, rag: ToolishRag) -> None:
