@@ -6,8 +6,7 @@ program; `rag` and `documents` are below it.
 
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
@@ -38,6 +37,8 @@ _PAUSE: Final = 1.0
 _SHOWN: Final = 400
 """Characters of a result."""
 T = TypeVar("T")
+By = Literal["words", "meaning", "both", "pattern"]
+"""How documents are searched."""
 
 Index = Annotated[
     Path | None,
@@ -140,7 +141,7 @@ def search(
     /,
     *,
     by: Annotated[
-        Literal["words", "meaning", "both", "pattern"] | None,
+        By | None,
         Parameter(help="How. Default: both if there are vectors, else words.", show_default=False),
     ] = None,
     top: Annotated[int, Parameter(help="The most results.")] = 5,
@@ -149,23 +150,10 @@ def search(
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Search the documents that were taken in. Exit codes: 0 something was found, 1 nothing."""
+    if not query.strip():
+        raise BadInput("Say what to search for: the query is empty.")
 
-    async def found(store: SqliteDocumentStore) -> Sequence[SimilarityResult[Chunk]]:
-        try:
-            request = TextSimilaritySearchRequest(query=query, top_k=top)
-        except ValueError as error:
-            raise BadInput(str(error)) from None
-        match by or ("both" if store.can(VectorSearch) else "words"):
-            case "words":
-                return await store.text_search(request, Chunk)
-            case "meaning":
-                return await store.vector_search(request, Chunk)
-            case "both":
-                return await store.hybrid_search(request, Chunk)
-            case _:
-                return await store.regex_search(query, top, Chunk)
-
-    results = _with_store(workspace, index, found, reads=True)
+    results = _with_store(workspace, index, lambda store: _found(store, query, by, top), reads=True)
     if format == "json":
         show_json([_wire(each) for each in results])
     elif not results:
@@ -175,6 +163,22 @@ def search(
         show_lines([f"{each.score:.2f}  {where}", f"      {each.match.uri} ({each.match.start}-{each.match.end})"])
         show_lines([f"      {one_line(excerpt(each.match.urtext, _SHOWN), _SHOWN)}", ""])
     return DONE if results else FAILED
+
+
+async def _found(store: SqliteDocumentStore, query: str, by: By | None, top: int) -> Sequence[SimilarityResult[Chunk]]:
+    try:
+        request = TextSimilaritySearchRequest(query=query, top_k=top)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    match by or ("both" if store.can(VectorSearch) else "words"):
+        case "words":
+            return await store.text_search(request, Chunk)
+        case "meaning":
+            return await store.vector_search(request, Chunk)
+        case "both":
+            return await store.hybrid_search(request, Chunk)
+        case _:
+            return await store.regex_search(query, top, Chunk)
 
 
 def _wire(result: SimilarityResult[Chunk]) -> dict[str, object]:
@@ -225,6 +229,8 @@ def remove(
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """Remove documents, with all that is stored of them."""
+    if not documents:
+        raise BadInput("Say what to remove; `goalport rag list` lists the documents.")
 
     async def removed(store: SqliteDocumentStore) -> None:
         for each in documents:
@@ -261,17 +267,11 @@ def _with_store(
         raise BadInput(f"There are no documents in {path}. Take some in: goalport ingest docs")
 
     async def worked() -> T:
-        async with _opened(path, loaded) as store:
+        async with SqliteDocumentStore(path, embeddings=_embeddings(loaded), on_other_model="text") as store:
             return await work(store)
 
     with loop_of(loaded) as runner:
         return runner.run(worked())
-
-
-@asynccontextmanager
-async def _opened(path: Path, loaded: LoadedWorkspace) -> AsyncGenerator[SqliteDocumentStore]:
-    async with SqliteDocumentStore(path, embeddings=_embeddings(loaded), on_other_model="text") as store:
-        yield store
 
 
 def _embeddings(loaded: LoadedWorkspace) -> EmbeddingService | None:

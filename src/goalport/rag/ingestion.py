@@ -103,7 +103,8 @@ class DocumentIngestion:
         self._chunker = chunker or Chunker()
         self._reader = DocumentReader(limits)
         self._fetcher = fetcher or WebFetcher()
-        self._refresh = refresh if isinstance(refresh, RefreshPolicies) else RefreshPolicies((), refresh or _ALWAYS)
+        one_for_all = isinstance(refresh, RefreshPolicy)
+        self._refresh = RefreshPolicies(otherwise=refresh) if one_for_all else refresh or RefreshPolicies()
         self._readers = readers
         self._read: dict[str, tuple[_FileState, IngestedDocument]] = {}
         """How each file was when it was read last, and what became of it, by its URI."""
@@ -176,11 +177,13 @@ class DocumentIngestion:
             return IngestedDocument(uri=uri, outcome="unchanged")
         try:
             state = await to_thread.run_sync(_state, path)
-            before, became = self._read.get(uri, (None, None))
-            if state == before and became is not None and (stored is not None or became.outcome == "failed"):
-                return became if became.outcome == "failed" else IngestedDocument(uri=uri, outcome="unchanged")
         except DocumentError as error:
             return IngestedDocument(uri=uri, outcome="failed", reason=str(error))
+        before, became = self._read.get(uri, (None, None))
+        if state == before and became is not None and became.outcome == "failed":
+            return became
+        if state == before and stored is not None:
+            return IngestedDocument(uri=uri, outcome="unchanged")
         try:
             document = await self._stored(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
         except DocumentError as error:
@@ -212,9 +215,6 @@ class DocumentIngestion:
         chunks = await self._chunker.chunk(document)
         await self._store.put(document, chunks, content_hash=content_hash, readers=self._readers)
         return IngestedDocument(uri=uri, outcome="added" if stored is None else "changed", chunks=len(chunks))
-
-
-_ALWAYS: Final = RefreshPolicy.always()
 
 
 def absolute(place: str | Path) -> Path:

@@ -60,6 +60,8 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_stored(goalport: Command, d
     [
         (["ingest"], "Say what to take in"),
         (["ingest", "docs", "--refresh", "often"], "--refresh should be never, always, or a time such as 30s"),
+        (["rag", "remove"], "`goalport rag list` lists the documents"),
+        (["rag", "search", " "], "the query is empty"),
         (["rag", "search", "x"], "Take some in: goalport ingest docs"),
         (["rag", "list", "--index", "nowhere.db"], "There are no documents in nowhere.db"),
     ],
