@@ -3,7 +3,7 @@
 Below: `documents`, `llm` for embeddings, and `tools`. Above: `ai` takes a `ToolishRag` as a reference.
 """
 
-from goalport.rag.document_store import DocumentStore, StoredDocument
+from goalport.rag.document_store import DocumentIndex, DocumentStore, StoredDocument
 from goalport.rag.embedding_state import IndexInfo
 from goalport.rag.embeddings import TableEmbeddings
 from goalport.rag.filters import AllOf, AnyOf, AtLeast, AtMost, Containing, Equal, Filter, Not, OneOf, UriPrefix
@@ -38,6 +38,7 @@ __all__ = [
     "AtMost",
     "Containing",
     "CoreSearchOperations",
+    "DocumentIndex",
     "DocumentIngestion",
     "DocumentStore",
     "Equal",

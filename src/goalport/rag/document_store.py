@@ -1,6 +1,7 @@
-"""What keeps documents so that they can be searched: the protocol of whoever takes documents in.
+"""What keeps documents so that they can be searched: the protocols of whoever takes documents in, and of an index.
 
-A document is stored whole or not at all, under its URI. Its hash tells whether it has changed since. Above: ingestion.
+A document is stored whole or not at all, under its URI. Its hash tells whether it has changed since. Above: ingestion,
+and the stores of goalport, which are indexes.
 """
 
 from collections.abc import Collection, Sequence
@@ -8,9 +9,20 @@ from typing import Protocol, runtime_checkable
 
 from goalport.caller import Caller
 from goalport.documents import Chunk, NavigableDocument
+from goalport.rag.embedding_state import IndexInfo
 from goalport.rag.rows import StoredDocument
+from goalport.rag.search import (
+    CoreSearchOperations,
+    FinderOperations,
+    HybridSearch,
+    RegexSearchOperations,
+    ResultExpander,
+    SectionReader,
+    SelectiveOperations,
+    TypeRetrievalOperations,
+)
 
-__all__ = ["DocumentStore", "StoredDocument"]
+__all__ = ["DocumentIndex", "DocumentStore", "StoredDocument"]
 
 
 @runtime_checkable
@@ -46,4 +58,35 @@ class DocumentStore(Protocol):
 
     async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
         """All documents in the order of their URIs, whoever may read them, from the one after the URI `after` on."""
+        ...
+
+
+@runtime_checkable
+class DocumentIndex(
+    DocumentStore,
+    CoreSearchOperations,
+    HybridSearch,
+    RegexSearchOperations,
+    ResultExpander,
+    FinderOperations,
+    TypeRetrievalOperations,
+    SectionReader,
+    SelectiveOperations,
+    Protocol,
+):
+    """A store that can do all that goalport can: what the commands and a platform work with, wherever it is kept."""
+
+    async def info(self) -> IndexInfo:
+        """How much is stored, and who made the vectors."""
+        ...
+
+    async def reembed(self, *, only_missing: bool = False) -> int:
+        """Make the vectors of all chunks by the present embedding service, and then use them. Returns how many.
+
+        Searches go on with the old ones meanwhile. `only_missing`: those of chunks that have none.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
         ...
