@@ -8,7 +8,7 @@ when it is first used, so that code that needs one package only, such as the hel
 # pyright: reportUnsupportedDunderAll=false
 # The names are in __init__.pyi, which pyright does not read for the file beside it.
 
-from importlib import import_module
+from goalport.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
@@ -48,48 +48,43 @@ __all__ = [
     "tool",
 ]
 
-_ROOMS = {
-    "ai": ["Ai"],
-    "blackboard": ["Blackboard"],
-    "domain": [
-        "Export",
-        "Named",
-        "PlannerType",
-        "Provided",
-        "SomeOf",
-        "State",
-        "UserInput",
-        "WaitFor",
-        "achieves_goal",
-        "action",
-        "agent",
-        "component",
-        "condition",
-        "cost",
-        "state",
-    ],
-    "llm": ["LlmOptions"],
-    "platform": ["AgentInvocation", "AgentPlatform"],
-    "process": [
-        "ActionContext",
-        "AgentProcess",
-        "Budget",
-        "OperationContext",
-        "ProcessOptions",
-        "ProcessStatus",
-        "run_subagent",
-    ],
-    "prompts": ["Persona"],
-    "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
-}
-
-
-def __getattr__(name: str) -> object:
-    room = next((room for room, names in _ROOMS.items() if name in names), None)
-    if room is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{room}"), name)
-    return found
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "ai": ["Ai"],
+        "blackboard": ["Blackboard"],
+        "domain": [
+            "Export",
+            "Named",
+            "PlannerType",
+            "Provided",
+            "SomeOf",
+            "State",
+            "UserInput",
+            "WaitFor",
+            "achieves_goal",
+            "action",
+            "agent",
+            "component",
+            "condition",
+            "cost",
+            "state",
+        ],
+        "llm": ["LlmOptions"],
+        "platform": ["AgentInvocation", "AgentPlatform"],
+        "process": [
+            "ActionContext",
+            "AgentProcess",
+            "Budget",
+            "OperationContext",
+            "ProcessOptions",
+            "ProcessStatus",
+            "run_subagent",
+        ],
+        "prompts": ["Persona"],
+        "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
+    },
+)
 
 
 def __dir__() -> list[str]:

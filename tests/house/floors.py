@@ -29,7 +29,7 @@ FLOORS = {
         2: "domain tools llm documents",
         1: "plan blackboard prompts observe introspection sealing",
         0: "errors events caller colours handshake secrecy",
-        -1: "words",
+        -1: "words lazy",
     }.items()
     for room in rooms.split()
 }

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -126,10 +127,15 @@ def test_the_root_offers_exactly_the_pinned_names() -> None:
     assert [name for name in offered if not hasattr(goalport, name)] == []
 
 
-def test_type_checkers_are_told_of_the_same_names_as_the_interpreter() -> None:
-    declared = ast.parse((ROOT / "src/goalport/__init__.pyi").read_text())
+@pytest.mark.parametrize(
+    "stub", sorted((ROOT / "src/goalport").rglob("__init__.pyi")), ids=lambda each: each.parent.name
+)
+def test_type_checkers_are_told_of_the_same_names_as_the_interpreter(stub: Path) -> None:
+    package = import_module(".".join(stub.parent.relative_to(ROOT / "src").parts))
+    declared = ast.parse(stub.read_text("utf-8"))
     told = [alias.asname for node in ast.walk(declared) if isinstance(node, ast.ImportFrom) for alias in node.names]
-    assert sorted(filter(None, told)) == EXPORTED
+    assert sorted(filter(None, told)) == sorted(package.__all__)
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
 
 
 def test_the_pinned_names_are_in_the_plan() -> None:

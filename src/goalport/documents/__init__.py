@@ -3,27 +3,10 @@
 Below: nothing of the library but words and errors. Above: `rag` stores and searches documents, `references` show them.
 """
 
-from goalport.documents.chunker import Chunker, ChunkerConfig, ChunkTransformer
-from goalport.documents.content import (
-    Chunk,
-    ContainerSection,
-    ContentElement,
-    ContentRoot,
-    LeafSection,
-    NavigableDocument,
-    Section,
-    element_id,
-)
-from goalport.documents.folder import Folder, FolderLimits, FoundLine
-from goalport.documents.github import ArchiveLimits, GitHubArchives, GitHubCopy, GitHubPlace
-from goalport.documents.html_text import read_html
-from goalport.documents.limits import ReadingLimits
-from goalport.documents.markdown import read_markdown
-from goalport.documents.plain_text import read_plain_text
-from goalport.documents.reader import DocumentReader
-from goalport.documents.refresh import Freshness, RefreshPolicy
-from goalport.documents.web import WebContent, WebFetcher, WebLimits
-from goalport.documents.yaml_text import YamlText, read_yaml
+# pyright: reportUnsupportedDunderAll=false
+# The names are in __init__.pyi, which pyright does not read for the file beside it.
+
+from goalport.lazy import lazy_exports
 
 __all__ = [
     "ArchiveLimits",
@@ -57,3 +40,30 @@ __all__ = [
     "read_plain_text",
     "read_yaml",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "chunker": ["ChunkTransformer", "Chunker", "ChunkerConfig"],
+        "content": [
+            "Chunk",
+            "ContainerSection",
+            "ContentElement",
+            "ContentRoot",
+            "LeafSection",
+            "NavigableDocument",
+            "Section",
+            "element_id",
+        ],
+        "folder": ["Folder", "FolderLimits", "FoundLine"],
+        "github": ["ArchiveLimits", "GitHubArchives", "GitHubCopy", "GitHubPlace"],
+        "html_text": ["read_html"],
+        "limits": ["ReadingLimits"],
+        "markdown": ["read_markdown"],
+        "plain_text": ["read_plain_text"],
+        "reader": ["DocumentReader"],
+        "refresh": ["Freshness", "RefreshPolicy"],
+        "web": ["WebContent", "WebFetcher", "WebLimits"],
+        "yaml_text": ["YamlText", "read_yaml"],
+    },
+)

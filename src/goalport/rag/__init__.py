@@ -3,33 +3,10 @@
 Below: `documents`, `llm` for embeddings, and `tools`. Above: `ai` takes a `ToolishRag` as a reference.
 """
 
-from goalport.rag.document_store import DocumentIndex, DocumentStore, StoredDocument
-from goalport.rag.embedding_state import IndexInfo
-from goalport.rag.embeddings import TableEmbeddings
-from goalport.rag.filters import AllOf, AnyOf, AtLeast, AtMost, Containing, Equal, Filter, Not, OneOf, UriPrefix
-from goalport.rag.ingestion import DocumentIngestion, IngestedDocument, Outcome, RefreshPolicies
-from goalport.rag.passages import Passage
-from goalport.rag.search import (
-    CoreSearchOperations,
-    ExpansionMethod,
-    FinderOperations,
-    HybridSearch,
-    RegexSearchOperations,
-    ResultExpander,
-    SearchOperations,
-    SectionOutline,
-    SectionReader,
-    SectionText,
-    SelectiveOperations,
-    SimilarityResult,
-    TextSearch,
-    TextSimilaritySearchRequest,
-    TypeRetrievalOperations,
-    VectorSearch,
-    supports,
-)
-from goalport.rag.sqlite_store import SqliteDocumentStore
-from goalport.rag.toolish_rag import ResultsEvent, ResultsListener, ToolishRag, TryHyDE
+# pyright: reportUnsupportedDunderAll=false
+# The names are in __init__.pyi, which pyright does not read for the file beside it.
+
+from goalport.lazy import lazy_exports
 
 __all__ = [
     "AllOf",
@@ -75,3 +52,46 @@ __all__ = [
     "VectorSearch",
     "supports",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "document_store": ["DocumentIndex", "DocumentStore", "IndexInfo", "StoredDocument"],
+        "embeddings": ["TableEmbeddings"],
+        "filters": [
+            "AllOf",
+            "AnyOf",
+            "AtLeast",
+            "AtMost",
+            "Containing",
+            "Equal",
+            "Filter",
+            "Not",
+            "OneOf",
+            "UriPrefix",
+        ],
+        "ingestion": ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"],
+        "passages": ["Passage"],
+        "search": [
+            "CoreSearchOperations",
+            "ExpansionMethod",
+            "FinderOperations",
+            "HybridSearch",
+            "RegexSearchOperations",
+            "ResultExpander",
+            "SearchOperations",
+            "SectionOutline",
+            "SectionReader",
+            "SectionText",
+            "SelectiveOperations",
+            "SimilarityResult",
+            "TextSearch",
+            "TextSimilaritySearchRequest",
+            "TypeRetrievalOperations",
+            "VectorSearch",
+            "supports",
+        ],
+        "sqlite_store": ["SqliteDocumentStore"],
+        "toolish_rag": ["ResultsEvent", "ResultsListener", "ToolishRag", "TryHyDE"],
+    },
+)

@@ -5,12 +5,12 @@ and the stores of goalport, which are indexes.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from goalport.caller import Caller
-from goalport.documents import Chunk, NavigableDocument
-from goalport.rag.embedding_state import IndexInfo
-from goalport.rag.rows import StoredDocument
+from goalport.documents import Chunk, ContentRoot, NavigableDocument
 from goalport.rag.search import (
     CoreSearchOperations,
     FinderOperations,
@@ -22,7 +22,34 @@ from goalport.rag.search import (
     TypeRetrievalOperations,
 )
 
-__all__ = ["DocumentIndex", "DocumentStore", "StoredDocument"]
+__all__ = ["DocumentIndex", "DocumentStore", "IndexInfo", "StoredDocument"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDocument:
+    """What a store knows of a document."""
+
+    root: ContentRoot
+    content_hash: str
+    """The hash of what it was made of, as whoever stored it gave it."""
+    stored_at: datetime
+    """When it was stored, or read again without a change."""
+    chunks: int
+    """The number of its chunks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexInfo:
+    """How much an index has, and who made its vectors."""
+
+    documents: int
+    chunks: int
+    vectors: int
+    """How many chunks have a vector."""
+    model: str
+    """The name of the embedding service; empty where there are no vectors."""
+    dimensions: int
+    """The length of the vectors; 0 where there are none."""
 
 
 @runtime_checkable

@@ -11,12 +11,12 @@ from typing import Any, Final
 from goalport.caller import Caller
 from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument, Section
 from goalport.rag.conditions import Condition, all_of, may_read
+from goalport.rag.document_store import StoredDocument
 from goalport.rag.filters import Filter
 from goalport.rag.rows import (
     CHUNK_COLUMNS,
     DOCUMENT_COLUMNS,
     SECTION_COLUMNS,
-    StoredDocument,
     chunk_of,
     document_of,
     leaves_of,

@@ -7,13 +7,13 @@ Vectors of two models cannot be compared, so an index has those of one, and reme
 import logging
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
 from goalport.rag.conditions import Condition
 from goalport.rag.database import IndexDatabase
+from goalport.rag.document_store import IndexInfo
 from goalport.rag.embeddings import embedded, require_numpy
 from goalport.rag.rows import selected
 
@@ -21,25 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["EmbeddingState", "IndexInfo"]
+__all__ = ["EmbeddingState"]
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
 """How many chunks get their vectors in one transaction."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexInfo:
-    """How much an index has, and who made its vectors."""
-
-    documents: int
-    chunks: int
-    vectors: int
-    """How many chunks have a vector."""
-    model: str
-    """The name of the embedding service; empty where there are no vectors."""
-    dimensions: int
-    """The length of the vectors; 0 where there are none."""
 
 
 class EmbeddingState:

@@ -6,13 +6,13 @@ The functions run within a transaction of `database`; nothing here waits or deci
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from goalport.caller import Caller
 from goalport.documents import Chunk, ContainerSection, ContentRoot, LeafSection, NavigableDocument, Section
 from goalport.rag.conditions import Condition, reader_of
+from goalport.rag.document_store import StoredDocument
 from goalport.rag.full_text import indexed
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHUNK_COLUMNS",
-    "StoredDocument",
     "chunk_of",
     "confirm_document",
     "delete_document",
@@ -42,19 +41,6 @@ DOCUMENT_COLUMNS: Final = (
 SECTION_COLUMNS: Final = (
     "sections.element, sections.metadata, sections.title, sections.parent, sections.path, sections.body, sections.start"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument:
-    """What a store knows of a document."""
-
-    root: ContentRoot
-    content_hash: str
-    """The hash of what it was made of, as whoever stored it gave it."""
-    stored_at: datetime
-    """When it was stored, or read again without a change."""
-    chunks: int
-    """The number of its chunks."""
 
 
 def chunk_of(row: Sequence[Any]) -> Chunk:

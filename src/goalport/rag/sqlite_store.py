@@ -15,10 +15,11 @@ from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocu
 from goalport.llm import EmbeddingService
 from goalport.rag import elements
 from goalport.rag.database import IndexDatabase
-from goalport.rag.embedding_state import EmbeddingState, IndexInfo
+from goalport.rag.document_store import IndexInfo, StoredDocument
+from goalport.rag.embedding_state import EmbeddingState
 from goalport.rag.filters import Filter
 from goalport.rag.patterns import matches
-from goalport.rag.rows import StoredDocument, confirm_document, delete_document, insert_document
+from goalport.rag.rows import confirm_document, delete_document, insert_document
 from goalport.rag.search import (
     SEARCHABLE,
     ExpansionMethod,

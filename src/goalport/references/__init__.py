@@ -8,8 +8,7 @@ Above: `ai` puts the notes into the system prompt and offers the tools.
 # pyright: reportUnsupportedDunderAll=false
 # The names are in __init__.pyi, which pyright does not read for the file beside it.
 
-from importlib import import_module
-
+from goalport.lazy import lazy_exports
 from goalport.references.reference import LlmReference, Reference, Refreshing, refreshed
 
 __all__ = [
@@ -31,22 +30,17 @@ __all__ = [
     "web_page",
 ]
 
-_MODULES = {
-    "directory": ["GitHubRepository", "LocalDirectory"],
-    "python_api": ["PythonApi"],
-    "reference_file": [
-        "LlmReferenceProvider",
-        "LlmReferenceProviders",
-        "contributors_from_yaml",
-        "references_from_yaml",
-    ],
-    "texts": ["RefreshPolicy", "TextReference", "file_text", "package_resource", "web_page"],
-}
-
-
-def __getattr__(name: str) -> object:
-    module = next((module for module, names in _MODULES.items() if name in names), None)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return found
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "directory": ["GitHubRepository", "LocalDirectory"],
+        "python_api": ["PythonApi"],
+        "reference_file": [
+            "LlmReferenceProvider",
+            "LlmReferenceProviders",
+            "contributors_from_yaml",
+            "references_from_yaml",
+        ],
+        "texts": ["RefreshPolicy", "TextReference", "file_text", "package_resource", "web_page"],
+    },
+)

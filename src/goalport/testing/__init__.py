@@ -10,7 +10,7 @@ The pytest plugin with the fixtures `agent_platform`, `mcp_client` and `scripted
 # pyright: reportUnsupportedDunderAll=false
 # The names are in __init__.pyi, which pyright does not read for the file beside it.
 
-from importlib import import_module
+from goalport.lazy import lazy_exports
 
 __all__ = [
     "Answers",
@@ -32,20 +32,15 @@ __all__ = [
     "streams",
 ]
 
-_MODULES = {
-    "platforms": ["McpClient", "client_of", "plan_of"],
-    "fakes": ["FakeEngine", "FakeOperationContext", "SubProcess"],
-    "invocations": ["LlmInvocation", "contains", "matches"],
-    "models": ["ScriptedModels"],
-    "replay": ["Recording", "Replay"],
-    "rules": ["Answers", "UnexpectedPrompt"],
-    "scripted": ["ScriptedModel", "calls_tool", "streams"],
-}
-
-
-def __getattr__(name: str) -> object:
-    module = next((module for module, names in _MODULES.items() if name in names), None)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return found
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "platforms": ["McpClient", "client_of", "plan_of"],
+        "fakes": ["FakeEngine", "FakeOperationContext", "SubProcess"],
+        "invocations": ["LlmInvocation", "contains", "matches"],
+        "models": ["ScriptedModels"],
+        "replay": ["Recording", "Replay"],
+        "rules": ["Answers", "UnexpectedPrompt"],
+        "scripted": ["ScriptedModel", "calls_tool", "streams"],
+    },
+)

@@ -1,0 +1,58 @@
+from goalport.rag.document_store import (
+    DocumentIndex as DocumentIndex,
+    DocumentStore as DocumentStore,
+    IndexInfo as IndexInfo,
+    StoredDocument as StoredDocument,
+)
+from goalport.rag.embeddings import (
+    TableEmbeddings as TableEmbeddings,
+)
+from goalport.rag.filters import (
+    AllOf as AllOf,
+    AnyOf as AnyOf,
+    AtLeast as AtLeast,
+    AtMost as AtMost,
+    Containing as Containing,
+    Equal as Equal,
+    Filter as Filter,
+    Not as Not,
+    OneOf as OneOf,
+    UriPrefix as UriPrefix,
+)
+from goalport.rag.ingestion import (
+    DocumentIngestion as DocumentIngestion,
+    IngestedDocument as IngestedDocument,
+    Outcome as Outcome,
+    RefreshPolicies as RefreshPolicies,
+)
+from goalport.rag.passages import (
+    Passage as Passage,
+)
+from goalport.rag.search import (
+    CoreSearchOperations as CoreSearchOperations,
+    ExpansionMethod as ExpansionMethod,
+    FinderOperations as FinderOperations,
+    HybridSearch as HybridSearch,
+    RegexSearchOperations as RegexSearchOperations,
+    ResultExpander as ResultExpander,
+    SearchOperations as SearchOperations,
+    SectionOutline as SectionOutline,
+    SectionReader as SectionReader,
+    SectionText as SectionText,
+    SelectiveOperations as SelectiveOperations,
+    SimilarityResult as SimilarityResult,
+    TextSearch as TextSearch,
+    TextSimilaritySearchRequest as TextSimilaritySearchRequest,
+    TypeRetrievalOperations as TypeRetrievalOperations,
+    VectorSearch as VectorSearch,
+    supports as supports,
+)
+from goalport.rag.sqlite_store import (
+    SqliteDocumentStore as SqliteDocumentStore,
+)
+from goalport.rag.toolish_rag import (
+    ResultsEvent as ResultsEvent,
+    ResultsListener as ResultsListener,
+    ToolishRag as ToolishRag,
+    TryHyDE as TryHyDE,
+)
