@@ -16,11 +16,13 @@ import anyio
 from anyio import to_thread
 from cyclopts import App, Parameter
 
+from goalport.caller import ANONYMOUS
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_result
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_workspace
 from goalport.errors import ToolError, UnknownName
 from goalport.platform import AgentPlatform
+from goalport.process import DirectCalls
 from goalport.publish.exported_tools import FunctionTool
 from goalport.tools import Tool
 from goalport.upstream.active_calls import call_hooks
@@ -95,8 +97,9 @@ def call(
 
     async def called() -> dict[str, Any]:
         async with connected(loaded, timeout) as platform:
+            site = DirectCalls(ANONYMOUS, platform.processes.listeners)
             with call_hooks(progress=_show_progress):
-                return await FunctionTool.of(_tool(platform, group, tool)).call(dict(given), tells_errors=True)
+                return await FunctionTool.of(_tool(platform, group, tool)).call(dict(given), site, tells_errors=True)
 
     wire = anyio.run(called)
     show_result(wire, structured=structured)

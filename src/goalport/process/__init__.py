@@ -13,7 +13,7 @@ from goalport.process.ids import new_id
 from goalport.process.ledger import Budget, Ledger, Spending
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
-from goalport.process.outside import CurrentOperation, spending_outside
+from goalport.process.outside import CurrentOperation, DirectCalls, spending_outside
 from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver
 from goalport.process.planners import Planner, planner_for
 from goalport.process.platform_services import PlatformServices
@@ -57,6 +57,7 @@ __all__ = [
     "Decider",
     "Definition",
     "Delay",
+    "DirectCalls",
     "EarlyTermination",
     "Failed",
     "Failure",

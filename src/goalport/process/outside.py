@@ -1,25 +1,27 @@
-"""Models that are asked outside of actions: the operation of an `Ai` that belongs to the platform and to no process.
+"""Models that are asked and tools that are called outside of actions: by the `Ai` of the platform, and for clients.
 
-Called inside of an action, as by an object that was given the `Ai` in its constructor, it works for that action.
-Elsewhere its events go to the platform's listeners, and its cost is noted by `spending_outside`. Above: the platform.
+The platform's `Ai`, called inside of an action, as by an object that was given it in its constructor, works for that
+action. Elsewhere events go to the platform's listeners, and costs are noted by `spending_outside`. Above: the platform,
+and `publish`, which calls exported tools.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 from goalport.ai import NoOperation, Operation, ReplyRecord
+from goalport.caller import Caller
 from goalport.errors import GoalportError
-from goalport.events import Event, EventListener
+from goalport.events import Event, EventListener, SourcesShown
 from goalport.llm import ModelCall, TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.attempt import ActionOperation
 from goalport.process.context import ActionContext
 from goalport.process.ledger import Spending
-from goalport.tools import ContextValue
+from goalport.tools import ContextValue, Tool, ToolResult
 
-__all__ = ["CurrentOperation", "spending_outside"]
+__all__ = ["CurrentOperation", "DirectCalls", "spending_outside"]
 
 _noting: ContextVar[tuple[list[Spending], ...]] = ContextVar("goalport_spending", default=())
 
@@ -44,8 +46,40 @@ class _Outside(NoOperation):
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
         """Note one request to a model in all blocks of `spending_outside`."""
-        for each in _noting.get():
-            each.append(Spending("", "", model, usage, seconds))
+        _note(model, usage, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCalls:
+    """Where a client calls tools by themselves, without a process: the `CallSite` of `goalport.tools`.
+
+    Nobody can be asked for approval there, and nothing is recorded.
+    """
+
+    caller: Caller
+    """The caller of the request."""
+    listener: EventListener
+    """Receives the events, which name no process."""
+
+    def remembers(self, _tool: Tool, _arguments: Mapping[str, object], /) -> bool:
+        return False
+
+    async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
+        """Return the result of the call; that of a tool whose calls a person has to approve is an error."""
+        return await tool.run_unattended(arguments)
+
+    def emit(self, event: SourcesShown, /) -> None:
+        """Send an event to the listener."""
+        self.listener.on_event(event)
+
+    def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
+        """Note one request that a tool made to a model in all blocks of `spending_outside`."""
+        _note(model, TokenUsage(input_tokens=tokens, cost=cost), seconds)
+
+
+def _note(model: str, usage: TokenUsage, seconds: float) -> None:
+    for each in _noting.get():
+        each.append(Spending("", "", model, usage, seconds))
 
 
 class CurrentOperation:

@@ -1,9 +1,9 @@
 """Exported tools as MCP tools: functions and methods of the workspace, and the tools of exported groups.
 
-A call runs the tool directly, without a process or a plan. `goalport.tools` reads functions and validates arguments;
-this module makes the MCP definitions and results, and decides which tools of groups are published. A name that a tool
-of this server has is never given to a tool of a group. Of two groups that claim a name, the one that had it before
-keeps it, even while its tool cannot be called. `publication` is above.
+A call runs the tool directly, for the caller of the request and without a process or a plan. `goalport.tools` reads
+functions and validates arguments; this module makes the MCP definitions and results, and decides which tools of groups
+are published. A name that a tool of this server has is never given to a tool of a group. Of two groups that claim a
+name, the one that had it before keeps it, even while its tool cannot be called. `publication` is above.
 """
 
 import platform as machine
@@ -59,10 +59,14 @@ class FunctionTool:
         )
         return cls(tool, exported)
 
-    async def call(self, arguments: dict[str, Any], *, tells_errors: bool) -> Wire:
-        """Run the tool and return its result; bad arguments and failures become error results for the model."""
+    async def call(self, arguments: dict[str, Any], site: tools.CallSite, *, tells_errors: bool) -> Wire:
+        """Run the tool and return its result; bad arguments and failures become error results for the model.
+
+        `site` says who calls, and receives what the tool has to tell.
+        """
         try:
-            result = await self.exported.call(arguments)
+            with tools.calling_from(site):
+                result = await self.exported.call(arguments)
         except Signal as signal:  # signals steer a process, and this call has none
             result = tools.ToolResult.of_error(str(signal))
         if result.error is not None:

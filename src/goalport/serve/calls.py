@@ -14,7 +14,7 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams
 from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, UnknownName
 from goalport.platform.runs import IdempotentCall
-from goalport.process import AgentProcess, Failed, Stuck, Terminated
+from goalport.process import AgentProcess, DirectCalls, Failed, Stuck, Terminated
 from goalport.publish.answers import error_wire
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
@@ -63,9 +63,11 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
             return await call_companion(context, published, params)
         case FunctionTool():
             state = context.lifespan_context
+            site = DirectCalls(current_caller(), state.platform.processes.listeners)
             async with heartbeat(context, params.name):
                 with _ended_by_disconnect(context):
-                    wire = await published.call(params.arguments or {}, tells_errors=state.settings.show_errors)
+                    arguments = params.arguments or {}
+                    wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     return state.answers.fitting(params.name, wire)
         case RawTool():
             with _ended_by_disconnect(context):

@@ -34,7 +34,7 @@ Layer = Callable[["Tool", Mapping[str, object]], Awaitable[ToolResult]]
 
 
 class CallSite(Protocol):
-    """Where tools are called: an action, which records their results and asks people for approval."""
+    """Where tools are called: an action, which records their results and asks people for approval, or a direct call."""
 
     @property
     def caller(self) -> Caller:
@@ -50,7 +50,7 @@ class CallSite(Protocol):
         ...
 
     def emit(self, event: SourcesShown, /) -> None:
-        """Send an event to the listeners, as one of the action."""
+        """Send an event to the listeners, as one of the action if there is one."""
         ...
 
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
@@ -122,6 +122,10 @@ class Tool:
         site = _site.get()
         if site is not None:
             return await self._answered(_called_from(site, self, arguments))
+        return await self.run_unattended(arguments)
+
+    async def run_unattended(self, arguments: Mapping[str, object]) -> ToolResult:
+        """As `call` where nobody can be asked: a call that a person has to approve becomes an error result."""
         if self.needs_approval:
             return ToolResult.of_error(
                 f"A person has to agree to calls of {self.name!r}, and nobody can be asked here."
@@ -265,7 +269,7 @@ class Tool:
 
 
 def calling_from(site: CallSite | None) -> ContextValue[CallSite | None]:
-    """A block in which tools are called from `site`; None: from no action."""
+    """A block in which tools are called from `site`; None: from nowhere in particular, and for nobody."""
     return ContextValue(_site, site)
 
 
@@ -280,7 +284,7 @@ async def _handled(tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
 
 
 def current_call_site() -> CallSite | None:
-    """The call site of the running code; None outside of actions."""
+    """The call site of the running code; None outside of actions and of direct calls of clients."""
     return _site.get()
 
 

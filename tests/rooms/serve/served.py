@@ -9,6 +9,9 @@ from typing import Any
 
 import anyio
 from mcp import Client
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp_types import CallToolResult, TextContent, Tool
 
 from goalport.platform import AgentPlatform
@@ -67,6 +70,17 @@ def state_of(root: Path, *agents: object, files: Mapping[str, str] | None = None
     for agent in agents:
         platform.deploy(agent)
     return McpState(Publisher(platform, workspace, given))
+
+
+@contextmanager
+def as_caller(name: str, issuer: str = "https://issuer") -> Generator[None]:
+    """The time in which requests come with somebody's token, as the SDK's authentication leaves it."""
+    token = AccessToken(token="t", client_id="app", scopes=["run"], subject=name, claims={"iss": issuer})
+    before = auth_context_var.set(AuthenticatedUser(token))
+    try:
+        yield
+    finally:
+        auth_context_var.reset(before)
 
 
 def published(root: Path, *agents: object, files: Mapping[str, str] | None = None) -> Publication:

@@ -1,20 +1,15 @@
 import json
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.server.auth.middleware.auth_context import auth_context_var
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 from pydantic import BaseModel
 
 from goalport import AgentProcess, Export, UserInput, achieves_goal, action, agent
-from tests.rooms.serve.served import served
+from tests.rooms.serve.served import as_caller, served
 
 
 class Greeting(BaseModel):
@@ -29,17 +24,6 @@ class Greeter:
         process = AgentProcess.current()
         assert process is not None
         return Greeting(content=f"Hello {process.caller.id}")
-
-
-@contextmanager
-def as_caller(name: str, issuer: str = "https://issuer") -> Generator[None]:
-    """The time in which requests come with somebody's token, as the SDK's authentication leaves it."""
-    token = AccessToken(token="t", client_id="app", scopes=["run"], subject=name, claims={"iss": issuer})
-    before = auth_context_var.set(AuthenticatedUser(token))
-    try:
-        yield
-    finally:
-        auth_context_var.reset(before)
 
 
 async def greet(client: Client, **meta: Any) -> tuple[str, str]:

@@ -13,6 +13,8 @@ import httpx2
 import pytest
 from mcp import Client
 
+from goalport.caller import ANONYMOUS
+from goalport.process import DirectCalls, Listeners
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.output import Wire
 from goalport.publish.publication import Publication
@@ -243,7 +245,7 @@ async def test_a_pinned_tool_that_is_another_now_is_not_called_though_it_is_publ
 async def called(publication: Publication, name: str) -> Wire:
     tool = publication.tools[name]
     assert isinstance(tool, FunctionTool)
-    return await tool.call({}, tells_errors=False)
+    return await tool.call({}, DirectCalls(ANONYMOUS, Listeners()), tells_errors=False)
 
 
 async def test_a_tool_of_a_group_whose_name_does_not_fit_is_told_and_the_others_are_published(tmp_path: Path) -> None:
