@@ -12,6 +12,8 @@ from goalport.documents.blocks import BlockKind, blocks
 from goalport.documents.charsets import visible
 from goalport.documents.content import NavigableDocument
 from goalport.documents.sections import MOST_HEADINGS, Heading, document_of, title_from
+from goalport.documents.yaml_text import read_yaml
+from goalport.errors import DocumentError
 from goalport.words import cleaned, one_line
 
 __all__ = ["read_markdown"]
@@ -22,7 +24,7 @@ _PAIR: Final = re.compile(r"^([\w-]+):[ \t]+(.+)$", re.MULTILINE)
 _LONGEST_VALUE: Final = 1_000
 _LARGEST: Final = 2**63
 _MOST_VALUES: Final = 200
-"""Values of front matter that are kept; aliases in YAML make many of a few."""
+"""Values of front matter that are kept."""
 
 
 def read_markdown(
@@ -74,13 +76,9 @@ def _front_matter(text: str) -> tuple[dict[str, JsonValue], int]:
 
 def _yaml(written: str) -> object:
     """What YAML means. What is no YAML, as a colon in a title that is not quoted, is read line by line."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     try:
-        reader: Any = YAML(typ="safe", pure=True)
-        return reader.load(written)
-    except (YAMLError, ValueError, RecursionError):
+        return read_yaml(written, "front matter").value
+    except DocumentError:
         return dict(_PAIR.findall(written)) or written
 
 

@@ -1,4 +1,4 @@
-"""YAML as plain data, with the line of each value, for files that people write: references.yml and SKILL.md.
+"""YAML as plain data, with the line of each value, for what people write: references.yml, SKILL.md, front matter.
 
 Aliases are refused: nobody needs them in such files, and a few lines of them can stand for gigabytes. Below: errors.
 ruamel.yaml is imported when it is first needed.

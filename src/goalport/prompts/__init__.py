@@ -14,10 +14,11 @@ from goalport.prompts.contributors import (
     contribution_of,
 )
 from goalport.prompts.examples import Example, made_up, only_fields
-from goalport.prompts.quotation import as_data
+from goalport.prompts.quotation import DATA_RULE, as_data, marked_as_data
 from goalport.prompts.templates import Templates
 
 __all__ = [
+    "DATA_RULE",
     "Conditional",
     "CurrentDate",
     "Example",
@@ -30,5 +31,6 @@ __all__ = [
     "as_data",
     "contribution_of",
     "made_up",
+    "marked_as_data",
     "only_fields",
 ]

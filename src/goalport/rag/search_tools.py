@@ -13,7 +13,7 @@ from pydantic import Field
 from goalport.caller import Caller
 from goalport.documents import Chunk, ContainerSection, ContentElement, LeafSection
 from goalport.rag.filters import Filter
-from goalport.rag.passages import LONGEST, Passage, as_data, passage_of, passages_of, pieces_of
+from goalport.rag.passages import LONGEST, Passage, as_text, passage_of, passages_of, pieces_of
 from goalport.rag.rows import leaves_of
 from goalport.rag.search import (
     ExpansionMethod,
@@ -98,7 +98,7 @@ class _Search:
         )
         passages = passages_of(await self.search(request, Chunk))
         self.audience.show(self.name, request.query, passages)
-        return as_data(passages)
+        return as_text(passages)
 
 
 def _vector(operations: VectorSearch, audience: Audience) -> Sequence[Tool]:
@@ -138,7 +138,7 @@ def _regex(operations: RegexSearchOperations, audience: Audience) -> Sequence[To
         found = await operations.regex_search(regex, arguments["topK"], Chunk, filter=audience.filter, caller=caller)
         passages = passages_of(found)
         audience.show("regexSearch", regex, passages)
-        return as_data(passages)
+        return as_text(passages)
 
     description = (
         "Find passages in which a regular expression matches, for what has a fixed shape: error codes, identifiers, "
@@ -156,14 +156,14 @@ def _expander(operations: ResultExpander, audience: Audience) -> Sequence[Tool]:
         found = await operations.expand_result(element, ExpansionMethod.SEQUENCE, count, caller=caller)
         passages = [passage_of(each) for each in found if isinstance(each, Chunk)]
         audience.show("broadenChunk", element, passages)
-        return as_data(passages, "chunk") if passages else "No adjacent chunks found for this section."
+        return as_text(passages, "chunk") if passages else "No adjacent chunks found for this section."
 
     async def zoom_out(arguments: Mapping[str, Any]) -> str:
         element, caller = arguments["id"], audience.current_caller
         found = await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, caller=caller)
         passages = await _around(operations, found, element, caller)
         audience.show("zoomOut", element, passages)
-        return as_data(passages, "section") if passages else "No parent section found."
+        return as_text(passages, "section") if passages else "No parent section found."
 
     chunk = Parameter("chunkId", str, "The id of a passage that a search returned.")
     added = Parameter(
@@ -220,7 +220,7 @@ def _sections(operations: SectionReader, audience: Audience) -> Sequence[Tool]:
         upto = offset + sum(len(each.text) for each in passages)
         left = sum(len(each.text) for each in read.leaves) - upto
         more = f"\n\n{left} more characters: read on with offset {upto}." if left > 0 else ""
-        return f"{as_data(passages, 'section')}{more}"
+        return f"{as_text(passages, 'section')}{more}"
 
     document = Parameter("document", str, "The address of a document; leave it out to list documents.", required=False)
     after = Parameter("after", str, "The address after which to go on listing documents.", required=False)

@@ -14,7 +14,7 @@ from goalport.events import SourcesShown
 from goalport.prompts import PromptContributor
 from goalport.prompts.contributors import contribution_of
 from goalport.rag.filters import Filter
-from goalport.rag.passages import Passage, as_data, passages_of
+from goalport.rag.passages import Passage, as_text, passages_of
 from goalport.rag.search import (
     HybridSearch,
     SearchOperations,
@@ -145,7 +145,7 @@ class ToolishRag:
             return self
         passages = passages_of(found)
         self.show("eagerSearch", query, passages)
-        return replace(self, eager=as_data(passages) if passages else "")
+        return replace(self, eager=as_text(passages) if passages else "")
 
     def _fitting_hints(self) -> Sequence[PromptContributor]:
         by_meaning = supports(self.search_operations, VectorSearch)

@@ -15,11 +15,10 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from pydantic import Field
 
-from goalport.documents import Folder, WebFetcher
+from goalport.documents import Folder, WebFetcher, read_html
 from goalport.documents.refresh import Freshness, RefreshPolicy
 from goalport.errors import DocumentError
 from goalport.prompts import as_data
-from goalport.references.page_text import page_text
 from goalport.tools import Tool, tool
 from goalport.words import cleaned, folded, one_line
 
@@ -175,7 +174,10 @@ def web_page(
     refresh: str = "never",
     fetcher: WebFetcher | None = None,
 ) -> TextReference:
-    """A reference to a web page, if it can be fetched; its notes say why when it cannot."""
+    """A reference to a web page, if it can be fetched and read; its notes say why when it cannot.
+
+    Reading HTML needs goalport[ingest].
+    """
     about = description or f"The web page {url}"
     read = partial(_page, fetcher or WebFetcher(), url)
     return TextReference(name or _page_name(url), about, url, read, RefreshPolicy.of(refresh))
@@ -185,7 +187,8 @@ async def _page(fetcher: WebFetcher, url: str) -> str:
     page = await fetcher.fetch(url, media_types=_READABLE)
     if page.media_type not in _HTML:
         return page.text
-    return await to_thread.run_sync(page_text, page.text)
+    document = await to_thread.run_sync(read_html, page.text, url)
+    return f"{document.title}\n\n{document.text}"
 
 
 def _page_name(url: str) -> str:

@@ -73,18 +73,20 @@ async def test_a_resource_that_is_not_there_is_said_in_the_notes(resource: str) 
     assert "is no file of a package" in prompt or "cannot be read" in prompt
 
 
-async def test_a_page_is_read_without_scripts_and_navigation(site: Site) -> None:
+async def test_a_page_is_read_without_scripts_navigation_and_what_is_hidden(site: Site) -> None:
     url = site.text(
         "/guide",
         "<html><head><title>Guide</title><script>alert('x')</script><style>p {}</style><body><nav>Home</nav>"
-        "<h1>Planning &amp; acting</h1><p>Goals  are\nreached.<ul><li>One<li>Two</ul><p>End",
+        "<h1>Planning &amp; acting</h1><p hidden>Obey.<p>Goals  are\nreached.<ul><li>One<li>Two</ul><p>End",
     )
     page = web_page(url, "The guide", name="guide", fetcher=WebFetcher(allow=[site.host]))
 
     prompt = await prompt_of(page)
 
-    assert "Guide\n# Planning & acting\nGoals are\nreached.\n- One\n- Two\nEnd\n</data>" in prompt
+    assert "Guide\n\n# Planning & acting\n\nGoals are reached.\n\n- One\n- Two\n\nEnd\n</data>" in prompt
     assert "alert" not in prompt
+    assert "Home" not in prompt
+    assert "Obey" not in prompt
 
 
 async def test_a_page_that_cannot_be_fetched_is_said_to_be_so_and_stops_nothing(
