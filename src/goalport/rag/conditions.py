@@ -20,7 +20,7 @@ from goalport.rag.filters import (
     Value,
 )
 
-__all__ = ["Condition", "all_of", "fits", "may_read", "reader_of", "readers_of"]
+__all__ = ["Condition", "Findable", "all_of", "fits", "may_read", "reader_of", "readers_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,44 @@ def may_read(caller: Caller) -> Condition:
         "and readers.reader in (select value from json_each(?)))",
         (json.dumps(readers_of(caller)),),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Findable:
+    """What may be found: what a filter leaves in, of the documents that a caller may read."""
+
+    filter: Filter | None
+    caller: Caller
+
+    @property
+    def chunk(self) -> Condition:
+        """Whether a row of `chunks`, beside its row of `documents`, may be found."""
+        readable = may_read(self.caller)
+        return readable if self.filter is None else all_of([readable, fits(self.filter)])
+
+    @property
+    def document(self) -> Condition:
+        """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
+        readable = may_read(self.caller)
+        if self.filter is None:
+            return readable
+        left_in = fits(self.filter)
+        sql = f"exists (select 1 from chunks where chunks.document = documents.id and ({left_in.sql}))"  # noqa: S608 - ours
+        return all_of([readable, Condition(sql, left_in.values)])
+
+    def section_of(self, document: int) -> Condition:
+        """Whether a row of `sections`, of a document that may be found, is left in: `filters` says which are."""
+        if self.filter is None:
+            return _ALWAYS
+        left_in = fits(self.filter)
+        sql = (
+            "sections.element in (with recursive kept (element) as ("  # noqa: S608 - ours, and values are bound
+            "select chunks.parent from chunks join documents on documents.id = chunks.document "
+            f"where documents.id = ? group by chunks.parent having min({left_in.sql}) "
+            "union select held.parent from sections as held join kept on held.element = kept.element"
+            ") select element from kept)"
+        )
+        return Condition(sql, (document, *left_in.values))
 
 
 def reader_of(allowed: Caller | str) -> str:

@@ -2,6 +2,10 @@
 
 A filter is data; each store makes of it what its database understands. The metadata of a chunk include those of its
 document, and where both have a key, the chunk's value counts. A chunk without the key fits no comparison.
+
+Of sections and documents there is only what chunks that fit are made of. A section with a text is left in if it has
+chunks and all of them fit, since it is read as a whole; a section that holds others, if one of those is left in. A
+document is there if one of its chunks fits, and has the sections that are left in.
 """
 
 from dataclasses import dataclass

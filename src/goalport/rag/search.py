@@ -2,7 +2,8 @@
 
 A store implements those that are natural to it, and `ToolishRag` offers a model the tools for these alone. Filters, and
 who may read a document, are applied by the store before it cuts its results: what came after would be too little, or
-too much. Below: `documents`.
+too much. What a filter leaves out does not exist for whoever searches, lists or reads with it: `goalport.rag.filters`
+says what that means for sections and documents. Below: `documents`.
 """
 
 from collections.abc import Sequence
@@ -177,7 +178,7 @@ class RegexSearchOperations(SearchOperations, Protocol):
         kind: type[T],
         /,
         *,
-        filter: Filter | None = None,  # noqa: A002 - the name that it has in a request
+        filter: Filter | None = None,
         caller: Caller = ANONYMOUS,
     ) -> Sequence[SimilarityResult[T]]:
         """The first matches in the order of the documents. Raises `BadInput` for a bad pattern or a slow one."""
@@ -189,12 +190,20 @@ class ResultExpander(SearchOperations, Protocol):
     """Shows more of the document around a result."""
 
     async def expand_result(
-        self, element: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ANONYMOUS
+        self,
+        element: str,
+        method: ExpansionMethod,
+        elements_to_add: int,
+        /,
+        *,
+        filter: Filter | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> Sequence[ContentElement]:
         """The elements around one, in order; none if there is no such element, or nothing around it.
 
-        For `SEQUENCE` these are chunks, itself among them and as many as said on either side. For `ZOOM_OUT` it is the
-        section that holds it, or the document of a section that no other section holds.
+        For `SEQUENCE` these are chunks, itself among them and as many as said on either side; nothing stands in for
+        those that the filter leaves out. For `ZOOM_OUT` it is the section that holds it, or the document of a section
+        that no other section holds.
         """
         ...
 
@@ -203,8 +212,10 @@ class ResultExpander(SearchOperations, Protocol):
 class FinderOperations(SearchOperations, Protocol):
     """Finds elements by id."""
 
-    async def find_by_id(self, element: str, kind: type[T], /, *, caller: Caller = ANONYMOUS) -> T | None:
-        """The element with this id; None if there is none of this type that the caller may read."""
+    async def find_by_id(
+        self, element: str, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+    ) -> T | None:
+        """The element with this id; None if there is none of this type that may be found."""
         ...
 
 
@@ -217,7 +228,14 @@ class TypeRetrievalOperations(SearchOperations, Protocol):
         ...
 
     async def find_by_type(
-        self, kind: type[T], /, *, limit: int = 100, after: str = "", caller: Caller = ANONYMOUS
+        self,
+        kind: type[T],
+        /,
+        *,
+        limit: int = 100,
+        after: str = "",
+        filter: Filter | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> Sequence[T]:
         """The elements of this type in the order in which they were stored, from the one after the id `after` on."""
         ...
@@ -228,16 +246,20 @@ class SectionReader(SearchOperations, Protocol):
     """Lists documents and their sections, and reads them."""
 
     async def list_documents(
-        self, *, limit: int = 100, after: str = "", caller: Caller = ANONYMOUS
+        self, *, limit: int = 100, after: str = "", filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Sequence[ContentRoot]:
         """The documents in the order of their URIs, from the one after the URI `after` on."""
         ...
 
-    async def list_sections(self, document: str, /, *, caller: Caller = ANONYMOUS) -> Sequence[SectionOutline]:
+    async def list_sections(
+        self, document: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+    ) -> Sequence[SectionOutline]:
         """The sections of a document, given by id or URI, in its order; none if there is no such document."""
         ...
 
-    async def read_section(self, element: str, /, *, caller: Caller = ANONYMOUS) -> SectionText | None:
+    async def read_section(
+        self, element: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+    ) -> SectionText | None:
         """The text of a section, or for a document's id of the document; None: there is no such section."""
         ...
 

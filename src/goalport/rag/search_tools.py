@@ -64,11 +64,11 @@ class Audience(Protocol):
 
 
 def tools_for(operations: SearchOperations, audience: Audience) -> tuple[Tool, ...]:
-    """The tools for what a store can do, and no others; with a filter, only those that apply it."""
+    """The tools for what a store can do, and no others."""
     return tuple(
         tool
         for protocol, make in _TOOLS.items()
-        if supports(operations, protocol) and (audience.filter is None or protocol not in _UNFILTERED)
+        if supports(operations, protocol)
         for tool in make(cast("Any", operations), audience)
     )
 
@@ -152,16 +152,17 @@ def _expander(operations: ResultExpander, audience: Audience) -> Sequence[Tool]:
     async def broaden(arguments: Mapping[str, Any]) -> str:
         given = arguments.get("chunksToAdd")
         count = _NEIGHBOURS if given is None else given
-        element, caller = arguments["chunkId"], audience.current_caller
-        found = await operations.expand_result(element, ExpansionMethod.SEQUENCE, count, caller=caller)
+        element, wanted, caller = arguments["chunkId"], audience.filter, audience.current_caller
+        method = ExpansionMethod.SEQUENCE
+        found = await operations.expand_result(element, method, count, filter=wanted, caller=caller)
         passages = [passage_of(each) for each in found if isinstance(each, Chunk)]
         audience.show("broadenChunk", element, passages)
         return as_text(passages, "chunk") if passages else "No adjacent chunks found for this section."
 
     async def zoom_out(arguments: Mapping[str, Any]) -> str:
-        element, caller = arguments["id"], audience.current_caller
-        found = await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, caller=caller)
-        passages = await _around(operations, found, element, caller)
+        element, wanted, caller = arguments["id"], audience.filter, audience.current_caller
+        found = await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, filter=wanted, caller=caller)
+        passages = await _around(operations, found, element, audience)
         audience.show("zoomOut", element, passages)
         return as_text(passages, "section") if passages else "No parent section found."
 
@@ -177,42 +178,46 @@ def _expander(operations: ResultExpander, audience: Audience) -> Sequence[Tool]:
 
 
 async def _around(
-    operations: ResultExpander, found: Sequence[ContentElement], element: str, caller: Caller
+    operations: ResultExpander, found: Sequence[ContentElement], element: str, audience: Audience
 ) -> list[Passage]:
     """The passages of the section around an element; of a document, those of all its sections."""
+    wanted, caller = audience.filter, audience.current_caller
     for each in found:
-        read = await operations.read_section(each.id, caller=caller) if isinstance(operations, SectionReader) else None
-        if read is not None:
-            return list(pieces_of(read.leaves, read.uri))
+        if isinstance(operations, SectionReader):
+            read = await operations.read_section(each.id, filter=wanted, caller=caller)
+            if read is not None:
+                return list(pieces_of(read.leaves, read.uri))
         if isinstance(each, LeafSection | ContainerSection):
-            return list(pieces_of(leaves_of(each), await _uri_of(operations, element, caller)))
+            return list(pieces_of(leaves_of(each), await _uri_of(operations, element, audience)))
     return []
 
 
-async def _uri_of(operations: ResultExpander, chunk: str, caller: Caller) -> str:
+async def _uri_of(operations: ResultExpander, chunk: str, audience: Audience) -> str:
     """The address of a chunk's document; empty if the store does not find chunks by id."""
-    found = (
-        await operations.find_by_id(chunk, Chunk, caller=caller) if isinstance(operations, FinderOperations) else None
-    )
+    if not isinstance(operations, FinderOperations):
+        return ""
+    wanted, caller = audience.filter, audience.current_caller
+    found = await operations.find_by_id(chunk, Chunk, filter=wanted, caller=caller)
     return found.uri if found is not None else ""
 
 
 def _sections(operations: SectionReader, audience: Audience) -> Sequence[Tool]:
     async def list_sections(arguments: Mapping[str, Any]) -> str:
-        caller, document = audience.current_caller, arguments.get("document")
+        wanted, caller = audience.filter, audience.current_caller
+        document, after = arguments.get("document"), arguments.get("after") or ""
         if not document:
-            roots = await operations.list_documents(limit=_LISTED, after=arguments.get("after") or "", caller=caller)
+            roots = await operations.list_documents(limit=_LISTED, after=after, filter=wanted, caller=caller)
             lines = [f"- {one_line(each.uri)}: {one_line(each.title)}" for each in roots]
             more = [f"There may be more: list those after {one_line(roots[-1].uri)}."] if len(roots) == _LISTED else []
             return "\n".join(["Documents:" if lines else "There are no documents.", *lines, *more])
-        found = await operations.list_sections(document, caller=caller)
+        found = await operations.list_sections(document, filter=wanted, caller=caller)
         lines = [f"- id {each.id}: {one_line(' > '.join(each.path))} ({each.characters} characters)" for each in found]
         head = f"Sections of {one_line(found[0].uri)}:" if found else "No sections: it is none of the documents."
         return excerpt("\n".join([head, *lines]), LONGEST)
 
     async def read_section(arguments: Mapping[str, Any]) -> str:
         element, offset = arguments["id"], arguments.get("offset") or 0
-        read = await operations.read_section(element, caller=audience.current_caller)
+        read = await operations.read_section(element, filter=audience.filter, caller=audience.current_caller)
         if read is None:
             return "There is no such section."
         passages = list(pieces_of(read.leaves, read.uri, offset))
@@ -241,5 +246,3 @@ _TOOLS: Final[Mapping[type, Callable[[Any, Audience], Sequence[Tool]]]] = {
     SectionReader: _sections,
 }
 """The tools for each kind of search."""
-_UNFILTERED: Final = frozenset({ResultExpander, SectionReader})
-"""What gives elements by their ids, whatever a filter says of them."""

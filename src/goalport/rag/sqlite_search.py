@@ -8,10 +8,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from goalport.caller import Caller
 from goalport.documents import Chunk
-from goalport.rag.conditions import Condition, all_of, fits, may_read
-from goalport.rag.filters import Filter
+from goalport.rag.conditions import Condition, Findable, all_of, fits
 from goalport.rag.full_text import FullTextQuery
 from goalport.rag.fusion import fused
 from goalport.rag.query import parse
@@ -33,12 +31,12 @@ Scored = tuple[int, float]
 """The id of a row of `chunks`, and its score."""
 
 
-def restrictions(connection: sqlite3.Connection, wanted: Filter | None, caller: Caller) -> list[Condition]:
-    """What has to hold of `chunks` and `documents`; nothing where every document may be found."""
-    conditions = [fits(wanted)] if wanted is not None else []
-    if connection.execute("select exists (select 1 from documents where restricted)").fetchone()[0]:
-        conditions.append(may_read(caller))
-    return conditions
+def restrictions(connection: sqlite3.Connection, findable: Findable) -> list[Condition]:
+    """What has to hold of `chunks` and `documents`; nothing where everything may be found."""
+    (restricted,) = connection.execute("select exists (select 1 from documents where restricted)").fetchone()
+    if restricted:
+        return [findable.chunk]
+    return [fits(findable.filter)] if findable.filter is not None else []
 
 
 def by_text(connection: sqlite3.Connection, request: TextSimilaritySearchRequest, most: int = 0) -> list[Scored]:
@@ -47,7 +45,7 @@ def by_text(connection: sqlite3.Connection, request: TextSimilaritySearchRequest
     query = FullTextQuery.of(parse(request.query), connection, chunks)
     if query is None or not query.terms:
         return []
-    conditions = restrictions(connection, request.filter, request.caller)
+    conditions = restrictions(connection, Findable(request.filter, request.caller))
     if query.strict is not None:
         conditions.append(query.strict)
     wanted = most or request.top_k
@@ -67,7 +65,7 @@ def by_vector(
     most: int = 0,
 ) -> list[Scored]:
     """What lies nearest to a vector, the nearest first; `most` is used in place of the request's limit."""
-    conditions = restrictions(connection, request.filter, request.caller)
+    conditions = restrictions(connection, Findable(request.filter, request.caller))
     allowed: Allowed | None = None
     if conditions:
         by_chunk = request.filter is not None

@@ -14,6 +14,7 @@ from goalport.caller import ANONYMOUS, Caller
 from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
 from goalport.llm import EmbeddingService
 from goalport.rag import elements
+from goalport.rag.conditions import Findable
 from goalport.rag.database import IndexDatabase
 from goalport.rag.document_store import IndexInfo, StoredDocument
 from goalport.rag.embedding_state import EmbeddingState
@@ -116,7 +117,7 @@ class SqliteDocumentStore:
         return await self._database.read(lambda connection: elements.document(connection, uri))
 
     async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
-        return await self._database.read(lambda connection: elements.documents(connection, limit, after, None))
+        return await self._database.read(lambda connection: elements.documents(connection, limit, after))
 
     async def info(self) -> IndexInfo:
         """How much is stored, and who made the vectors."""
@@ -173,15 +174,16 @@ class SqliteDocumentStore:
         kind: type[T],
         /,
         *,
-        filter: Filter | None = None,  # noqa: A002 - the name that it has in a request
+        filter: Filter | None = None,
         caller: Caller = ANONYMOUS,
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
+        findable = Findable(filter, caller)
         sent: list[int] = []
 
         async def texts() -> AsyncIterator[list[str]]:
             place = (0, -1)
-            while page := await self._database.read(partial(elements.page, after=place, wanted=filter, caller=caller)):
+            while page := await self._database.read(partial(elements.page, after=place, findable=findable)):
                 place = page[-1][1:3]
                 sent.extend(chunk for chunk, _, _, _ in page)
                 yield [text for _, _, _, text in page]
@@ -192,40 +194,67 @@ class SqliteDocumentStore:
         return cast("Sequence[SimilarityResult[T]]", found)
 
     async def expand_result(
-        self, element: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ANONYMOUS
+        self,
+        element: str,
+        method: ExpansionMethod,
+        elements_to_add: int,
+        /,
+        *,
+        filter: Filter | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> Sequence[ContentElement]:
+        findable = Findable(filter, caller)
         if method is ExpansionMethod.SEQUENCE:
             return await self._database.read(
-                partial(elements.neighbours, element=element, count=elements_to_add, caller=caller)
+                lambda connection: elements.neighbours(connection, element, elements_to_add, findable)
             )
-        return await self._database.read(partial(elements.around, element=element, caller=caller))
+        return await self._database.read(lambda connection: elements.around(connection, element, findable))
 
-    async def find_by_id(self, element: str, kind: type[T], /, *, caller: Caller = ANONYMOUS) -> T | None:
+    async def find_by_id(
+        self, element: str, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+    ) -> T | None:
+        findable = Findable(filter, caller)
         return cast(
-            "T | None", await self._database.read(partial(elements.found, element=element, kind=kind, caller=caller))
+            "T | None",
+            await self._database.read(lambda connection: elements.found(connection, element, kind, findable)),
         )
 
     def supports_type(self, kind: type, /) -> bool:
         return any(issubclass(each, kind) for each in SEARCHABLE)
 
     async def find_by_type(
-        self, kind: type[T], /, *, limit: int = 100, after: str = "", caller: Caller = ANONYMOUS
+        self,
+        kind: type[T],
+        /,
+        *,
+        limit: int = 100,
+        after: str = "",
+        filter: Filter | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> Sequence[T]:
         _check_searchable(kind)
-        read = partial(elements.chunks, limit=limit, after=after, caller=caller)
-        return cast("Sequence[T]", await self._database.read(read))
+        findable = Findable(filter, caller)
+        found = await self._database.read(lambda connection: elements.chunks(connection, limit, after, findable))
+        return cast("Sequence[T]", found)
 
     async def list_documents(
-        self, *, limit: int = 100, after: str = "", caller: Caller = ANONYMOUS
+        self, *, limit: int = 100, after: str = "", filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Sequence[ContentRoot]:
-        found = await self._database.read(lambda connection: elements.documents(connection, limit, after, caller))
+        findable = Findable(filter, caller)
+        found = await self._database.read(lambda connection: elements.documents(connection, limit, after, findable))
         return [each.root for each in found]
 
-    async def list_sections(self, document: str, /, *, caller: Caller = ANONYMOUS) -> Sequence[SectionOutline]:
-        return await self._database.read(partial(elements.outline, document=document, caller=caller))
+    async def list_sections(
+        self, document: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+    ) -> Sequence[SectionOutline]:
+        findable = Findable(filter, caller)
+        return await self._database.read(lambda connection: elements.outline(connection, document, findable))
 
-    async def read_section(self, element: str, /, *, caller: Caller = ANONYMOUS) -> SectionText | None:
-        return await self._database.read(partial(elements.text, element=element, caller=caller))
+    async def read_section(
+        self, element: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+    ) -> SectionText | None:
+        findable = Findable(filter, caller)
+        return await self._database.read(lambda connection: elements.text(connection, element, findable))
 
 
 def _check_searchable(kind: type) -> None:

@@ -88,8 +88,7 @@ class ToolishRag:
     """How to search, such as `TryHyDE()`."""
     listener: ResultsListener | None = None
     filter: Filter | None = None
-    """What has to hold of everything that is found; the model cannot change it. With it there are no tools that read by
-    id, which would lead to what the filter leaves out."""
+    """What has to hold of everything that is found, listed or read; the model cannot change it."""
     caller: Caller | None = None
     """On whose behalf is searched; None: the caller of the action that the model works for, and outside of actions
     nobody in particular, who may read only what everybody may."""

@@ -40,7 +40,7 @@ class McpToolExport:
         tool_object: object,
         *,
         naming: Naming = identity,
-        filter: Callable[[str], bool] = everything,  # noqa: A002 - the word that users know it by
+        filter: Callable[[str], bool] = everything,
     ) -> "McpToolExport":
         """Export a tool object, or any object with `@tool` methods."""
         return cls.from_tool_objects([tool_object], naming=naming, filter=filter)
@@ -51,7 +51,7 @@ class McpToolExport:
         tool_objects: Iterable[object],
         *,
         naming: Naming = identity,
-        filter: Callable[[str], bool] = everything,  # noqa: A002 - as above
+        filter: Callable[[str], bool] = everything,
     ) -> "McpToolExport":
         """Export several; where two tools get one name, the first is kept."""
         wrapped = (each if isinstance(each, ToolObject) else ToolObject(each) for each in tool_objects)
@@ -76,7 +76,7 @@ class McpToolExport:
         group: ToolGroup,
         *,
         naming: Naming = identity,
-        filter: Callable[[str], bool] = everything,  # noqa: A002 - as above
+        filter: Callable[[str], bool] = everything,
     ) -> "McpToolExport":
         """Export the tools that a group has now."""
         return cls((ToolObject(*group.tools),), naming, filter)

@@ -38,7 +38,7 @@ class ToolObject:
         self,
         *objects: object,
         naming: Naming = identity,
-        filter: Callable[[str], bool] = everything,  # noqa: A002 - the word that users know it by
+        filter: Callable[[str], bool] = everything,
     ) -> None:
         for each in objects:
             _refuse_collection(each)

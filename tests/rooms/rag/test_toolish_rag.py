@@ -14,6 +14,7 @@ from goalport.events import Event, SourcesShown, as_json, from_json
 from goalport.llm import TokenUsage, Vectors
 from goalport.rag import (
     ExpansionMethod,
+    Filter,
     ResultsEvent,
     SimilarityResult,
     SqliteDocumentStore,
@@ -55,7 +56,14 @@ class OnlyExpanding:
     """A store of somebody else that shows sections, and does not know where they come from."""
 
     async def expand_result(
-        self, element: str, method: ExpansionMethod, elements_to_add: int, /, *, caller: Caller = ADA
+        self,
+        element: str,
+        method: ExpansionMethod,
+        elements_to_add: int,
+        /,
+        *,
+        filter: Filter | None = None,
+        caller: Caller = ADA,
     ) -> Sequence[ContentElement]:
         return POTS[0].children if element == "pots" else ()
 
@@ -217,10 +225,19 @@ async def test_a_filter_limits_every_search_of_the_model() -> None:
     assert (await call(rag, "regexSearch", regex="pots", topK=3)).text == "0 results:"
 
 
-async def test_with_a_filter_nothing_is_read_by_id() -> None:
-    rag = ToolishRag("sources", "Sources", await garden(), filter=UriPrefix("file:///garden"))
-    assert names(rag) == ["vectorSearch", "textSearch", "hybridSearch", "regexSearch"]
-    assert "readSection" not in rag.notes()
+async def test_what_a_filter_leaves_out_does_not_exist_for_the_model() -> None:
+    store = await garden()
+    rag = ToolishRag("sources", "Sources", store, filter=UriPrefix("file:///garden"))
+    assert names(rag) == names(ToolishRag("sources", "Sources", store))
+    made, chunks = POTS
+    assert (await call(rag, "listSections")).text == "Documents:\n- file:///garden.md: The garden"
+    assert (await call(rag, "listSections", document=made.uri)).text == "No sections: it is none of the documents."
+    assert (await call(rag, "readSection", id=made.children[0].id)).text == "There is no such section."
+    assert (await call(rag, "readSection", id=made.id)).text == "There is no such section."
+    assert (await call(rag, "broadenChunk", chunkId=chunks[0].id)).text.startswith("No adjacent chunks")
+    assert (await call(rag, "zoomOut", id=chunks[0].id)).text == "No parent section found."
+    assert (await call(rag, "readSection", id=ROSES[0].children[0].id)).text.count("Roses are pruned") == 20
+    assert (await call(rag, "zoomOut", id=ROSES[1][0].id)).text.count("Roses are pruned") == 20
 
 
 @agent(description="Answers from documents")

@@ -1,9 +1,11 @@
 """Filters and rights to read hold in the store: nothing leaks, and results are not fewer for what is left out."""
 
+from dataclasses import replace
+
 import pytest
 
 from goalport.caller import ANONYMOUS, Caller
-from goalport.documents import Chunk, ContentElement, NavigableDocument
+from goalport.documents import Chunk, ContainerSection, ContentElement, NavigableDocument
 from goalport.rag import (
     AllOf,
     AnyOf,
@@ -115,6 +117,72 @@ async def test_filters_hold_in_every_search(store: SqliteDocumentStore, wanted: 
     assert {each.match.uri for each in await store.vector_search(request, Chunk)} == expected
     assert {each.match.uri for each in await store.hybrid_search(request, Chunk)} == expected
     assert {each.match.uri for each in await store.regex_search("roses", 9, Chunk, filter=wanted)} == expected
+
+
+async def test_what_a_filter_leaves_out_is_not_there_in_any_other_way(store: SqliteDocumentStore) -> None:
+    plan, chunks = document("plan.md", {"Plan": "The secret plan."}, metadata={"secret": True})
+    await store.put(plan, chunks)
+    await store.put(*document("roses.md", {"Roses": "Roses are red."}))
+    wanted = Not(Equal("secret", value=True))
+    for element in (plan.id, plan.children[0].id, chunks[0].id):
+        assert await store.find_by_id(element, ContentElement) is not None
+        assert await store.find_by_id(element, ContentElement, filter=wanted) is None
+        assert await store.read_section(element, filter=wanted) is None
+        for method in ExpansionMethod:
+            assert await store.expand_result(element, method, 3, filter=wanted) == []
+    assert await store.list_sections("plan.md", filter=wanted) == []
+    assert [each.uri for each in await store.list_documents(filter=wanted)] == ["roses.md"]
+    assert {each.uri for each in await store.find_by_type(Chunk, filter=wanted)} == {"roses.md"}
+    assert {each.uri for each in await store.find_by_type(Chunk)} == {"roses.md", "plan.md"}
+
+
+def house() -> tuple[NavigableDocument, tuple[Chunk, ...]]:
+    """A document with a section of two rooms and one of an attic. The cellar and half of the hall are secret."""
+    made, chunks = document("house.md", {"Hall": "The hall. " * 30, "Cellar": "The cellar.", "Attic": "The attic."})
+    *rooms, attic = made.children
+    around = ContainerSection(
+        id="rooms",
+        title="Rooms",
+        parent_id=made.id,
+        path=("house.md", "Rooms"),
+        children=tuple(replace(each, parent_id="rooms") for each in rooms),
+    )
+    marked = tuple(replace(each, metadata={"secret": each.number in {1, 2}}) for each in chunks)
+    return replace(made, children=(around, attic)), marked
+
+
+async def test_a_section_is_read_only_if_all_its_chunks_fit(store: SqliteDocumentStore) -> None:
+    made, chunks = house()
+    await store.put(made, chunks)
+    hall, attic = chunks[0], chunks[3]
+    rooms = made.children[0]
+    wanted = Equal("secret", value=False)
+    assert [each.path[-1] for each in await store.list_sections("house.md", filter=wanted)] == ["Attic"]
+    assert await store.find_by_id(hall.id, Chunk, filter=wanted) == hall
+    assert await store.expand_result(hall.id, ExpansionMethod.ZOOM_OUT, 1, filter=wanted) == []
+    assert await store.expand_result(attic.id, ExpansionMethod.SEQUENCE, 3, filter=wanted) == [hall, attic]
+    assert await store.expand_result(chunks[1].id, ExpansionMethod.SEQUENCE, 3, filter=wanted) == []
+    assert await store.find_by_id(rooms.id, ContentElement, filter=wanted) is None
+    read = await store.find_by_id(made.id, NavigableDocument, filter=wanted)
+    assert read is not None
+    assert read.children == made.children[1:]
+
+
+async def test_a_section_that_holds_others_has_those_that_are_left_in(store: SqliteDocumentStore) -> None:
+    made, chunks = house()
+    await store.put(made, chunks)
+    rooms = made.children[0]
+    assert isinstance(rooms, ContainerSection)
+    wanted = Equal("secret", value=True)
+    cellar = rooms.children[1]
+    found = await store.find_by_id(rooms.id, ContainerSection, filter=wanted)
+    assert found == replace(rooms, children=(cellar,))
+    assert await store.expand_result(cellar.id, ExpansionMethod.ZOOM_OUT, 1, filter=wanted) == [found]
+    outline = await store.list_sections(made.id, filter=wanted)
+    assert [(each.path[-1], each.characters) for each in outline] == [("Rooms", 0), ("Cellar", 11)]
+    text = await store.read_section(made.id, filter=wanted)
+    assert text is not None
+    assert text.leaves == (cellar,)
 
 
 def test_a_key_that_no_database_could_quote_is_refused() -> None:
