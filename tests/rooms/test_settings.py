@@ -12,7 +12,15 @@ import pytest
 from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings, ProviderSettings
-from goalport.settings import AutonomySettings, RetrySettings, Settings, environment_of, load_settings, secrets_of
+from goalport.settings import (
+    AutonomySettings,
+    DocumentsSettings,
+    RetrySettings,
+    Settings,
+    environment_of,
+    load_settings,
+    secrets_of,
+)
 
 KEY = "k" * 32
 BOOLEAN = "should be a valid boolean, unable to interpret input"
@@ -308,10 +316,23 @@ def test_every_setting_is_documented() -> None:
     shown = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`[^|]+) \|", of_a_provider, re.MULTILINE)))
     assert sorted(shown) == sorted(ProviderSettings.model_fields)
     documented = re.findall(r"^\| `([\w.]+)` \|", before + after, re.MULTILINE)
-    own = {"retry": RetrySettings, "autonomy": AutonomySettings}
+    own = {"retry": RetrySettings, "autonomy": AutonomySettings, "documents": DocumentsSettings}
     tables = {"models": ModelsSettings, "llm_operations": LlmOperations, **own}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])
+
+
+@pytest.mark.parametrize("written", ["ann:hush@db", "postgresql://ann:hush/hush@db"])
+def test_a_place_of_documents_that_is_none_is_refused_and_not_shown(
+    workspace: Path, environment: pytest.MonkeyPatch, written: str
+) -> None:
+    environment.setenv("GOALPORT_DOCUMENTS__STORE", written)
+    message = complaint(workspace)
+    assert message.startswith("environment variable GOALPORT_DOCUMENTS__STORE: documents.store should be ")
+    assert "hush" not in message
+    environment.delenv("GOALPORT_DOCUMENTS__STORE")
+    environment.setenv("GOALPORT_DOCUMENTS", written)
+    assert "hush" not in complaint(workspace)
 
 
 def test_settings_do_not_change(workspace: Path) -> None:

@@ -16,6 +16,7 @@ from goalport.cli.terminal import Format
 from goalport.cli.workspace import LoadedWorkspace, open_workspace
 from goalport.colours import coloured
 from goalport.platform import mistakes_in, unmarked_methods_in
+from goalport.platform.knowledge import embedding_problems
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import without_hints
 from goalport.publish.publication import publish
@@ -67,7 +68,8 @@ def check(
 def _findings(loaded: LoadedWorkspace) -> Findings:
     empty = [] if len(loaded.platform.agents) else [loaded.no_agents_message]
     published = publish(loaded.platform, loaded.workspace, loaded.settings)
-    unready = (f"[models] {each}" for each in loaded.platform.models.problems())
+    unready = [f"[models] {each}" for each in loaded.platform.models.problems()]
+    unready += embedding_problems(loaded.platform.models, loaded.settings)
     mistakes = mistakes_in(loaded.platform.agents, loaded.platform.expected_groups)
     return Findings(
         problems=(*published.problems, *map(str, mistakes), *unready),

@@ -1,7 +1,7 @@
 """`goalport ingest` and `goalport rag`: documents are taken in, searched, listed and removed.
 
-They are kept in the file `documents.db` of the workspace's data folder, unless `--index` names another. Below the
-program; `rag` and `documents` are below it.
+They are kept where the settings of the workspace say, unless `--index` names a file. Below the program; `platform`,
+`rag` and `documents` are below it.
 """
 
 import time
@@ -15,16 +15,16 @@ from cyclopts import App, Parameter
 
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_lines
-from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
+from goalport.cli.workspace import loop_of, open_with_warnings
 from goalport.documents import Chunk, RefreshPolicy, WebFetcher
-from goalport.errors import BadInput, ModelNotReady, UnknownName
-from goalport.llm import EmbeddingService
+from goalport.errors import BadInput, UnknownName
+from goalport.platform.knowledge import INDEX_FILE, document_index
 from goalport.rag import (
+    DocumentIndex,
     DocumentIngestion,
     IngestedDocument,
     Outcome,
     SimilarityResult,
-    SqliteDocumentStore,
     TextSimilaritySearchRequest,
     VectorSearch,
 )
@@ -42,7 +42,7 @@ By = Literal["words", "meaning", "both", "pattern"]
 
 Index = Annotated[
     Path | None,
-    Parameter(help="The file with the documents. Default: documents.db in the data folder.", show_default=False),
+    Parameter(help="The file with the documents. Default: where the settings say.", show_default=False),
 ]
 
 rag = App(
@@ -85,7 +85,7 @@ def ingest(
     policy = _policy(refresh)
     show_one = _Shown(structured=structured)
 
-    async def ingested(store: SqliteDocumentStore) -> int:
+    async def ingested(store: DocumentIndex) -> int:
         async with DocumentIngestion(store, refresh=policy, fetcher=WebFetcher(allow=allow)) as ingestion:
             began = time.monotonic()
             documents = await ingestion.ingest(*places, listener=show_one)
@@ -165,7 +165,7 @@ def search(
     return DONE if results else FAILED
 
 
-async def _found(store: SqliteDocumentStore, query: str, by: By | None, top: int) -> Sequence[SimilarityResult[Chunk]]:
+async def _found(store: DocumentIndex, query: str, by: By | None, top: int) -> Sequence[SimilarityResult[Chunk]]:
     try:
         request = TextSimilaritySearchRequest(query=query, top_k=top)
     except ValueError as error:
@@ -203,7 +203,7 @@ def list_documents(
 ) -> None:
     """List the documents that were taken in."""
 
-    async def found(store: SqliteDocumentStore) -> list[Record]:
+    async def found(store: DocumentIndex) -> list[Record]:
         records: list[Record] = []
         after = ""
         while page := await store.documents(after=after):
@@ -232,7 +232,7 @@ def remove(
     if not documents:
         raise BadInput("Say what to remove; `goalport rag list` lists the documents.")
 
-    async def removed(store: SqliteDocumentStore) -> None:
+    async def removed(store: DocumentIndex) -> None:
         for each in documents:
             uri = each if "://" in each else absolute(each).as_uri()
             if not await store.remove(uri):
@@ -247,7 +247,7 @@ def remove(
 def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None:
     """Make the vectors of all documents anew, as after a change of the embedding model."""
 
-    async def made(store: SqliteDocumentStore) -> int:
+    async def made(store: DocumentIndex) -> int:
         return await store.reembed()
 
     say(f"Vectors that were made: {_with_store(workspace, index, made, reads=True)}.")
@@ -255,30 +255,25 @@ def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None
 
 def _with_store(
     workspace: Path,
-    index: Path | None,
-    work: Callable[[SqliteDocumentStore], Awaitable[T]],
+    file: Path | None,
+    work: Callable[[DocumentIndex], Awaitable[T]],
     *,
     reads: bool = False,
 ) -> T:
-    """What some work with the store of documents gives."""
+    """What some work with the index of documents gives."""
     loaded = open_with_warnings(workspace)
-    path = index or loaded.settings.data_dir / "documents.db"
+    path = file or loaded.settings.data_dir / INDEX_FILE
     if reads and not path.exists():  # looking makes no file
         raise BadInput(f"There are no documents in {path}. Take some in: goalport ingest docs")
 
     async def worked() -> T:
-        async with SqliteDocumentStore(path, embeddings=_embeddings(loaded), on_other_model="text") as store:
+        if file is None:
+            return await work(loaded.platform.documents)
+        store = document_index(loaded.platform.models, loaded.settings, file)
+        try:
             return await work(store)
+        finally:
+            await store.close()
 
     with loop_of(loaded) as runner:
         return runner.run(worked())
-
-
-def _embeddings(loaded: LoadedWorkspace) -> EmbeddingService | None:
-    """The embedding service of the workspace; None if none is chosen. Raises `ModelNotReady`."""
-    try:
-        return loaded.platform.models.embedding()
-    except ModelNotReady:
-        if loaded.settings.models.default_embedding_model:
-            raise
-        return None

@@ -220,6 +220,11 @@ class Models:
         return self._settings.default_llm if chosen or not self._first else self._first
 
     @property
+    def default_embedding(self) -> str:
+        """The name of the embedding model that is used when a call names none; empty: there is none."""
+        return self._settings.default_embedding_model or self._first_embedding
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """The roles for which the settings name a model."""
         return tuple(self._settings.llms)
@@ -248,7 +253,7 @@ class Models:
 
         Raises `ModelNotReady` for one that is not known or cannot be asked, and when there is no default.
         """
-        wanted = name or self._settings.default_embedding_model or self._first_embedding
+        wanted = name or self.default_embedding
         if not wanted:
             raise ModelNotReady("No embedding model is chosen. Set default_embedding_model in [models].")
         wanted = self._settings.embedding_services.get(wanted, wanted)

@@ -33,6 +33,7 @@ from goalport.platform.backends import (
 )
 from goalport.platform.deployments import Deployments
 from goalport.platform.durability import unstorable_in
+from goalport.platform.knowledge import DocumentsOfPlatform, document_index
 from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs
 from goalport.platform.processes import Processes
@@ -47,6 +48,7 @@ from goalport.process import (
     Spending,
 )
 from goalport.prompts import Templates
+from goalport.rag import DocumentIndex
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import register_secrets
 from goalport.settings import AutonomySettings, Settings, secrets_of
@@ -90,6 +92,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
       can be replayed in a test.
     - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
       or its contents.
+    - `documents`: the index of documents that agents search; by default one in memory.
 
     Raises `DeclarationError` or `DeploymentError` for an agent that cannot be deployed, `SettingsError` for a file of
     upstream servers that cannot be read, `TypeError` for models that are none.
@@ -137,11 +140,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         engine: ProcessEngine | None = None,
         keep_journals: bool = False,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
+        documents: DocumentIndex | None = None,
     ) -> None:
         self._services, self._options = (*services, self), options or ProcessOptions()
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
         self._set_groups(tool_groups)
         self.models = models_of(models)
+        self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models))
         self._engines = Engines(self.models, llm or LlmOperations(), self.service, guards, templates)
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
@@ -198,6 +203,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             upstream=workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
+        platform._documents.make = lambda: document_index(platform.models, settings)
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
         age = timedelta(days=settings.retention_days) if settings.retention_days else None
         platform._retention = Retention(store, age, settings.retention_count or None)
@@ -207,6 +213,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
+
+    @property
+    def documents(self) -> DocumentIndex:
+        """The index of documents that agents search, which is opened when it is first used."""
+        return self._documents.index
 
     @property
     def contexts(self) -> ContextRepository:
@@ -254,7 +265,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def service(self, kind: type) -> object | None:
         """The service of that type, with which `Provided` parameters are filled, or None."""
-        return next((each for each in (*self._services, self.ai, self.models) if isinstance(each, kind)), None)
+        services = (*self._services, self.ai, self.models)
+        found = next((each for each in services if isinstance(each, kind)), None)
+        return self._documents.as_service(kind) if found is None else found
 
     def start(
         self,
@@ -423,10 +436,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Kill all processes, wait until they have ended, and close the connections to models and upstream servers."""
+        """Kill all processes, wait until they have ended, and close what the platform has opened."""
         if self._retention is not None:
             await self._retention.stop()
         await self.processes.close()
+        await self._documents.close()
         await self._engines.aclose()
         await self.upstream.close()
         if self._own_store is not None:

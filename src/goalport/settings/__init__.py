@@ -7,11 +7,12 @@ from goalport.settings.settings import (
     load_settings,
     secrets_of,
 )
-from goalport.settings.tables import AutonomySettings, RetrySettings
+from goalport.settings.tables import AutonomySettings, DocumentsSettings, RetrySettings
 
 __all__ = [
     "SETTINGS_FILE",
     "AutonomySettings",
+    "DocumentsSettings",
     "RetrySettings",
     "Settings",
     "environment_of",

@@ -26,7 +26,7 @@ from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.secrecy import passwords_in, secrets_in_environment
-from goalport.settings.tables import AutonomySettings, RetrySettings
+from goalport.settings.tables import AutonomySettings, DocumentsSettings, RetrySettings
 from goalport.settings.values import (
     Count,
     Delay,
@@ -161,6 +161,8 @@ class Settings(BaseSettings):
     """How a goal or an agent is chosen by what somebody said."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()
     """How often a failed action is tried again, unless the action has a policy of its own."""
+    documents: Annotated[DocumentsSettings, Table] = DocumentsSettings()
+    """Where the documents are kept that agents search."""
     models: Annotated[ModelsSettings, Table] = ModelsSettings()
     """The language models, the role of each, and how their providers are reached."""
     llm_operations: Annotated[LlmOperations, Table] = LlmOperations()
@@ -326,7 +328,7 @@ def _problems(error: ValidationError, workspace: Path, options: Mapping[str, obj
     return "\n".join(dict.fromkeys(lines))
 
 
-_TABLES = ("models", "llm_operations", "retry", "autonomy")
+_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
 _LEAF = len(("models", "providers", "openai", "api_key"))
 """The depth of single settings of providers and models; what is higher in the tree contains keys."""
@@ -334,7 +336,7 @@ _LEAF = len(("models", "providers", "openai", "api_key"))
 
 def _is_secret(path: tuple[str, ...]) -> bool:
     if path[0] != "models" or path[1:2] in _KEYLESS:
-        return path[0] in {"state_keys", "store"}
+        return path[0] in {"state_keys", "store"} or path in {("documents",), ("documents", "store")}
     return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
 
 

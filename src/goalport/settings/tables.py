@@ -3,14 +3,14 @@
 Above: `settings`, which has them among its own.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalport.domain import RetryPolicy
 from goalport.settings.values import Count, Delay
 
-__all__ = ["AutonomySettings", "RetrySettings"]
+__all__ = ["AutonomySettings", "DocumentsSettings", "RetrySettings"]
 
 _RETRY = RetryPolicy()
 Confidence = Annotated[float, Field(ge=0, le=1)]
@@ -46,3 +46,14 @@ class AutonomySettings(BaseModel):
     """The model that ranks; empty: the default model."""
     ranking_max_attempts: Count = 5
     """How often the model is asked while it names what is no candidate."""
+
+
+class DocumentsSettings(BaseModel):
+    """Where the documents are kept that agents search, and who makes their vectors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store: Literal["sqlite"] = "sqlite"
+    """In the file `documents.db` in `data_dir`."""
+    embedding_model: str = ""
+    """The embedding model, by its name or role; empty: the default one. Without any, words are searched alone."""

@@ -39,6 +39,7 @@ knowledge_cutoff = 2025-06-01
 prices = { input = 0.1, output = 0.4 }
 """
 SDKS = ("anthropic", "google.genai", "mistralai", "openai", "pydantic_ai")
+KNOWLEDGE = ("goalport.documents.reader", "goalport.rag.sqlite_store", "goalport.references.reference_file", "numpy")
 
 
 @pytest.fixture(autouse=True)
@@ -132,14 +133,14 @@ def test_run_shows_which_model_is_asked(goalport: Command, workspace: Path) -> N
 
 
 @pytest.mark.parametrize("command", [["serve", "--transport", "stdio"], ["check"], ["models"]])
-def test_no_models_library_is_loaded_before_a_model_is_asked(
+def test_what_asks_models_and_keeps_documents_is_not_loaded_before_it_is_needed(
     workspace: Path, no_keys: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     (workspace / "agents" / "poet.py").write_text(POET)
     no_keys.setenv("OPENAI_API_KEY", "sk-hush")
     given = [*command, "--workspace", str(workspace)]
     code = f"import sys; from goalport.cli import execute; print(execute({given!r}), file=sys.stderr)"
-    code += f"; print(*({{*{SDKS!r}}} & {{*sys.modules}}), 'loaded', file=sys.stderr)"
+    code += f"; print(*({{*{(*SDKS, *KNOWLEDGE)!r}}} & {{*sys.modules}}), 'loaded', file=sys.stderr)"
 
     called = [sys.executable, "-c", code]
     ran = subprocess.run(called, check=True, input="", capture_output=True, text=True, timeout=60)

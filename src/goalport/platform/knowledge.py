@@ -1,0 +1,84 @@
+"""What the agents of a platform look things up in: its index of documents.
+
+It is loaded and opened when it is first used, so that a server without documents pays nothing for it. Below: `rag`,
+models and settings. Above: `AgentPlatform`, and the commands for documents.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from goalport.errors import ModelNotReady
+from goalport.llm import EmbeddingService, Models
+from goalport.rag import DocumentIndex
+from goalport.settings import Settings
+
+__all__ = ["INDEX_FILE", "DocumentsOfPlatform", "document_index", "embedding_problems"]
+
+INDEX_FILE: Final = "documents.db"
+"""The name of the file with the documents in a data folder."""
+_log = logging.getLogger(__name__)
+
+
+class DocumentsOfPlatform:
+    """The index of documents of a platform: the one that a program gave, or one that is made when it is first used."""
+
+    def __init__(self, given: DocumentIndex | None, make: Callable[[], DocumentIndex]) -> None:
+        self.make = make
+        """Makes the index if none was given. It is called once, in any thread."""
+        self._given, self._made = given, None
+        self._lock = Lock()
+
+    @property
+    def index(self) -> DocumentIndex:
+        """The index. Raises what making it raises."""
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            self._made = self._made or self.make()
+            return self._made
+
+    def as_service(self, kind: type) -> DocumentIndex | None:
+        """The index, if it is of that type; a type of another room than `rag` does not make it."""
+        if not kind.__module__.startswith("goalport.rag."):
+            return None
+        return self.index if isinstance(self.index, kind) else None
+
+    async def close(self) -> None:
+        """Close the index, unless it was given."""
+        if self._made is not None:
+            await self._made.close()
+
+
+def document_index(models: Models, settings: Settings | None = None, file: Path | None = None) -> DocumentIndex:
+    """The index of documents that the settings of a workspace name, or the one in a file; without both, in memory.
+
+    An embedding model that is not ready is a warning: words are searched then. Nothing is opened before it is used.
+    """
+    from goalport.rag import SqliteDocumentStore
+
+    path = file if file is not None or settings is None else settings.data_dir / INDEX_FILE
+    embeddings = _embeddings(models, settings.documents.embedding_model if settings else "")
+    return SqliteDocumentStore(path, embeddings=embeddings, on_other_model="text")
+
+
+def embedding_problems(models: Models, settings: Settings) -> list[str]:
+    """What is wrong with the embedding model that the settings name for documents: a sentence, or none."""
+    try:
+        if settings.documents.embedding_model:
+            models.embedding(settings.documents.embedding_model)
+    except ModelNotReady as error:
+        return [f"[documents] embedding_model: {error}"]
+    return []
+
+
+def _embeddings(models: Models, name: str) -> EmbeddingService | None:
+    if not (name or models.default_embedding):
+        return None
+    try:
+        return models.embedding(name)
+    except ModelNotReady as error:
+        _log.warning("Documents are stored and searched by words alone, without vectors. %s", error)
+        return None
