@@ -27,7 +27,7 @@ FLOORS = {
         4: "ai",
         3: "upstream references rag skills store",
         2: "domain tools llm documents",
-        1: "plan blackboard prompts observe introspection sealing",
+        1: "plan blackboard prompts observe introspection sealing postgres",
         0: "errors events caller colours handshake secrecy",
         -1: "words lazy",
     }.items()

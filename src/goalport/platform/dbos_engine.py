@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from goalport.errors import SettingsError, StoreError
 from goalport.platform.process_engine import Drive
-from goalport.store.postgres_address import PostgresAddress
+from goalport.postgres import PostgresAddress
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

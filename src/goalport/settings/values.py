@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr, TypeAdapter, WithJsonSchema
 
-from goalport.store.postgres_address import PostgresAddress
+from goalport.postgres import PostgresAddress
 
 __all__ = [
     "Count",

@@ -6,29 +6,26 @@ same driver takes twice as long, and three to four times as much of the processo
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, TypeVar, cast
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import anyio
 from sqlalchemy import UpdateBase
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
 
+from goalport.postgres import Connection, Connections, DatabaseServer, PostgresAddress, Tables
 from goalport.store.database import Commit, DatabaseProcessStore
 from goalport.store.operations import Operation, Statement
-from goalport.store.postgres_address import PostgresAddress
 from goalport.store.postgres_notifications import ChangeNotifications
-from goalport.store.postgres_server import Connection, DatabaseServer, Pool, passing_over
 from goalport.store.rows import Row
 from goalport.store.statements import CLAIMED, TAKEN, TIDIED, Dialect
-from goalport.store.tables import programs
+from goalport.store.tables import programs, steps_after
 
-__all__ = ["PostgresProcessStore"]
+__all__ = ["PostgresProcessStore", "process_tables"]
 
 T = TypeVar("T")
 
-_ATTEMPTS: Final = 3
-"""How often a transaction is begun, when those before had a conflict with another or lost their connection."""
+_DIALECT: Final = dialect()
 _QUIET: Final = {CLAIMED, TAKEN, *TIDIED}
 """What nobody waits for, besides what programs write about themselves."""
 
@@ -52,8 +49,18 @@ class PostgresProcessStore(DatabaseProcessStore):
         seconds: float = 10.0,
         schema: str = "goalport",
     ) -> None:
-        server = DatabaseServer(PostgresAddress(url), schema, seconds, pooler=pooler)
+        server = DatabaseServer(PostgresAddress(url), process_tables(schema), seconds, pooler=pooler)
         super().__init__(_PostgresDatabase(server, connections))
+
+
+def process_tables(schema: str) -> Tables:
+    """The tables of processes in a schema."""
+    return Tables(
+        schema,
+        [statements for _, statements in steps_after(0, "postgresql")],
+        pooled="Set store_pooler = true.",
+        fewer="lower store_connections of each replica",
+    )
 
 
 class _PostgresDatabase:
@@ -62,18 +69,18 @@ class _PostgresDatabase:
     dialect: Dialect = "postgresql"
 
     def __init__(self, server: DatabaseServer, connections: int) -> None:
-        self._server, self._connections = server, connections
-        self._opened: _Opened | None = None
-        self._closed = False
+        self._server = server
+        self._connections = Connections(server, connections, beside=self._notified)
+        self._notifications = ChangeNotifications(server)
+        self._texts: dict[Statement, _Text] = {}
 
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        opened = await self._open()
-        result, _ = await self._run(opened.pool, begin, reading=True)
+        result, _ = await self._run(begin, reading=True)
         return result
 
     async def write(self, begin: Callable[[], Operation[T]], /) -> T:
-        opened = await self._open()
-        task = asyncio.create_task(self._run(opened.pool, begin, reading=False))
+        await self._connections.open()
+        task = asyncio.create_task(self._run(begin, reading=False))
         end = Commit[None]()
 
         def known(done: asyncio.Task[tuple[T, bool]]) -> None:
@@ -86,52 +93,29 @@ class _PostgresDatabase:
             await end
         result, changed = task.result()
         if changed:
-            opened.notifications.notify()
+            self._notifications.notify()
         return result
 
     async def wait_for_changes(self, seconds: float, /) -> None:
-        opened = await self._open()
-        await opened.notifications.wait(seconds)
+        await self._connections.open()
+        await self._notifications.wait(seconds)
 
     async def trim(self) -> None:
         """Nothing: the server gives space back by itself."""
 
     async def close(self) -> None:
-        self._closed = True
-        opened, self._opened = self._opened, None
-        if opened is None or opened.loop is not asyncio.get_running_loop():
-            return
-        with anyio.CancelScope(shield=True):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._server.seconds):
-                    await opened.pool.close()
-            opened.keeper.cancel()
-            await asyncio.wait([opened.keeper])
+        await self._connections.close()
 
-    async def _open(self) -> "_Opened":
-        """The connections of this event loop; those of another one ended with it."""
-        if self._closed:
-            raise self._server.closed()
-        loop = asyncio.get_running_loop()
-        if self._opened is None or self._opened.loop is not loop or self._opened.keeper.done():
-            pool, notifications = await self._server.pool(self._connections), ChangeNotifications(self._server)
-            self._opened = _Opened(
-                loop, pool, notifications, loop.create_task(_keep(pool, notifications), name="goalport-store")
-            )
-        return self._opened
+    def _notified(self) -> Coroutine[Any, Any, None]:
+        """What listens and notifies, in the event loop in which connections are opened."""
+        self._notifications = ChangeNotifications(self._server)
+        return self._notifications.run()
 
-    async def _run(self, pool: Pool, begin: Callable[[], Operation[T]], *, reading: bool) -> tuple[T, bool]:
-        with self._server.in_words():
-            async with asyncio.timeout(self._server.seconds):
-                for _ in range(_ATTEMPTS - 1):
-                    with passing_over():
-                        return await self._once(pool, begin, reading=reading)
-                    await pool.expire_connections()
-                return await self._once(pool, begin, reading=reading)
-
-    async def _once(self, pool: Pool, begin: Callable[[], Operation[T]], *, reading: bool) -> tuple[T, bool]:
-        async with pool.acquire() as connection, self._server.transaction(connection, reading=reading):
+    async def _run(self, begin: Callable[[], Operation[T]], *, reading: bool) -> tuple[T, bool]:
+        async def work(connection: Connection) -> tuple[T, bool]:
             return await self._steps(connection, begin())
+
+        return await self._connections.run(work, reading=reading)
 
     async def _steps(self, connection: Connection, operation: Operation[T]) -> tuple[T, bool]:
         """Take the steps of an operation. Returns also whether it may have written what others wait for."""
@@ -143,32 +127,39 @@ class _PostgresDatabase:
             except StopIteration as end:
                 return end.value, changed
             changed = changed or _is_change(statement)
-            text = self._server.text(statement)
+            text = self._text(statement)
             if isinstance(values, Mapping):
                 rows = await connection.fetch(text.query, *text.values(values))
             else:
                 await connection.executemany(text.query, [text.values(each) for each in values])
                 rows = ()
 
+    def _text(self, statement: Statement) -> "_Text":
+        found = self._texts.get(statement)
+        if found is None:
+            found = self._texts[statement] = _compiled(statement, self._server.schema)
+        return found
+
+
+class _Text(NamedTuple):
+    """A statement as PostgreSQL reads it."""
+
+    query: str
+    parameters: Sequence[tuple[str, bool, object]]
+    """The name of each, whether it has to be given, and its value otherwise."""
+
+    def values(self, given: Mapping[str, object]) -> list[object]:
+        return [given[name] if required else given.get(name, value) for name, required, value in self.parameters]
+
+
+def _compiled(statement: Statement, schema: str) -> _Text:
+    compiled: Any = statement.compile(
+        dialect=_DIALECT, schema_translate_map={None: schema}, render_schema_translate=True
+    )
+    binds = [(name, compiled.binds[name]) for name in compiled.positiontup or ()]
+    return _Text(str(compiled), [(name, bind.required, bind.value) for name, bind in binds])
+
 
 def _is_change(statement: Statement) -> bool:
     """Whether a statement may write what others wait for; that programs live is not worth waking them all."""
     return isinstance(statement, UpdateBase) and statement.table is not programs and statement not in _QUIET
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """What belongs to an event loop."""
-
-    loop: asyncio.AbstractEventLoop
-    pool: Pool
-    notifications: ChangeNotifications
-    keeper: asyncio.Task[None]
-
-
-async def _keep(pool: Pool, notifications: ChangeNotifications) -> None:
-    """Ends the connections with the event loop to which they belong, if nobody has closed them before."""
-    try:
-        await notifications.run()
-    finally:
-        pool.terminate()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from goalport.errors import StoreError
-from goalport.store.postgres_server import Connection, DatabaseServer
+from goalport.postgres import Connection, DatabaseServer
 
 __all__ = ["ChangeNotifications"]
 

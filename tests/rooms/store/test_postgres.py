@@ -16,11 +16,10 @@ import anyio.lowlevel
 import pytest
 
 from goalport.errors import StoreError
+from goalport.postgres import DatabaseServer, PostgresAddress
 from goalport.store import Lease
-from goalport.store.postgres import PostgresProcessStore
-from goalport.store.postgres_address import PostgresAddress
+from goalport.store.postgres import PostgresProcessStore, process_tables
 from goalport.store.postgres_notifications import ChangeNotifications
-from goalport.store.postgres_server import DatabaseServer
 from goalport.store.tables import LATEST_VERSION, steps_after
 from tests.clients.running import started
 from tests.postgres import PostgresServer
@@ -124,7 +123,7 @@ async def test_a_server_that_does_not_answer_is_given_up() -> None:
 
 async def test_a_save_that_has_begun_is_not_cancelled(store: PostgresProcessStore, url: str) -> None:
     lease = await store.save([process("one", "x")], Lease("one"), wake_at=None, release=False)
-    connection = await DatabaseServer(PostgresAddress(url), "goalport", 10, pooler=False).connect()
+    connection = await DatabaseServer(PostgresAddress(url), process_tables("goalport"), 10, pooler=False).connect()
     await connection.execute("begin; select from goalport.process for update")
     saving = asyncio.create_task(store.save([process("one", "y", first=1)], lease, wake_at=None, release=False))
     while not await connection.fetch("select from pg_locks where not granted"):
@@ -243,7 +242,7 @@ async def test_many_programs_that_write_at_once_do_not_each_tell_all_others(
         told += 1
 
     await save(store, process("one"))
-    server = DatabaseServer(PostgresAddress(url), "goalport", 30, pooler=False)
+    server = DatabaseServer(PostgresAddress(url), process_tables("goalport"), 30, pooler=False)
     listener, all_notifications = await server.connect(), [ChangeNotifications(server) for _ in range(30)]
     await listener.add_listener("goalport", hear)
     async with anyio.create_task_group() as programs:

@@ -1,7 +1,7 @@
-"""The server of a PostgreSQL store: it is reached, brought to the newest schema, and its errors are put into words.
+"""The server of a PostgreSQL database: it is reached, brought to the newest tables, and its errors are put into words.
 
 The tables are in a schema of their own, so that a program may have them in a database that it uses for other things.
-asyncpg is imported with the first connection. Above: the store in PostgreSQL, and how its programs notify each other.
+asyncpg is imported with the first connection. Above: the connections, and what is kept in the tables.
 """
 
 import asyncio
@@ -11,19 +11,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 
-from sqlalchemy.dialects.postgresql.asyncpg import dialect
-
 from goalport.errors import GoalportError, StoreError
+from goalport.postgres.address import PostgresAddress
 from goalport.secrecy import hide
-from goalport.store.operations import Statement
-from goalport.store.postgres_address import PostgresAddress
-from goalport.store.rows import Row
-from goalport.store.statements import VERSION, VERSION_MADE
-from goalport.store.tables import LATEST_VERSION, steps_after
 
-__all__ = ["Connection", "DatabaseServer", "Pool", "Text", "passing_over"]
+__all__ = ["Connection", "DatabaseServer", "Pool", "Row", "Tables", "passing_over"]
 
-_DIALECT: Final = dialect()
+Row = Mapping[str, Any]
+"""A row by the names of its columns."""
 _STATEMENTS: Final = 200
 """Prepared statements that a connection keeps; there are fewer."""
 
@@ -50,15 +45,17 @@ class Pool(Protocol):
     def terminate(self) -> None: ...
 
 
-class Text(NamedTuple):
-    """A statement as PostgreSQL reads it."""
+class Tables(NamedTuple):
+    """The tables that programs share, and how they are made."""
 
-    query: str
-    parameters: Sequence[tuple[str, bool, object]]
-    """The name of each, whether it has to be given, and its value otherwise."""
-
-    def values(self, given: Mapping[str, object]) -> list[object]:
-        return [given[name] if required else given.get(name, value) for name, required, value in self.parameters]
+    schema: str
+    steps: Sequence[Sequence[str]]
+    """The statements that make each version of the tables of the one before; those of the first make `schema_version`
+    too, with columns `version` and `applied_at`."""
+    pooled: str
+    """What to do when there is a pooler of which nobody knew, as a sentence."""
+    fewer: str
+    """What lowers the number of connections, as a part of a sentence."""
 
 
 class DatabaseServer:
@@ -68,15 +65,20 @@ class DatabaseServer:
     connection, so nothing is kept in one.
     """
 
-    def __init__(self, address: PostgresAddress, schema: str, seconds: float, *, pooler: bool) -> None:
-        self._address, self.schema, self.seconds, self.pooler = address, schema, seconds, pooler
-        self._quoted = '"' + schema.replace('"', '""') + '"'
-        self._current = f"SELECT FROM {self._quoted}.schema_version WHERE version >= {LATEST_VERSION}"
+    def __init__(self, address: PostgresAddress, tables: Tables, seconds: float, *, pooler: bool) -> None:
+        self._address, self._tables, self.seconds, self.pooler = address, tables, seconds, pooler
+        self._latest = len(tables.steps)
+        self.quoted = '"' + tables.schema.replace('"', '""') + '"'
+        """The schema as a statement names it."""
+        self._current = f"SELECT FROM {self.quoted}.schema_version WHERE version >= {self._latest}"
         """Finds one row as long as the schema is the one that this program knows."""
-        self._texts: dict[Statement, Text] = {}
         self._seen = False
         if find_spec("asyncpg") is None:
-            raise self._error("It needs a library that is not installed.", "Run pip install 'goalport[postgres]'.")
+            raise self.error("It needs a library that is not installed.", "Run pip install 'goalport[postgres]'.")
+
+    @property
+    def schema(self) -> str:
+        return self._tables.schema
 
     async def connect(self) -> Connection:
         """A connection of its own. Raises `StoreError`."""
@@ -105,13 +107,6 @@ class DatabaseServer:
             yield
             await self._commit(connection)
 
-    def text(self, statement: Statement) -> Text:
-        """A statement as PostgreSQL reads it."""
-        found = self._texts.get(statement)
-        if found is None:
-            found = self._texts[statement] = self._compiled(statement)
-        return found
-
     @contextmanager
     def in_words(self) -> Generator[None]:
         """Raises errors of PostgreSQL, of its driver and of the system as `StoreError`."""
@@ -121,10 +116,10 @@ class DatabaseServer:
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
             raise self._worded(error) from error
         except (ValueError, OverflowError) as error:
-            raise self._error(*_WORDS["22"], error) from error
+            raise self.error(*_WORDS["22"], error) from error
 
     def closed(self) -> StoreError:
-        return self._error("It is closed.", "Open another one.")
+        return self.error("It is closed.", "Open another one.")
 
     async def _commit(self, connection: Connection) -> None:
         asyncpg = _driver()
@@ -134,7 +129,7 @@ class DatabaseServer:
             if not _has_ended(error):
                 raise
             unknown = "The connection ended while it committed, so what was written is there or is not: {error}."
-            raise self._error(unknown, "Write the same again.", error, unknown=True) from error
+            raise self.error(unknown, "Write the same again.", error, unknown=True) from error
         except asyncio.CancelledError:
             # It takes too long. Of this, `asyncio.timeout` makes the `TimeoutError` that is put into words.
             raise asyncio.CancelledError(_COMMITTING) from None
@@ -168,16 +163,16 @@ class DatabaseServer:
         """The version of the schema; 0 if there is none. Raises `StoreError` if it is not ours, or newer."""
         tables = {row["relname"] for row in await connection.fetch(_TABLES, self.schema)}
         if "schema_version" in tables:
-            text = self.text(VERSION)
-            (row,) = await connection.fetch(text.query, *text.values({}))
+            query = f"SELECT COALESCE(MAX(version), 0) AS version FROM {self.quoted}.schema_version"  # noqa: S608 - quoted
+            (row,) = await connection.fetch(query)
             version: int = row["version"]
-            if version > LATEST_VERSION:
+            if version > self._latest:
                 raise self._changed(version)
             return version
         if tables:
-            raise self._error(f"Its schema {self.schema!r} is of another program.", "Name another database.")
+            raise self.error(f"Its schema {self.schema!r} is of another program.", "Name another database.")
         if self._seen:
-            raise self._error("Its tables are no longer there.", "Put them back, or start again without them.")
+            raise self.error("Its tables are no longer there.", "Put them back, or start again without them.")
         return 0
 
     async def _migrate(self, connection: Connection) -> bool:
@@ -185,39 +180,32 @@ class DatabaseServer:
         async with self._ended(connection):
             await connection.execute("BEGIN")
             version = await self._version(connection)
-            if version < LATEST_VERSION:
+            if version < self._latest:
                 # Programs that start together wait for each other here.
                 lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
                 await connection.fetch(lock, f"goalport {self.schema}")
                 if await self._version(connection) == version:
-                    await self._step(connection, *steps_after(version, "postgresql")[0])
+                    await self._step(connection, version + 1)
             await self._commit(connection)
-        return version < LATEST_VERSION
+        return version < self._latest
 
-    async def _step(self, connection: Connection, made: int, statements: Sequence[str]) -> None:
+    async def _step(self, connection: Connection, made: int) -> None:
         if not await connection.fetch("SELECT FROM pg_namespace WHERE nspname = $1", self.schema):
-            await connection.execute(f"CREATE SCHEMA {self._quoted}")
-        await connection.execute(f"SET LOCAL search_path TO {self._quoted}")
-        for each in statements:
+            await connection.execute(f"CREATE SCHEMA {self.quoted}")
+        await connection.execute(f"SET LOCAL search_path TO {self.quoted}")
+        for each in self._tables.steps[made - 1]:
             await connection.execute(each)
-        text = self.text(VERSION_MADE)
-        await connection.execute(text.query, *text.values({"version": made, "applied_at": time.time_ns() // 1000}))
+        query = "INSERT INTO schema_version (version, applied_at) VALUES ($1, $2)"
+        await connection.execute(query, made, time.time_ns() // 1000)
 
     def _options(self) -> dict[str, object]:
         # A prepared statement belongs to a connection, and a pooler gives the next transaction another one.
         return {"timeout": self.seconds, "statement_cache_size": 0 if self.pooler else _STATEMENTS}
 
-    def _compiled(self, statement: Statement) -> Text:
-        compiled: Any = statement.compile(
-            dialect=_DIALECT, schema_translate_map={None: self.schema}, render_schema_translate=True
-        )
-        binds = [(name, compiled.binds[name]) for name in compiled.positiontup or ()]
-        return Text(str(compiled), [(name, bind.required, bind.value) for name, bind in binds])
-
     def _changed(self, version: int | None = None) -> StoreError:
         to = "another schema" if version is None else f"schema {version}"
-        return self._error(
-            f"A newer goalport has changed it to {to}, and this one knows {LATEST_VERSION} at most.",
+        return self.error(
+            f"A newer goalport has changed it to {to}, and this one knows {self._latest} at most.",
             "Install that goalport here too, or name another database.",
         )
 
@@ -226,16 +214,17 @@ class DatabaseServer:
             case TimeoutError():
                 # Perhaps it was to commit, and does so yet.
                 problem, committing = f"It has not answered within {self.seconds:g} s.", str(error.__cause__)
-                return self._error(problem, "Try again, with the same.", unknown=committing == _COMMITTING)
+                return self.error(problem, "Try again, with the same.", unknown=committing == _COMMITTING)
             case OSError():
-                return self._error(
+                return self.error(
                     "It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}", error
                 )
             case _:
                 state = _state(error)
-                return self._error(*(_WORDS.get(state) or _WORDS.get(state[:2]) or _OTHER), error)
+                problem, fix = _WORDS.get(state) or _WORDS.get(state[:2]) or _OTHER
+                return self.error(problem, fix.format_map(self._tables._asdict()), error)
 
-    def _error(self, problem: str, fix: str, cause: Exception | None = None, *, unknown: bool = False) -> StoreError:
+    def error(self, problem: str, fix: str, cause: Exception | None = None, *, unknown: bool = False) -> StoreError:
         if cause is not None:
             problem = problem.replace("{error}", hide(str(cause)).strip().rstrip("."))
         return StoreError(str(self._address), problem, fix, unknown=unknown)
@@ -291,7 +280,7 @@ _COMMITTING: Final = "It was committing."
 _AGAIN: Final = "Nothing was written; it works again by itself."
 _AWAY: Final = ("It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}")
 _OTHER: Final = ("PostgreSQL refuses: {error}.", "Nothing was written.")
-_POOLED: Final = ("A pooler before it gives each transaction another connection.", "Set store_pooler = true.")
+_POOLED: Final = ("A pooler before it gives each transaction another connection.", "{pooled}")
 _WORDS: Final = {
     "08": ("The connection has ended: {error}.", f"Try again. {_AGAIN}"),
     "22": ("A value is not as it must be: {error}.", "Nothing was written."),
@@ -313,13 +302,13 @@ _WORDS: Final = {
     ),
     "42501": (
         "Its user may not do what is needed: {error}.",
-        "Let it use the schema `goalport`, and make that if need be: GRANT CREATE ON DATABASE … TO …",
+        "Let it use the schema `{schema}`, and make that if need be: GRANT CREATE ON DATABASE … TO …",
     ),
     "53": ("It lacks something: {error}.", _AGAIN),
     "53100": ("Its disk is full.", f"Free some space. {_AGAIN}"),
     "53300": (
         "It has no connection left.",
-        f"Raise its max_connections, or lower store_connections of each replica. {_AGAIN}",
+        f"Raise its max_connections, or {{fewer}}. {_AGAIN}",
     ),
     "57": ("It has stopped: {error}.", f"Try again. {_AGAIN}"),
     "57014": ("It has ended a statement: {error}.", "Raise its statement_timeout. Nothing was written."),
