@@ -4,6 +4,7 @@ This group is a default: a group of the role in a workspace or a configuration r
 """
 
 import math
+from functools import cache
 from statistics import fmean
 from typing import Annotated
 
@@ -19,8 +20,9 @@ Numbers = Annotated[list[float], Field(description="The numbers.")]
 _NOTHING = "There are no numbers. Call again with at least one."
 
 
+@cache
 def math_group() -> ToolGroup:
-    """The group that plays `math` where no other does."""
+    """The group that plays `math` where no other does; made once, because each platform has it."""
     return ToolGroup(
         CoreToolGroups.MATH,
         tools_of(_Arithmetic()),
