@@ -13,12 +13,16 @@ from typing import Annotated, Final, Literal, TypeVar, get_args
 import anyio
 from cyclopts import App, Parameter
 
+from goalport.caller import ANONYMOUS
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_lines
 from goalport.cli.workspace import loop_of, open_with_warnings
 from goalport.documents import Chunk, RefreshPolicy, WebFetcher
 from goalport.errors import BadInput, UnknownName
+from goalport.llm import TokenUsage
 from goalport.platform.knowledge import INDEX_FILE, document_index
+from goalport.process import DirectCalls, Spending, spending_outside
+from goalport.process.ledger import in_dollars
 from goalport.rag import (
     DocumentIndex,
     DocumentIngestion,
@@ -29,6 +33,7 @@ from goalport.rag import (
     VectorSearch,
 )
 from goalport.rag.ingestion import absolute
+from goalport.tools import calling_from
 from goalport.words import counted, excerpt, one_line
 
 DONE, FAILED = 0, 1
@@ -88,8 +93,9 @@ def ingest(
     async def ingested(store: DocumentIndex) -> int:
         async with DocumentIngestion(store, refresh=policy, fetcher=WebFetcher(allow=allow)) as ingestion:
             began = time.monotonic()
-            documents = await ingestion.ingest(*places, listener=show_one)
-            say(_summary(documents, time.monotonic() - began))
+            with spending_outside() as spent:
+                documents = await ingestion.ingest(*places, listener=show_one)
+            say(_summary(documents, time.monotonic() - began, spent))
             followed = [each for each in places if "://" not in each or policy.seconds]
             while watch:
                 await anyio.sleep(_PAUSE)
@@ -128,11 +134,20 @@ class _Shown:
             show_lines([f"{document.outcome}: {document.uri}{of}"])
 
 
-def _summary(documents: Sequence[IngestedDocument], seconds: float) -> str:
+def _summary(documents: Sequence[IngestedDocument], seconds: float, spent: Sequence[Spending]) -> str:
     numbers = Counter(each.outcome for each in documents)
     told = [f"{numbers[each]} {each}" for each in get_args(Outcome) if numbers[each]]
     chunks = sum(each.chunks for each in documents)
-    return f"Documents: {', '.join(told) or 'none'}; {counted(chunks, 'chunk')} stored in {seconds:.1f} s."
+    return (
+        f"Documents: {', '.join(told) or 'none'}; {counted(chunks, 'chunk')} stored in {seconds:.1f} s.{_cost(spent)}"
+    )
+
+
+def _cost(spent: Sequence[Spending]) -> str:
+    """What embeddings cost, as a sentence that follows another one; empty where that is not known."""
+    usage = sum((each.usage for each in spent), start=TokenUsage())
+    dollars = f", {in_dollars(usage.cost)}" if usage.cost else ""
+    return f" Embeddings: {usage.tokens:,} tokens{dollars}." if usage.tokens or usage.cost else ""
 
 
 @rag.command
@@ -247,10 +262,11 @@ def remove(
 def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None:
     """Make the vectors of all documents anew, as after a change of the embedding model."""
 
-    async def made(store: DocumentIndex) -> int:
-        return await store.reembed()
+    async def made(store: DocumentIndex) -> str:
+        with spending_outside() as spent:
+            return f"Vectors that were made: {await store.reembed()}.{_cost(spent)}"
 
-    say(f"Vectors that were made: {_with_store(workspace, index, made, reads=True)}.")
+    say(_with_store(workspace, index, made, reads=True))
 
 
 def _with_store(
@@ -267,13 +283,14 @@ def _with_store(
         raise BadInput(f"There are no documents in {path}. Take some in: goalport ingest docs")
 
     async def worked() -> T:
-        if file is None:
-            return await work(loaded.platform.documents)
-        store = document_index(loaded.platform.models, loaded.settings, file)
-        try:
-            return await work(store)
-        finally:
-            await store.close()
+        with calling_from(DirectCalls(ANONYMOUS, loaded.platform.processes.listeners)):
+            if file is None:
+                return await work(loaded.platform.documents)
+            store = document_index(loaded.platform.models, loaded.settings, file)
+            try:
+                return await work(store)
+            finally:
+                await store.close()
 
     with loop_of(loaded) as runner:
         return runner.run(worked())

@@ -98,6 +98,10 @@ class ActionCalls:
         process = self.attempt.process
         process.emit(replace(event, process_id=process.id, action=self.attempt.action))
 
+    def before_request(self) -> None:
+        """Refuse a request of a tool to a model as one of the action is refused: `ActionOperation.before_turn`."""
+        _refuse_to_go_on(self.attempt)
+
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
         """Add one request that a tool made to a model to the action, its process and those that started it."""
         usage = TokenUsage(input_tokens=tokens, cost=cost)
@@ -264,17 +268,18 @@ class ActionOperation:
         Raises `TerminateAction` when the process is to end or its budget is spent, and `NonRetryable` when nobody waits
         for this attempt any more, so that it asks no model for nothing.
         """
-        self._refuse_to_go_on()
+        _refuse_to_go_on(self._attempt)
         pause = self._process.options.tool_delay if tool else 0.0
         if pause > 0:
             await anyio.sleep(pause)
-            self._refuse_to_go_on()
+            _refuse_to_go_on(self._attempt)
 
-    def _refuse_to_go_on(self) -> None:
-        if self._attempt.cancelled:
-            raise NonRetryable(f"Process {self._process.id} no longer waits for this: no model and no tool is called.")
-        if reason := _end_of(self._process):
-            raise TerminateAction(reason)
+
+def _refuse_to_go_on(attempt: Attempt) -> None:
+    if attempt.cancelled:
+        raise NonRetryable(f"Process {attempt.process.id} no longer waits for this: no model and no tool is called.")
+    if reason := _end_of(attempt.process):
+        raise TerminateAction(reason)
 
 
 def _end_of(process: AgentProcess) -> str | None:

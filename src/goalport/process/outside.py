@@ -72,6 +72,9 @@ class DirectCalls:
         """Send an event to the listener."""
         self.listener.on_event(event)
 
+    def before_request(self) -> None:
+        """Refuse nothing: there is no budget."""
+
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
         """Note one request that a tool made to a model in all blocks of `spending_outside`."""
         _note(model, TokenUsage(input_tokens=tokens, cost=cost), seconds)

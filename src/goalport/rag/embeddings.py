@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from goalport.errors import ModelError, ModelNotReady, ModelUnavailable
 from goalport.llm import EmbeddingService, Vectors, check_vector_count
+from goalport.observe.spans import embeddings_span
 from goalport.tools import current_call_site
 
 if TYPE_CHECKING:
@@ -69,10 +70,13 @@ async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[
 
 
 async def _requested(service: EmbeddingService, texts: Sequence[str]) -> list[list[float]]:
-    """The vectors, whose cost is counted towards the action that this runs in, if there is one."""
-    began = time.monotonic()
-    vectors = await service.embed(texts)
+    """The vectors, whose cost is counted where this runs, as in an action, which may refuse to go on."""
     site = current_call_site()
+    if site is not None:
+        site.before_request()
+    began = time.monotonic()
+    with embeddings_span(service.name):
+        vectors = await service.embed(texts)
     if site is not None and isinstance(vectors, Vectors):
         site.spend(service.name, vectors.usage.tokens, vectors.usage.cost, time.monotonic() - began)
     return vectors

@@ -53,6 +53,13 @@ class CallSite(Protocol):
         """Send an event to the listeners, as one of the action if there is one."""
         ...
 
+    def before_request(self) -> None:
+        """Refuse a request that a tool is about to make to a model, by the signal that ends the action.
+
+        An action's process may be about to end, or have spent its budget.
+        """
+        ...
+
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
         """Count one request that a tool made to a model: its input tokens, US dollars and seconds."""
         ...

@@ -79,3 +79,26 @@ def test_limits_and_names_that_fit_nothing_are_refused(goalport: Command, docs: 
     assert "guide.md" in goalport("rag", "remove", "docs/giude.md", "--index", "some.db").err
     assert goalport("rag", "search", "(a+", "--by", "pattern", "--index", "some.db").code == 2
     assert "no vectors" in goalport("rag", "search", "x", "--by", "meaning", "--index", "some.db").err
+
+
+EMBEDDINGS = """
+from goalport.llm import TokenUsage, Vectors
+
+
+class Paid:
+    name, dimensions = "paid", None
+
+    async def embed(self, texts):
+        return Vectors([[float(len(each)), 1.0] for each in texts], TokenUsage(input_tokens=1_234, cost=0.5))
+
+
+paid = Paid()
+"""
+
+
+def test_what_embeddings_cost_is_said(goalport: Command, docs: Path) -> None:
+    (docs.parent / "agents").mkdir()
+    (docs.parent / "agents" / "embeddings.py").write_text(EMBEDDINGS)
+    assert "Embeddings: 2,468 tokens, 1.00 USD." in goalport("ingest", "docs").err
+    assert "Embeddings" not in goalport("ingest", "docs").err
+    assert "Vectors that were made: 3. Embeddings: 1,234 tokens, 0.50 USD." in goalport("rag", "reembed").err

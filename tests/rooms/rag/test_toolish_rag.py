@@ -12,6 +12,7 @@ from goalport.caller import Caller
 from goalport.documents import Chunk, ContentElement
 from goalport.events import Event, SourcesShown, as_json, from_json
 from goalport.llm import TokenUsage, Vectors
+from goalport.process import Budget, ProcessOptions, Terminated
 from goalport.rag import (
     ExpansionMethod,
     Filter,
@@ -291,14 +292,35 @@ async def test_in_an_action_is_searched_on_behalf_of_its_caller() -> None:
     assert (await ask(store, Caller("bob", "here")))[1] == []
 
 
-async def test_vectors_of_what_is_searched_are_paid_by_the_process() -> None:
-    class Paid(Hashing):
-        async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
-            return Vectors(await super().embed(texts), TokenUsage(input_tokens=7, cost=0.5))
+class Paid(Hashing):
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        return Vectors(await super().embed(texts), TokenUsage(input_tokens=7, cost=0.5))
 
+
+async def test_vectors_of_what_is_searched_are_paid_by_the_process() -> None:
     store = SqliteDocumentStore(embeddings=Paid())
     await store.put(*POTS)
     model = ScriptedModel([calls_tool("sources_vectorSearch", query="pots", topK=1), "In winter."])
     platform = AgentPlatform([Librarian(ToolishRag("sources", "Sources", store))], models=model)
     process = await platform.run("Librarian", UserInput("When do pots break?"))
     assert process.usage.cost == pytest.approx(0.5, abs=0.01)  # and what the model costs
+
+
+async def test_an_action_that_stores_documents_ends_when_the_budget_is_spent() -> None:
+    paid = Paid()
+    store = SqliteDocumentStore(embeddings=paid)
+
+    @agent(description="Takes in a long document")
+    class Archivist:
+        @achieves_goal(description="It is stored")
+        @action
+        async def store(self, user_input: UserInput) -> str:
+            await store.put(*document("long", {str(number): f"Text {number}." for number in range(300)}))
+            return "stored"
+
+    options = ProcessOptions(budget=Budget(cost=0.6))
+    process = await AgentPlatform([Archivist()]).run("Archivist", UserInput("go"), options=options)
+    assert isinstance(process.outcome, Terminated)
+    assert "0.60 USD is used up (1.00 USD spent)" in process.outcome.reason
+    assert len(paid.asked) == 2
+    assert await store.document("long") is None

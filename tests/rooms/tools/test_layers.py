@@ -186,6 +186,9 @@ class Counter:
     def emit(self, event: SourcesShown, /) -> None:
         raise AssertionError(event)
 
+    def before_request(self) -> None:
+        raise AssertionError("tools here ask no models")
+
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
         raise AssertionError(model)
 
