@@ -44,8 +44,9 @@
 A message says what was expected, what came and what to do next; it is built here, from fields. Floor 0.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from typing import Self, cast
 
 from goalport.words import excerpt, offer, one_line, with_article
 
@@ -366,6 +367,12 @@ class UnreadableDocument(DocumentError):
         self.uri = uri
         self.reason = reason
         super().__init__(f"{one_line(uri)} cannot be read: {reason}.")
+
+    @classmethod
+    def after(cls, path: "str | os.PathLike[str]", error: OSError | ValueError) -> Self:
+        """The error for a file that the system does not open; a name that none can have is a `ValueError` there."""
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return cls(os.fspath(path), reason[:1].lower() + reason[1:])
 
 
 class StoreError(GoalportError):

@@ -72,7 +72,8 @@ def visible(text: str) -> str:
 def _known(charset: str | None) -> str | None:
     try:
         name = codecs.lookup(charset).name if charset and charset.isascii() else None
-        b"".decode(name or "ascii")
+        # Codecs that compress, for example, refuse texts; of an empty one they say nothing.
+        " ".encode(name or "ascii")
     except (LookupError, ValueError):
         return None
     return name if name not in _NOT_FOR_TEXTS else None

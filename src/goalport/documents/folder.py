@@ -7,7 +7,7 @@ block; they are called in threads. Above: `github`, references to folders and re
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -75,17 +75,18 @@ class Folder:
             if self._shows(each.name) and self._inside(str(prefix / each.name)) is not None
         )
 
-    def files(self, pattern: str = "*") -> Iterator[str]:
+    def files(self, pattern: str = "*", onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
         """The paths of the files that match a pattern such as `*.md` or `docs/*.md`; `*` stands for slashes too.
 
-        Links to folders are not followed, so that no loop is run through.
+        Links to folders are not followed, so that no loop is run through. `onerror` hears what keeps a
+        folder from being listed.
         """
         waiting = [PurePosixPath()]
         left = self.limits.entries
         root = self.root.resolve()
         while waiting:
             folder = waiting.pop()
-            found = sorted(islice(_entries(root / folder), left), key=lambda entry: entry.name)
+            found = sorted(islice(_entries(root / folder, onerror), left), key=lambda entry: entry.name)
             left -= len(found)
             for each in found:
                 path = folder / each.name
@@ -166,12 +167,13 @@ class Folder:
         return self.hidden or not name.startswith(".")
 
 
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: Path, onerror: Callable[[OSError], None] | None = None) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
             yield from found
-    except OSError:  # it went while it was read, or may not be read
-        return
+    except OSError as error:  # it went while it was read, or may not be read
+        if onerror is not None:
+            onerror(error)
 
 
 def _lines(path: str, text: str, words: list[str]) -> Iterator[FoundLine]:

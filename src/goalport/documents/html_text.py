@@ -46,7 +46,6 @@ _BLOCKS: Final = frozenset(
 _CODE: Final = frozenset({"code", "kbd", "samp", "tt"})
 _LANGUAGE: Final = re.compile(r"(?:^|\s)(?:language|lang|highlight)-([\w+#.-]{1,30})")
 _HEADING_MARKS: Final = " \t¶#§🔗"
-_MOST_COLUMNS: Final = 100
 
 
 def html_charset(data: bytes) -> str | None:
@@ -216,6 +215,6 @@ def _rows(table: "LexborNode") -> Iterator[list[str]]:
     """The cells of a table of data. A table that only puts parts of a page side by side has none."""
     if len(table.css("table")) > 1 or table.css_first("h1, h2, h3, pre, ul, ol, td p + p") is not None:
         return
-    rows = [[_line(cell) for cell in row.css("td, th")][:_MOST_COLUMNS] for row in table.css("tr")]
+    rows = [[_line(cell) for cell in row.css("td, th")] for row in table.css("tr")]
     if max(map(len, rows), default=0) > 1:
         yield from filter(any, rows)

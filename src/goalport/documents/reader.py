@@ -83,8 +83,7 @@ class DocumentReader:
             with path.open("rb") as file:
                 return file.read(self._limits.max_bytes + 1)
         except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise UnreadableDocument(str(path), reason[:1].lower() + reason[1:]) from None
+            raise UnreadableDocument.after(path, error) from None
 
     def _read(self, data: bytes, uri: str, kind: str | None, charset: str | None) -> NavigableDocument | str:
         """The document, or the media type of what has to be converted first."""

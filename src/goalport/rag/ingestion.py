@@ -4,7 +4,9 @@ A document is stored whole or not at all. What cannot be read is one sentence, a
 Below: `documents`, which reads and cuts. Above: the command line, and whoever fills a store.
 """
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+import os
+import stat
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,8 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote_to_bytes
 
 from anyio import to_thread
 
@@ -28,7 +29,7 @@ from goalport.documents import (
     RefreshPolicy,
     WebFetcher,
 )
-from goalport.errors import DocumentError, UnreadableDocument
+from goalport.errors import BadInput, DocumentError, UnreadableDocument
 from goalport.rag.document_store import DocumentStore, StoredDocument
 
 __all__ = ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies", "absolute"]
@@ -45,6 +46,7 @@ _NO_DOCUMENTS: Final = (
     *(".mp3", ".mp4", ".m4a", ".wav", ".ogg", ".flac", ".avi", ".mov", ".mkv", ".webm", ".ttf", ".otf", ".eot"),
     *(".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".jar", ".whl", ".egg", ".iso", ".dmg"),
     *(".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".pyc", ".wasm", ".db", ".sqlite", ".lock"),
+    *(".db-shm", ".db-wal", ".db-journal", ".sqlite-shm", ".sqlite-wal", ".sqlite-journal"),
 )
 """The ends of names of files in a folder that nobody takes for documents. One that is named itself is tried."""
 
@@ -148,15 +150,20 @@ class DocumentIngestion:
             yield await self._page(place)
             return
         path = absolute(place)
-        if not await to_thread.run_sync(path.is_dir):
+        if not await to_thread.run_sync(os.path.isdir, path):
             yield await self._file(path, await self._store.document(path.as_uri()))
             return
-        known = await self._known(f"{path.as_uri()}/")
-        for each in await to_thread.run_sync(_files, path):
+        prefix = f"{path.as_uri().rstrip('/')}/"
+        known = await self._known(prefix)
+        files, unlisted = await to_thread.run_sync(_files, path)
+        for each in files:
             file = path / each
             yield await self._file(file, known.pop(file.as_uri(), None))
+        for folder, reason in unlisted:
+            yield IngestedDocument(uri=folder.as_uri(), outcome="failed", reason=reason)
         for uri in known:
-            if not await to_thread.run_sync(_is_there, uri):
+            file = path / os.fsdecode(unquote_to_bytes(uri.removeprefix(prefix)))
+            if await to_thread.run_sync(_is_gone, file):
                 await self._store.remove(uri)
                 yield IngestedDocument(uri=uri, outcome="removed")
 
@@ -218,23 +225,42 @@ class DocumentIngestion:
 
 
 def absolute(place: str | Path) -> Path:
-    """The path of a file or folder that somebody named, from the root of the file system."""
-    return Path(place).expanduser().absolute()
+    """The path of a file or folder that somebody named, from the root of the file system and without `..` in it.
+
+    A file has one URI, whichever folder it is named from. Links in the path stay. Raises `BadInput` for an empty name.
+    """
+    if not str(place):
+        raise BadInput("Expected the path of a file or folder, but came an empty text.")
+    written = Path(os.path.expanduser(place))  # noqa: PTH111 - that of pathlib raises for a user who is not known
+    path = written.absolute()
+    if ".." not in path.parts:
+        return path
+    after_last = len(path.parts) - path.parts[::-1].index("..")
+    # What `..` leads to behind a link, only the file system knows.
+    return Path(os.path.realpath(Path(*path.parts[:after_last])), *path.parts[after_last:])
 
 
 def _state(path: Path) -> _FileState:
     try:
         status = path.stat()
-    except OSError as error:
-        raise UnreadableDocument(str(path), (error.strerror or str(error)).lower()) from None
+    except (OSError, ValueError) as error:
+        raise UnreadableDocument.after(path, error) from None
     return status.st_mtime_ns, status.st_size
 
 
-def _files(folder: Path) -> list[str]:
-    """The files of a folder that may be documents, below it too."""
-    found: Iterator[str] = Folder(folder, FolderLimits(entries=_MOST_FILES)).files()
-    return [each for each in found if not each.lower().endswith(_NO_DOCUMENTS)]
+def _files(folder: Path) -> tuple[list[str], list[tuple[Path, str]]]:
+    """The files in a folder and below it that may be documents; and folders that cannot be listed, with the reasons."""
+    failures: list[OSError] = []
+    found = list(Folder(folder, FolderLimits(entries=_MOST_FILES)).files(onerror=failures.append))
+    unlisted = [(Path(each.filename), str(UnreadableDocument.after(each.filename, each))) for each in failures]
+    return [each for each in found if not each.lower().endswith(_NO_DOCUMENTS)], unlisted
 
 
-def _is_there(uri: str) -> bool:
-    return Path(url2pathname(urlsplit(uri).path)).is_file()
+def _is_gone(file: Path) -> bool:
+    """Whether there is no such file any more. One that may not be looked at is not gone."""
+    try:
+        return not stat.S_ISREG(file.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False

@@ -29,6 +29,13 @@ def test_a_page_becomes_the_text_that_a_person_reads() -> None:
     )
 
 
+def test_a_wide_table_keeps_all_of_its_columns() -> None:
+    cells = [f"cell{number}" for number in range(150)]
+    page = f"<table><tr><th>{'<th>'.join(cells)}<tr><td>{'<td>'.join(cells)}</table>"
+
+    assert all(read_html(page, URI).text.count(f"{each} |") == 2 for each in cells)
+
+
 def test_the_headings_of_a_page_become_its_sections() -> None:
     document = read_html(PAGE, URI)
 

@@ -54,6 +54,7 @@ async def test_a_text_is_read_as_its_sender_or_its_name_says(
         ("Süß 漢字".encode("gb18030"), 'text/plain; charset="GB18030"'),
         ("Süß 漢字".encode(), "text/plain; charset=no-such"),
         ("Süß 漢字".encode(), "text/plain; charset=idna"),
+        ("Süß 漢字".encode(), "text/plain; charset=zlib"),
     ],
 )
 async def test_the_encoding_of_a_text_is_found(data: bytes, media_type: str | None) -> None:

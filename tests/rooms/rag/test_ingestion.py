@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalport.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
-from goalport.errors import DocumentError
+from goalport.errors import BadInput, DocumentError
 from goalport.rag import (
     DocumentIngestion,
     IngestedDocument,
@@ -65,6 +65,7 @@ async def test_what_cannot_be_read_is_a_sentence_and_the_others_are_read(docs: P
     (docs / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
     (docs / "loop").symlink_to(docs)
     (docs / ".secret.md").write_text("secret words")
+    (docs / "index.db-wal").write_bytes(b"SQLite's own" + bytes(100))
     with (docs / "sparse.md").open("wb") as sparse:
         sparse.truncate(2**31)
     heard: list[IngestedDocument] = []
@@ -84,6 +85,51 @@ async def test_what_cannot_be_read_is_a_sentence_and_the_others_are_read(docs: P
         assert "at most" in reasons["sparse.md"]
         assert "no such file" in reasons["nowhere.md"]
         assert await found(store, "secret") == set()
+
+
+async def test_a_file_is_one_document_however_its_folder_is_named(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (docs.parent / "link").symlink_to(docs / "deep")
+    monkeypatch.chdir(docs / "deep")
+    async with SqliteDocumentStore() as store, DocumentIngestion(store, refresh=RefreshPolicy.never()) as ingestion:
+        await ingestion.ingest(docs)
+        for each in ("..", "../a.md", "../../docs", docs.parent / "link" / ".." / "a.md"):
+            assert set(outcomes(await ingestion.ingest(each)).values()) == {"unchanged"}, each
+        assert [each.root.uri for each in await store.documents()] == [
+            (docs / "a.md").as_uri(),
+            (docs / "deep" / "b.txt").as_uri(),
+        ]
+
+
+async def test_names_that_no_file_can_have_are_a_sentence_each(docs: Path) -> None:
+    async with SqliteDocumentStore() as store, DocumentIngestion(store) as ingestion:
+        told = await ingestion.ingest("x" * 5_000, "~nobody-of-this-name/x.md", "a\0b", docs)
+        assert [each.outcome for each in told] == ["failed", "failed", "failed", "added", "added"]
+        with pytest.raises(BadInput, match="empty"):
+            await ingestion.ingest("")
+
+
+async def test_a_document_whose_name_is_no_unicode_stays_while_its_file_is_there(docs: Path) -> None:
+    hidden = docs / os.fsdecode(b".hidden-\xff.md")
+    hidden.write_text("Dates are sweet.\n")
+    async with SqliteDocumentStore() as store, DocumentIngestion(store) as ingestion:
+        await ingestion.ingest(hidden, docs)
+        assert set(outcomes(await ingestion.ingest(docs)).values()) == {"unchanged"}
+        hidden.unlink()
+        assert "removed" in outcomes(await ingestion.ingest(docs)).values()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is closed to this user")
+async def test_a_folder_that_may_not_be_read_is_a_sentence_and_its_documents_stay(docs: Path) -> None:
+    async with SqliteDocumentStore() as store, DocumentIngestion(store) as ingestion:
+        await ingestion.ingest(docs)
+        (docs / "deep").chmod(0)
+        try:
+            told = await ingestion.ingest(docs)
+        finally:
+            (docs / "deep").chmod(0o700)
+        assert outcomes(told) == {"a.md": "unchanged", "deep": "failed"}
+        assert told[1].reason == f"{docs / 'deep'} cannot be read: permission denied."
+        assert await found(store, "bananas") == {"b.txt"}
 
 
 async def test_a_document_that_cannot_be_read_any_more_stays_as_it_was(docs: Path) -> None:
